@@ -1,0 +1,53 @@
+"""A small core for benchmarks of neural sequence generation.
+
+Everything that a plugin may import is named here; names load when they are first used, so that importing the
+package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+    from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
+    from bench_core.decoder import Decoder
+    from bench_core.errors import BenchError, DataError, PluginError, SuiteError
+    from bench_core.hooks import hookimpl
+    from bench_core.metric import Metric
+    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training
+    from bench_core.noise import Noise
+    from bench_core.runner import run
+    from bench_core.task import Size, Split, Task
+    from bench_core.walk import best, draw, ended, invert, limits, walk
+
+API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
+
+_HOMES = {
+    "config": ["Config", "DecoderConfig", "MetricConfig", "ModelConfig", "TaskConfig"],
+    "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
+    "decoder": ["Decoder"],
+    "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
+    "hooks": ["hookimpl"],
+    "metric": ["Metric"],
+    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training"],
+    "noise": ["Noise"],
+    "runner": ["run"],
+    "task": ["Size", "Split", "Task"],
+    "walk": ["best", "draw", "ended", "invert", "limits", "walk"],
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "API", "STOP", "Batch", "BenchError", "Config", "DataError", "Decoder", "DecoderConfig", "Facts", "Hypothesis",
+    "Kind", "Loss", "Metric", "MetricConfig", "Model", "ModelConfig", "Noise", "Outcome", "PluginError", "Purpose",
+    "Sampler", "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "State", "Stepper", "SuiteError", "Task",
+    "TaskConfig", "Training", "best", "draw", "ended", "hookimpl", "invert", "limits", "run", "walk",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

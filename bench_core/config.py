@@ -1,0 +1,74 @@
+"""Settings of one part: light to import, strict to parse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from bench_core.data import Kind, Purpose, Source
+from bench_core.model import Model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Config(BaseModel):
+    """The face of a part: its name in suites, its settings, and the class that they build."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    name: ClassVar[str]  #: what a suite calls it
+    target: ClassVar[str]  #: "module:Class", imported by `load` alone
+    limits: ClassVar[Mapping[str, str]] = {}  #: settings that a suite's `limits` give where the part says nothing
+    libraries: ClassVar[Set[str]] = frozenset()  #: distributions besides torch whose version decides its results
+
+    @classmethod
+    def load(cls) -> type[Any]:
+        """Import and return the class that these settings build."""
+        module, _, attribute = cls.target.partition(":")
+        return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+
+
+class ModelConfig(Config):
+    """What all models say about themselves before torch is imported."""
+
+    gives: ClassVar[Set[type[Model]]]  #: its capabilities
+    sources: ClassVar[Set[Source]] = frozenset({Source.NONE})
+    likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
+    by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
+
+
+class DecoderConfig(Config):
+    """What all decoders say about themselves, and the one setting that they share."""
+
+    needs: ClassVar[type[Model]]
+    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}
+
+    max_tokens: PositiveInt = 1000  #: the most target tokens of a hypothesis, stop included
+
+
+class MetricConfig(Config):
+    """What all metrics say about themselves.
+
+    A metric that needs a Scorer sees the outcomes of scoring, by the likelihood `by` if it has such a setting;
+    every other sees those of decoding.
+    """
+
+    needs: ClassVar[type[Model]] = Model
+
+
+class TaskConfig(Config):
+    """What all tasks say about themselves."""
+
+    source: ClassVar[Source] = Source.NONE
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return what the rows of `split` can be used for; nothing where there is no such split."""
+        return set(Purpose) if split in ("train", "valid", "test") else set()
+
+    def reads(self, data: Path) -> Mapping[str, str]:
+        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError if one is absent."""
+        return {}

@@ -1,0 +1,108 @@
+"""The plain data that flows between the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from bench_core.rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STOP = 0  #: the one token, and the one action, that the core knows
+
+
+class Source(StrEnum):
+    """What a target is conditioned on."""
+
+    NONE = "none"
+    TOKENS = "tokens"  # [N, S] ids
+    BAG = "bag"  # [N, S] ids without an order
+    VECTOR = "vector"  # [N, D]
+    GRID = "grid"  # [N, S, D]
+
+
+class Kind(StrEnum):
+    """How a number relates to log p."""
+
+    EXACT = "exact"
+    BOUND = "bound"  # not above it
+    ESTIMATE = "estimate"  # by sampling
+
+
+class Purpose(StrEnum):
+    """What batches are for."""
+
+    TRAIN = "train"
+    SCORE = "score"
+    DECODE = "decode"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a task knows of its training data; lists and numbers, stored as JSON."""
+
+    vocabulary: Sequence[str]  # target tokens; the first is stop
+    counts: Sequence[int] = ()  # of each in the training split
+    source_vocabulary: Sequence[str] = ()
+    source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
+    extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
+
+
+@dataclass(frozen=True)
+class Batch(Rows):
+    """N examples; their openings are equally long, their targets padded with stop."""
+
+    ids: Tensor  # [N] each example's number in its split
+    opening: Tensor  # [N, P] stop, then the prefix; in a window of a stream, the token before it
+    gold: Tensor  # [N, T] target, then stop; in a window of a stream, its tokens
+    length: Tensor  # [N] real tokens of `gold`
+    source: Tensor | None = None  # see Source
+    source_length: Tensor | None = None  # [N]
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what task and model agree on
+    continues: bool = False  # whether each row goes on where the same row of the last batch ended
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def inputs(self) -> Tensor:
+        """Return what a left-to-right model reads [N, P + T - 1]; its last T outputs predict `gold`."""
+        import torch
+
+        return torch.cat([self.opening, self.gold[:, :-1]], 1)
+
+    @property
+    def mask(self) -> Tensor:
+        """Return which tokens of `gold` are real [N, T]."""
+        return self.gold.new_ones(1, self.gold.shape[1]).cumsum(1) <= self.length[:, None]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One generated sequence."""
+
+    tokens: list[int]  # without stop
+    finished: bool  # stopped by itself, not by a limit
+    log_prob: float | None = None  # the model's own, in nats, stop included; None if it has none
+    actions: list[int] | None = None  # the choices that led here, without stop
+    values: Mapping[str, float] = field(default_factory=dict)  # what only the model knows
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that metrics may know of one example; plain data."""
+
+    id: int
+    prompt: str = ""  # the prefix, as text
+    references: list[str] = field(default_factory=list)
+    hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
+    texts: list[str] = field(default_factory=list)  # of the hypotheses
+    target_log_prob: float | None = None  # from a Scorer, in nats
+    target_tokens: int = 0  # of the reference, stop included
+    target_words: int = 0  # likewise, white-space separated, stop included
+    weight: float = 1.0
+    values: Mapping[str, float] = field(default_factory=dict)

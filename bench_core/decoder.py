@@ -1,0 +1,27 @@
+"""How sequences are drawn out of a model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
+
+from bench_core.model import Model
+
+if TYPE_CHECKING:
+    from bench_core.data import Batch, Hypothesis
+    from bench_core.noise import Noise
+
+M = TypeVar("M", bound=Model, default=Model)
+
+
+class Decoder(ABC, Generic[M]):
+    """Chooses sequences, given what a model says about them; built as `Class(config)`."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def decode(self, model: M, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each row of `batch`, best first, at least one a row."""

@@ -1,0 +1,131 @@
+"""Which parts are installed, by kind and name: found through entry points, loaded without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from pluggy import PluginManager
+
+import bench_core
+from bench_core import hooks
+from bench_core.errors import PluginError, SuiteError
+
+if TYPE_CHECKING:
+    from bench_core.config import Config
+
+PartKind: TypeAlias = Literal["task", "model", "decoder", "metric"]
+KINDS: tuple[PartKind, ...] = get_args(PartKind)
+GROUP = "bench"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One installed part, and who brought it."""
+
+    kind: PartKind
+    config: type[Config]
+    plugin: str  # the entry point's name
+    distribution: str
+    version: str
+    package: str  # the top-level package whose code it is
+
+
+@dataclass
+class Installed:
+    """What discovery found: working plugins, and those that could not be loaded with the reason."""
+
+    manager: PluginManager = field(default_factory=lambda: PluginManager("bench"))
+    origins: dict[str, tuple[str, str]] = field(default_factory=dict)  # plugin -> distribution, version
+    broken: dict[str, str] = field(default_factory=dict)  # distribution -> reason
+
+    def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
+        """Register a plugin's module; raise PluginError if it does not work with this core."""
+        first, last = getattr(module, "supports", (0, 0))
+        if not first <= bench_core.API <= last:
+            raise PluginError(
+                f"{module.__name__} says `supports = ({first}, {last})`; this core has version {bench_core.API} of "
+                "the interfaces. Install releases that go together."
+                if last
+                else f"{module.__name__} does not say which versions of the interfaces it supports, "
+                f"such as `supports = ({bench_core.API}, {bench_core.API})`."
+            )
+        self.manager.register(module, plugin)
+        self.origins[plugin] = distribution or module.__name__.partition(".")[0], version
+
+
+@cache
+def installed() -> Installed:
+    """Load every plugin's light module; one that fails is kept as broken, with its distribution and the reason."""
+    found = Installed()
+    found.manager.add_hookspecs(hooks)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        distribution, version = _origin(entry)
+        try:
+            found.add(entry.name, entry.load(), distribution, version)
+        except Exception as error:  # whatever a plugin does while it is imported, the others go on
+            found.broken[distribution] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def _origin(entry: EntryPoint) -> tuple[str, str]:
+    return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
+
+
+@contextmanager
+def extra(*modules: ModuleType) -> Iterator[None]:
+    """Add plugins that no distribution brings, such as a test's, for a while."""
+    found = installed()
+    for module in modules:
+        found.add(module.__name__, module)
+    parts.cache_clear()
+    try:
+        yield
+    finally:
+        for module in modules:
+            found.manager.unregister(module)
+            del found.origins[module.__name__]
+        parts.cache_clear()
+
+
+@cache
+def parts(kind: PartKind) -> dict[str, Part]:
+    """Return every installed part of one kind, by name; raise PluginError if two distributions claim a name."""
+    found: dict[str, Part] = {}
+    clashes = []
+    for implementation in getattr(installed().manager.hook, f"bench_{kind}s").get_hookimpls():
+        distribution, version = installed().origins[implementation.plugin_name]
+        package = implementation.function.__module__.partition(".")[0]
+        for config in implementation.function():
+            part = Part(kind, config, implementation.plugin_name, distribution, version, package)
+            other = found.setdefault(config.name, part)
+            if other is not part:
+                clashes.append(f"{kind} {config.name!r} is offered by both {other.distribution} and {distribution}")
+    if clashes:
+        raise PluginError(f"{'; '.join(sorted(clashes))}. Uninstall or rename one of them.")
+    return dict(sorted(found.items()))
+
+
+def part(kind: PartKind, name: str) -> Part:
+    """Return the part called `name`; raise SuiteError with the nearest names if there is none."""
+    known = parts(kind)
+    if name not in known:
+        raise SuiteError(f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}")
+    return known[name]
+
+
+def suggestion(name: str, known: list[str], what: str = "Known") -> str:
+    """Return the nearest of the known names as a question, or all of them."""
+    near = get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(map(repr, near))}?" if near else f"{what}: {', '.join(known) or 'none'}."
+
+
+def _losses() -> str:
+    broken = installed().broken
+    return f" (Not loaded: {', '.join(sorted(broken))}; see `bench list`.)" if broken else ""

@@ -1,0 +1,96 @@
+"""The one loop behind greedy choice and sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench_core.data import STOP, Batch, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench_core.model import Stepper
+    from bench_core.noise import Noise
+
+Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M, A], ids [M], step -> actions [M]
+
+
+def walk(model: Stepper, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
+    """Take one action a step in every row until it stops, dropping rows as they do."""
+    import torch
+
+    most = limits(model, batch, max_tokens)
+    log_probs, state = model.start(batch)
+    device = log_probs.device
+    ids, most = batch.ids.to(device), most.to(device)
+    rows = torch.arange(len(batch), device=device)  # [M] those still going
+    totals = torch.zeros(len(batch), dtype=torch.float64, device=device)
+    taken: list[tuple[Tensor, Tensor]] = []
+    for step in range(int(most.max()) * model.actions_per_token):
+        actions = pick(log_probs, ids[rows], step)
+        totals[rows] += log_probs.gather(1, actions[:, None])[:, 0]
+        taken.append((rows, actions))
+        live = ((actions != STOP) & ((step + 1) // model.actions_per_token < most[rows])).nonzero()[:, 0]
+        if not len(live):
+            break
+        if len(live) < len(rows):
+            rows, actions, state = rows[live], actions[live], state.select(live)
+        log_probs, state = model.step(state, actions)
+    chains = _gathered(taken, len(batch))
+    return [ended(model, chain, total) for chain, total in zip(chains, totals.tolist(), strict=True)]
+
+
+def _gathered(taken: list[tuple[Tensor, Tensor]], number: int) -> list[list[int]]:
+    """Return the chain of each row; rows leave for good, so the steps of a row are the first ones."""
+    import torch
+
+    table = taken[0][1].new_zeros(number, len(taken))
+    lengths = table.new_zeros(number)
+    for step, (rows, actions) in enumerate(taken):
+        table[rows, step] = actions
+        lengths[rows] = step + 1
+    lists: list[list[int]] = torch.as_tensor(table).tolist()
+    return [row[:length] for row, length in zip(lists, lengths.tolist(), strict=True)]
+
+
+def limits(model: Stepper, batch: Batch, max_tokens: int) -> Tensor:
+    """Return the most target tokens that each row may take [N], stop included."""
+    own = model.limit(batch)
+    return batch.ids.new_full((len(batch),), max_tokens) if own is None else own.clamp(max=max_tokens)
+
+
+def ended(model: Stepper, chain: list[int], log_prob: float) -> Hypothesis:
+    """Return what `chain`, with its stop if it has one, says."""
+    finished = chain[-1] == STOP
+    actions = chain[:-1] if finished else chain
+    return Hypothesis(model.read(actions), finished, log_prob, actions)
+
+
+def draw(noise: Noise) -> Pick:
+    """Pick at random, in proportion to probability, with one number a row and step."""
+    return lambda log_probs, ids, step: invert(log_probs, noise.uniform(ids, step))
+
+
+def invert(log_probs: Tensor, uniform: Tensor) -> Tensor:
+    """Return the first action [M] at which the summed probabilities reach `uniform` [M], never one of probability 0."""
+    import torch
+
+    reached = log_probs.double().exp().cumsum(1)
+    return torch.searchsorted(reached, uniform[:, None] * reached[:, -1:])[:, 0]
+
+
+def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the `k` highest of each row [N, k] and their places, best first; ties to the lower place."""
+    import torch
+
+    k, size = min(k, values.shape[1]), values.shape[1]
+    top, places = values.topk(k, 1)
+    least = top[:, -1:]
+    if (values >= least).sum(1).max() > k:  # a tie across the border, which topk settles as it likes
+        place = torch.arange(size, device=values.device).expand_as(values)
+        key = torch.where(values > least, place - size, torch.where(values == least, place, size))
+        places = key.topk(k, 1, largest=False).values % size
+    places = places.sort(1).values
+    chosen, order = values.gather(1, places).sort(stable=True, dim=1, descending=True)
+    return chosen, places.gather(1, order)

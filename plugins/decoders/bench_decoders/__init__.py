@@ -1,0 +1,1 @@
+"""Decoders for bench: greedy, beam, sampling from trimmed distributions, exhaustive."""

@@ -1,0 +1,1 @@
+"""Language modeling tasks for bench: sentence completion and streams."""
