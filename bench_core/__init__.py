@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench_core.noise import Noise
     from bench_core.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.walk import best, draw, ended, invert, limits, walk
+    from bench_core.walking import best, draw, ended, invert, limits, walk
 
 API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
@@ -35,7 +35,7 @@ _HOMES = {
     "noise": ["Noise"],
     "runner": ["run"],
     "task": ["Size", "Split", "Task"],
-    "walk": ["best", "draw", "ended", "invert", "limits", "walk"],
+    "walking": ["best", "draw", "ended", "invert", "limits", "walk"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -70,5 +70,5 @@ class TaskConfig(Config):
         return set(Purpose) if split in ("train", "valid", "test") else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError if one is absent."""
+        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one."""
         return {}

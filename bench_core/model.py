@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from bench_core.rows import Rows
-from bench_core.walk import draw, walk
+from bench_core.walking import draw, walk
 
 if TYPE_CHECKING:
     from torch import Tensor

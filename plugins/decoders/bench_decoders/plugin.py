@@ -2,4 +2,119 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
+
 supports = (1, 1)
+
+
+class AncestralConfig(DecoderConfig):
+    """The model's own samples."""
+
+    name, target = "ancestral", "bench_decoders.stepwise:Ancestral"
+    needs = Sampler
+
+
+class GreedyConfig(DecoderConfig):
+    """The most probable action at every step."""
+
+    name, target = "greedy", "bench_decoders.stepwise:Greedy"
+    needs = Stepper
+
+
+class SamplingConfig(DecoderConfig):
+    """What all decoders that draw step by step share."""
+
+    needs = Stepper
+    consistent: ClassVar[bool] = False  #: whether stop stays open at every step
+
+    temperature: PositiveFloat = 1.0  #: divides log-probabilities, before the set of open actions is chosen
+
+
+class TemperatureConfig(SamplingConfig):
+    """Sampling from a distribution made sharper (below 1) or flatter (above 1)."""
+
+    name, target = "temperature", "bench_decoders.stepwise:Sampling"
+
+    temperature: PositiveFloat
+
+
+class TopKConfig(SamplingConfig):
+    """Sampling among the k most probable actions (Fan et al., 2018, arXiv:1805.04833)."""
+
+    name, target = "top-k", "bench_decoders.stepwise:TopK"
+
+    k: PositiveInt
+
+
+class NucleusConfig(SamplingConfig):
+    """Sampling among the fewest actions that hold more than `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
+
+    name, target = "nucleus", "bench_decoders.stepwise:Nucleus"
+
+    mass: float = Field(ge=0, le=1)
+
+
+class ConsistentTopKConfig(TopKConfig):
+    """Top-k sampling with stop always open (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
+
+    name = "consistent-top-k"
+    consistent = True
+
+
+class ConsistentNucleusConfig(NucleusConfig):
+    """Nucleus sampling with stop always open (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
+
+    name = "consistent-nucleus"
+    consistent = True
+
+
+class RankingConfig(DecoderConfig):
+    """How searches rank what they find: by log P / length^alpha."""
+
+    needs = Stepper
+
+    candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"
+    alpha: NonNegativeFloat = 0.0
+    count_stop: bool = True  #: whether stop counts in log P and length; without it, an empty sequence is no candidate
+    outputs: PositiveInt = 1  #: the most hypotheses of a row
+
+
+class BeamConfig(RankingConfig):
+    """Beam search.
+
+    Welleck et al., 2020, Definition A.1: `finish: first` in their experiments, `finish: k` in Definition A.2. The
+    RNN notes: `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`.
+    """
+
+    name, target = "beam", "bench_decoders.beam:Beam"
+
+    width: PositiveInt = 5
+    finish: Literal["first", "k", "exhausted"] = "k"
+
+
+class ExhaustiveConfig(RankingConfig):
+    """The best of all sequences; refused where there are too many."""
+
+    name, target = "exhaustive", "bench_decoders.exhaustive:Exhaustive"
+
+    most: PositiveInt = 1_000_000  #: sequences of `max_tokens`, counted as (actions of the first step)^steps
+
+
+@hookimpl
+def bench_decoders() -> list[type[DecoderConfig]]:
+    """Return one Config for each decoder."""
+    return [
+        AncestralConfig,
+        GreedyConfig,
+        BeamConfig,
+        TopKConfig,
+        NucleusConfig,
+        ConsistentTopKConfig,
+        ConsistentNucleusConfig,
+        TemperatureConfig,
+        ExhaustiveConfig,
+    ]

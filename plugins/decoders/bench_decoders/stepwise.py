@@ -1,4 +1,4 @@
-"""Greedy choice and sampling, for any Stepper."""
+"""Greedy choice and sampling."""
 
 from __future__ import annotations
 
@@ -6,41 +6,91 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Stepper, draw, walk
-from bench_decoders.plugin import GreedyConfig, NucleusConfig
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert
+from bench_core.walking import walk  # `bench_core.walking` is this module, which hides the function of that name
+from bench_decoders.likeliest import likeliest
+from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
+
+
+class Ancestral(Decoder[Sampler]):
+    """Take the model's own samples."""
+
+    config: AncestralConfig
+
+    def decode(self, model: Sampler, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        return [[hypothesis] for hypothesis in model.sample(batch, self.config.max_tokens, noise)]
 
 
 class Greedy(Decoder[Stepper]):
     """Take the most probable action at every step; of equal ones the lower."""
 
-    def __init__(self, config: GreedyConfig):
-        self.config = config
+    config: GreedyConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return [
-            [h] for h in walk(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
-        ]
+        def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
+            return log_probs.argmax(1)
+
+        return [[hypothesis] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
 
 
-class Nucleus(Decoder[Stepper]):
-    """Draw among the likeliest actions that together hold more than `mass` (Holtzman et al., 2020).
+class Sampling(Decoder[Stepper]):
+    """Draw an action a step with probability proportional to p^(1 / temperature).
 
-    A consistent one keeps stop open at every step (Welleck et al., 2020, section 4.1).
+    Whatever a subclass leaves of the distribution, its CDF is inverted in the order of the actions: the same noise
+    draws the same from all decoders that leave the same.
     """
 
-    def __init__(self, config: NucleusConfig):
-        self.config = config
+    config: SamplingConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        pick = draw(noise)
-        among = lambda log_probs, ids, step: pick(self.trim(log_probs), ids, step)  # noqa: E731
-        return [[h] for h in walk(model, batch, among, self.config.max_tokens)]
+        def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
+            return self.choose(tempered(log_probs, self.config.temperature), noise.uniform(ids, step))
 
-    def trim(self, log_probs: Tensor) -> Tensor:
-        """Return log-probabilities [N, A] with all but the nucleus at minus infinity."""
-        probs, order = log_probs.double().exp().sort(stable=True, dim=1, descending=True)
-        outside = pad(probs.cumsum(1)[:, :-1], (1, 0)) > self.config.mass
-        shut = torch.zeros_like(outside).scatter(1, order, outside)
+        return [[hypothesis] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
+
+    def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
+        """Return the actions [N] that `uniform` [N] draws from `log_probs` [N, A]."""
+        return invert(log_probs, uniform)
+
+    def draw(self, log_probs: Tensor, values: Tensor, actions: Tensor, uniform: Tensor) -> Tensor:
+        """Draw among the open `actions` [N, m] with log-probabilities `values`, and stop if it is always open."""
         if self.config.consistent:
-            shut[:, STOP] = False  # where it is impossible it stays so
-        return log_probs.masked_fill(shut, -torch.inf)
+            values = torch.cat([log_probs[:, STOP, None], values.masked_fill(actions == STOP, -torch.inf)], 1)
+            actions = pad(actions, (1, 0), value=STOP)
+        actions, order = actions.sort(1)
+        return actions.gather(1, invert(values.gather(1, order), uniform)[:, None])[:, 0]
+
+
+class TopK(Sampling):
+    """Draw among the `k` most probable actions."""
+
+    config: TopKConfig
+
+    def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
+        if self.config.k >= log_probs.shape[1]:
+            return invert(log_probs, uniform)
+        return self.draw(log_probs, *likeliest(log_probs, self.config.k), uniform)
+
+
+class Nucleus(Sampling):
+    """Draw among the fewest most probable actions that together hold more than `mass`, summed in float64."""
+
+    config: NucleusConfig
+
+    def choose(self, log_probs: Tensor, uniform: Tensor, size: int = 256) -> Tensor:
+        """Look among the `size` most probable actions, and in rows where they do not suffice among more."""
+        if self.config.mass == 1:
+            return invert(log_probs, uniform)
+        values, actions = likeliest(log_probs, size)
+        held = values.double().exp().cumsum(1)
+        outside = pad(held[:, :-1], (1, 0)) > self.config.mass
+        chosen = self.draw(log_probs, values.masked_fill(outside, -torch.inf), actions, uniform)
+        short = (held[:, -1] <= self.config.mass).nonzero()[:, 0]
+        if len(short) and size < log_probs.shape[1]:
+            chosen[short] = self.choose(log_probs[short], uniform[short], 8 * size)
+        return chosen
+
+
+def tempered(log_probs: Tensor, temperature: float) -> Tensor:
+    """Return log-probabilities [N, A] proportional to p^(1 / temperature), in float64 unless nothing changes."""
+    return log_probs if temperature == 1 else (log_probs.double() / temperature).log_softmax(1)

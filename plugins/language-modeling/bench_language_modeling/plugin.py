@@ -2,4 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Literal
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from bench_core import Purpose, TaskConfig, hookimpl
+from bench_language_modeling import corpus
+from bench_language_modeling.settings import Corpus, Named, Tokenizer, Words
+
 supports = (1, 1)
+
+
+class TokenizedConfig(TaskConfig):
+    """What the tasks of this plugin have in common."""
+
+    libraries = {"tokenizers"}
+
+    corpus: Corpus = Named(name="cpython-docs")
+    tokenizer: Tokenizer = Words()
+
+    def reads(self, data: Path) -> Mapping[str, str]:
+        """Return the digest of each file of the corpus; generated ones have none."""
+        return corpus.reads(self.corpus, data)
+
+
+class SequenceCompletionConfig(TokenizedConfig):
+    """Completion of sentences from a prefix of k tokens (Welleck et al., 2020, arXiv:2002.02492)."""
+
+    name, target = "sequence-completion", "bench_language_modeling.completion:SequenceCompletion"
+    libraries = {"spacy", "tokenizers"}
+
+    prefix: NonNegativeInt = 10  # k
+    sentences: Literal["spacy", "rule", "lines"] = "spacy"  # how paragraphs are cut
+    short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
+    random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return DECODE alone for `random`, whose prefixes have no continuation."""
+        return {Purpose.DECODE} if split == "random" else super().purposes(split)
+
+
+class LanguageModelingConfig(TokenizedConfig):
+    """Next tokens of a long stream, in windows for back-propagation through time."""
+
+    name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
+
+    window: PositiveInt = 35
+    partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset
+    stops: bool | None = None  # whether each line is followed by a stop; as is usual for the corpus
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all but DECODE: a stream has no prefixes."""
+        return super().purposes(split) - {Purpose.DECODE}
+
+
+@hookimpl
+def bench_tasks() -> list[type[TaskConfig]]:
+    """Return the tasks of this plugin."""
+    return [LanguageModelingConfig, SequenceCompletionConfig]

@@ -73,7 +73,7 @@ def draw(noise: Noise) -> Pick:
 
 
 def invert(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """Return the first action [M] at which the summed probabilities reach `uniform` [M], never one of probability 0."""
+    """Return the action [M] at which the summed probabilities reach `uniform` [M], never one of probability 0."""
     import torch
 
     reached = log_probs.double().exp().cumsum(1)

@@ -1,0 +1,1 @@
+"""A file for each verb of the command line."""

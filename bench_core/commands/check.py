@@ -1,0 +1,79 @@
+"""`bench check SUITE...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench_core.commands import options
+from bench_core.errors import BenchError
+
+if TYPE_CHECKING:
+    from bench_core.suite import Suite
+
+
+@click.command()
+@click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--profile", help="One profile; by default all of them, and none.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value.")
+@click.option("--build", is_flag=True, help="Also prepare the tasks and build every model, without weights.")
+@options.data
+@options.store
+def command(
+    suites: tuple[Path, ...],
+    profile: str | None,
+    settings: tuple[str, ...],
+    build: bool,
+    data: Path | None,
+    store: Path,
+) -> int:
+    """Check suites without running them; all mistakes are told at once."""
+    from bench_core import located
+
+    wrong: list[str] = []
+    for path in suites:
+        try:
+            profiles = located.read(path).data.get("profiles")
+        except BenchError as error:
+            wrong.append(str(error))
+            continue
+        names = [profile] if profile else [None, *(profiles if isinstance(profiles, dict) else ())]
+        for name in names:
+            label = str(path) if name is None else f"{path} --profile {name}"
+            try:
+                cells = _check(path, name, settings, build, data, store)
+                click.echo(f"{label}: {cells} cells fit.")
+            except BenchError as error:
+                wrong.append(str(error))
+    for text in dict.fromkeys(wrong):
+        click.echo(text, err=True)
+    return 2 if wrong else 0
+
+
+def _check(
+    path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path | None, store: Path
+) -> int:
+    """Return how many cells a suite has; raise BenchError with all that is wrong."""
+    from bench_core.check import check_fit
+    from bench_core.plan import cells_of
+    from bench_core.suite import load
+
+    suite = load(path, profile, settings)
+    cells = cells_of(suite)
+    check_fit(suite, cells)
+    if build:
+        _build(suite, data, store)
+    return len(cells)
+
+
+def _build(suite: Suite, data: Path | None, store: Path) -> None:
+    from bench_core.corpora import data_folder
+    from bench_core.runner import Runner, Silent
+    from bench_core.store import Store
+
+    runner = Runner(suite, data_folder(data), Store(store), Silent())
+    runner.build()
+    if runner.failures:
+        raise BenchError("\n".join(dict.fromkeys(runner.failures.values())))

@@ -1,0 +1,83 @@
+"""`bench data list|verify|fetch`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+from bench_core.errors import DataError
+
+
+@click.group()
+def command() -> None:
+    """List, verify and fetch corpora."""
+
+
+@command.command("list")
+@options.data
+@options.as_json
+def list_corpora(data: Path | None, as_json: bool) -> None:
+    """List the corpora known by name, and whether they are here."""
+    from bench_core.corpora import catalogue, data_folder, present
+
+    folder = data_folder(data)
+    rows = [
+        {
+            "corpus": name,
+            "here": "yes" if present(name, folder) else "no",
+            "fetch": "yes" if entry.fetchable else "no",
+            "about": entry.about,
+            "licence": entry.licence,
+        }
+        for name, entry in catalogue().items()
+    ]
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), "corpora": rows}))
+        return
+    from tabulate import tabulate
+
+    click.echo(f"corpora in {folder}")
+    click.echo(tabulate(rows, headers="keys", maxcolwidths=[None, None, None, 50, 40]))
+
+
+@command.command("verify")
+@click.argument("names", nargs=-1)
+@options.data
+def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
+    """Check the files of corpora against their published digests; of all that are here, if none is named."""
+    from bench_core.corpora import catalogue, data_folder, present, verify
+
+    folder = data_folder(data)
+    chosen = names or tuple(name for name in catalogue() if present(name, folder))
+    if not chosen:
+        click.echo(f"no corpus is in {folder}. See `bench data list`.")
+    code = 0
+    for name in chosen:
+        try:
+            click.echo(f"{name}: {len(verify(name, folder))} files as published")
+        except DataError as error:
+            click.echo(f"bench: {error}", err=True)
+            code = 2
+    return code
+
+
+@command.command("fetch")
+@click.argument("names", nargs=-1, required=True)
+@options.data
+def fetch_corpora(names: tuple[str, ...], data: Path | None) -> int:
+    """Download corpora from their public homes, with a check of every file."""
+    from bench_core.corpora import corpus, data_folder, fetch
+
+    folder, code = data_folder(data), 0
+    for name in names:
+        try:
+            click.echo(
+                f"{name}: {len(fetch(name, folder))} files in {folder / name}; licence: {corpus(name).licence}"
+            )
+        except DataError as error:
+            click.echo(f"bench: {error}", err=True)
+            code = 2
+    return code

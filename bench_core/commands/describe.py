@@ -1,0 +1,64 @@
+"""`bench describe KIND NAME`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench_core.commands import options
+
+if TYPE_CHECKING:
+    from bench_core.registry import Part
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric"]))
+@click.argument("name")
+@options.as_json
+def command(kind: str, name: str, as_json: bool) -> None:
+    """Show what a part is, what it gives or needs, and its settings with their defaults."""
+    from bench_core.registry import part
+
+    found = part(kind, name)  # type: ignore[arg-type]
+    about = _about(found)
+    if as_json:
+        click.echo(json.dumps(about, default=str))
+        return
+    from tabulate import tabulate
+
+    click.echo(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
+    for key in ("gives", "needs", "sources", "source", "likelihoods"):
+        if key in about:
+            click.echo(f"{key}: {', '.join(about[key])}")
+    if about["settings"]:
+        click.echo(tabulate(about["settings"], headers="keys"))
+
+
+def _about(found: Part) -> dict[str, Any]:
+    config: Any = found.config
+    about: dict[str, Any] = {"kind": found.kind, "name": config.name, "distribution": found.distribution}
+    about["what"] = inspect.cleandoc(config.__doc__ or "")
+    if found.kind == "model":
+        about["gives"] = sorted(one.__name__ for one in config.gives)
+        about["sources"] = sorted(config.sources)
+        about["likelihoods"] = [f"{name} ({kind})" for name, kind in config.likelihoods.items()]
+    if found.kind in ("decoder", "metric"):
+        about["needs"] = [config.needs.__name__]
+    if found.kind == "task":
+        about["source"] = [config.source]
+    about["settings"] = [
+        {"setting": name, "type": _type(field.annotation), "default": _default(field)}
+        for name, field in config.model_fields.items()
+    ]
+    return about
+
+
+def _type(annotation: Any) -> str:
+    return inspect.formatannotation(annotation).replace("typing.", "")
+
+
+def _default(field: Any) -> str:
+    return "required" if field.is_required() else str(field.get_default(call_default_factory=True))

@@ -1,0 +1,73 @@
+"""`bench doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+
+
+@click.command()
+@options.data
+@options.as_json
+def command(data: Path | None, as_json: bool) -> int:
+    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, corpora."""
+    rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        from tabulate import tabulate
+
+        click.echo(tabulate(rows, headers="keys"))
+    return 1 if any(row["state"] == "broken" for row in rows) else 0
+
+
+def _findings(data: Path | None) -> Iterator[tuple[str, str, str]]:
+    version = platform.python_version()
+    yield "Python", "ok" if sys.version_info >= (3, 11) else "broken", f"{version} (3.11 or newer is needed)"
+    yield from _torch()
+    yield "processors", "ok", f"{os.cpu_count()}"
+    yield from _plugins()
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    yield "disk", "ok" if free > 1 else "low", f"{free:.0f} GiB free in this folder"
+    yield from _corpora(data)
+
+
+def _torch() -> Iterator[tuple[str, str, str]]:
+    try:
+        import torch
+    except Exception as error:  # an installation can be broken in many ways
+        yield "torch", "broken", f"{error}. Install it as the README says."
+        return
+    devices = ["cpu"]
+    if torch.cuda.is_available():
+        devices += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    yield "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads, devices: {', '.join(devices)}"
+
+
+def _plugins() -> Iterator[tuple[str, str, str]]:
+    from bench_core.registry import installed
+
+    found = installed()
+    names = ", ".join(sorted(f"{name} {version}" for name, version in found.origins.values()))
+    yield "plugins", "ok" if names else "none", names or "install some, such as `pip install ./plugins/rnn`"
+    for distribution, reason in found.broken.items():
+        yield f"plugin {distribution}", "broken", reason
+
+
+def _corpora(data: Path | None) -> Iterator[tuple[str, str, str]]:
+    from bench_core.corpora import catalogue, data_folder, present
+
+    folder = data_folder(data)
+    there = [name for name in catalogue() if present(name, folder)]
+    yield "corpora", "ok" if there else "none", f"{folder}: {', '.join(there) or 'only embedded corpora are at hand'}"

@@ -1,0 +1,47 @@
+"""`bench list [KIND]`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from bench_core.commands import options
+
+KINDS = ["task", "model", "decoder", "metric"]
+
+
+@click.command()
+@click.argument("kind", type=click.Choice([*KINDS, *(f"{kind}s" for kind in KINDS)]), required=False)
+@options.as_json
+def command(kind: str | None, as_json: bool) -> int:
+    """List the installed parts of one kind or of all, and plugins that could not be loaded."""
+    from bench_core.registry import installed, parts
+
+    chosen = [one for one in KINDS if kind is None or kind.removesuffix("s") == one]
+    rows = [
+        {
+            "kind": one,
+            "name": name,
+            "distribution": f"{part.distribution} {part.version}",
+            "what": _first_line(part.config),
+        }
+        for one in chosen
+        for name, part in parts(one).items()
+    ]
+    broken = installed().broken
+    if as_json:
+        click.echo(json.dumps({"parts": rows, "broken": broken}))
+    else:
+        from tabulate import tabulate
+
+        click.echo(
+            tabulate(rows, headers="keys") if rows else "nothing is installed; try `pip install ./plugins/rnn`."
+        )
+        for distribution, reason in broken.items():
+            click.echo(f"broken: {distribution}: {reason}", err=True)
+    return 0
+
+
+def _first_line(config: type) -> str:
+    return (config.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,57 @@
+"""`bench plan SUITE`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+
+
+@click.command()
+@options.of_suite
+@options.data
+@options.store
+@options.as_json
+def command(
+    suite: Path,
+    profile: str | None,
+    settings: tuple[str, ...],
+    seeds: int | None,
+    data: Path | None,
+    store: Path,
+    as_json: bool,
+) -> None:
+    """Show the cells of a suite, the stages that they take, and how many of those are stored."""
+    from bench_core.check import check_fit
+    from bench_core.corpora import data_folder
+    from bench_core.plan import plan
+    from bench_core.store import Store
+    from bench_core.suite import load
+
+    loaded = load(suite, profile, settings, seeds)
+    found = plan(loaded, data_folder(data))
+    check_fit(loaded, found.cells)
+    kept = Store(store)
+    kinds = ("prepare", "train", "decode", "score", "measure")
+    rows = []
+    for kind in kinds:
+        stages = [stage for stage in found.stages.values() if stage.kind == kind]
+        uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
+        stored = sum(kept.has(kind, stage.key) for stage in stages)
+        rows.append(
+            {"stage": kind, "used": uses, "distinct": len(stages), "stored": stored, "to do": len(stages) - stored}
+        )
+    if as_json:
+        click.echo(
+            json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": found.missing})
+        )
+        return
+    from tabulate import tabulate
+
+    click.echo(f"{loaded.label}: {len(found.cells)} cells")
+    click.echo(tabulate(rows, headers="keys"))
+    for task, reason in found.missing.items():
+        click.echo(f"task {task!r} cannot be read, its cells will not run: {reason}")

@@ -1,0 +1,32 @@
+"""`bench report`: render a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reports"), help="Where reports are kept.")
+@click.option("--json", "as_json", is_flag=True, help="List the files written as JSON.")
+def command(run: Path, out: Path, as_json: bool) -> None:
+    """Write the tables of RUN, a folder that `bench run` left, as Markdown, LaTeX, CSV and JSON."""
+    from bench_core.report import write_report
+    from bench_core.results import read_run
+
+    found = read_run(run)
+    files = [str(path) for path in write_report(found, home(out, str(found.info.get("label") or found.suite.suite)))]
+    click.echo(json.dumps(files) if as_json else "\n".join(files))
+
+
+def home(out: Path, label: str) -> Path:
+    """Return the folder of a report; raise SuiteError if its label leads out of the folder of reports."""
+    from bench_core.errors import SuiteError
+
+    folder = out / label
+    if not folder.resolve().is_relative_to(out.resolve()):
+        raise SuiteError(f"the report of {label!r} would lie outside of {out}. Rename the suite or its profile.")
+    return folder

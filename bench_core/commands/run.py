@@ -1,0 +1,58 @@
+"""`bench run SUITE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+
+
+@click.command()
+@options.of_suite
+@options.data
+@options.store
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
+)
+def command(
+    suite: Path,
+    profile: str | None,
+    settings: tuple[str, ...],
+    seeds: int | None,
+    data: Path | None,
+    store: Path,
+    runs: Path,
+    out: Path,
+) -> int:
+    """Run a suite: compute what is not stored, then write its report."""
+    from bench_core.corpora import data_folder
+    from bench_core.progress import Lines
+    from bench_core.report import write_report
+    from bench_core.runner import Runner
+    from bench_core.store import Store
+    from bench_core.suite import load
+
+    loaded = load(suite, profile, settings, seeds)
+    progress = Lines(loaded.label)
+    runner = Runner(loaded, data_folder(data), Store(store), progress)
+    with progress:
+        found = runner.run(runs)
+    folder = out / loaded.label
+    write_report(found, folder)
+    failed = [cell for cell in found.cells if cell.status != "done"]
+    stages = len(runner.computed)
+    click.echo(
+        f"{len(found.cells)} cells; {stages or 'no'} stages computed, the rest was stored."
+        if stages or not failed
+        else f"{len(found.cells)} cells; nothing computed."
+    )
+    for reason in dict.fromkeys(cell.reason for cell in failed):
+        number = sum(cell.reason == reason for cell in failed)
+        click.echo(f"{failed[0].status if number else ''} {number} cells: {reason}", err=True)
+    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    return 1 if failed else 0

@@ -1,0 +1,40 @@
+"""`bench schema`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Print the JSON schema of suites, with the settings of every installed part."""
+    click.echo(json.dumps(schema(), indent=1))
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of suite files, in which each part's settings follow from its name."""
+    from bench_core.registry import KINDS, parts
+    from bench_core.schema import SuiteFile, TrainingConfig
+
+    whole = SuiteFile.model_json_schema()
+    definitions = whole.setdefault("$defs", {})
+    for kind in KINDS:
+        choices = []
+        for name, part in parts(kind).items():
+            one = part.config.model_json_schema(ref_template="#/$defs/{model}")
+            definitions |= one.pop("$defs", {})
+            own = (
+                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}")}
+                if kind == "model"
+                else {}
+            )
+            for extra in own.values():
+                extra.pop("$defs", None)
+            one["properties"] = {"name": {"const": name}, **one.get("properties", {}), **own}
+            one["required"] = ["name", *one.get("required", [])]
+            choices.append(one)
+        whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
+    return whole

@@ -1,0 +1,123 @@
+"""`bench show`: all that is known about one cell."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bench_core.data import Outcome
+    from bench_core.results import CellResult, Number, Run
+
+OUTPUTS = 3  # how many outputs are shown
+
+
+@click.command("show")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("cell", nargs=-1, required=True)
+@click.option("--store", type=click.Path(path_type=Path), help="Show the first outputs, from this store.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(run: Path, cell: tuple[str, ...], store: Path | None, as_json: bool) -> None:
+    """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`.
+
+    Axes that have one name may be left out, and names may be cut short.
+    """
+    from bench_core.results import read_run
+
+    found = find(read_run(run), ",".join(cell))
+    outputs = first_outputs(store, found, OUTPUTS) if store else []
+    click.echo(json.dumps(plain(found, outputs), indent=1) if as_json else text(found, outputs))
+
+
+def find(run: Run, filters: str) -> CellResult:
+    """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
+    from bench_core.errors import SuiteError
+    from bench_core.order import ordered
+    from bench_core.schema import AXES
+
+    cells = ordered(run)
+    for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
+        given, equals, name = word.partition("=")
+        if not equals:
+            raise SuiteError(f"{word!r} does not choose a cell. Write AXIS=NAME, such as model=lstm,seed=0.")
+        axis = chosen("axis", given, list(AXES))
+        names = list(dict.fromkeys(_name(one, axis) for one in cells))
+        name = chosen(axis, name, names)
+        cells = [one for one in cells if _name(one, axis) == name]
+    if len(cells) == 1:
+        return cells[0]
+    names_of = {axis: list(dict.fromkeys(_name(one, axis) for one in cells)) for axis in AXES}
+    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in names_of.items() if len(names) > 1]
+    raise SuiteError(f"{len(cells)} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
+
+
+def chosen(what: str, given: str, known: list[str]) -> str:
+    """Return the name that is given, or the only one that begins so; numbers must be given in full."""
+    from bench_core.errors import SuiteError
+    from bench_core.registry import suggestion
+
+    if given in known:
+        return given
+    begun = [name for name in known if given and name.startswith(given) and what != "seed"]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise SuiteError(f"{given!r} may mean any {what} of {', '.join(begun)}. Write more of it.")
+    raise SuiteError(f"no {what} of the cells in question is called {given!r}. {suggestion(given, known)}")
+
+
+def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
+    """Return the first outcomes of a cell; none if the store does not hold them."""
+    return []
+
+
+def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
+    """Return a cell and its outputs as JSON data."""
+    from dataclasses import asdict
+
+    from bench_core.report import json_data
+
+    return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
+
+
+def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
+    """Return a cell and its outputs for a terminal."""
+    from tabulate import tabulate
+
+    from bench_core.markup import visible
+    from bench_core.order import cell_name
+
+    lines = [cell_name(cell.cell), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
+    if cell.numbers:
+        headings = ["metric", "value", "interval", "unit", "examples", "kind", "signature"]
+        rows = [[name, *_words(number)] for name, number in cell.numbers.items()]
+        lines += ["", tabulate(rows, headings, disable_numparse=True)]
+    if cell.artifacts:
+        lines += ["", tabulate(cell.artifacts.items(), ["artifact", "key"], disable_numparse=True)]
+    for output in outputs:
+        lines += ["", *(f"{name}: {visible(words)}" for name, words in _texts(output).items())]
+    return "\n".join(lines)
+
+
+def _name(cell: CellResult, axis: str) -> str:
+    name = cell.cell.get(axis)
+    return "none" if name is None else str(name)
+
+
+def _words(number: Number) -> list[str]:
+    from bench_core.markup import rounded, visible
+
+    value = visible(number.reason) if number.value is None else rounded(number.value, number.digits)
+    between = [rounded(end, number.digits) for end in number.interval or ()]
+    interval = f"[{', '.join(between)}]" if between else ""
+    return [value or "–", interval, number.unit, f"{number.examples:,}", number.kind, number.signature]
+
+
+def _texts(output: Outcome) -> dict[str, str]:
+    told = {"prompt": output.prompt, "output": output.texts[0] if output.texts else ""}
+    return {"example": str(output.id), **told, **({"reference": output.references[0]} if output.references else {})}

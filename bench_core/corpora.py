@@ -1,0 +1,177 @@
+"""Names, places and digests of data.
+
+A corpus is a folder below the data directory. Those that tasks know by name stand in `corpora.yaml`, with the digest
+of each file and where it comes from; a user may add folders of any other name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench_core.errors import DataError
+from bench_core.registry import suggestion
+
+GITHUB = "https://raw.githubusercontent.com"
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a corpus, as it is published."""
+
+    sha256: str | None = None  # None where it is not known
+    url: str | None = None  # None where it cannot be fetched by itself
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One entry of the catalogue."""
+
+    name: str  # its folder
+    about: str
+    licence: str  # as stated upstream
+    files: Mapping[str, File]  # by name inside the folder
+    get: str = ""  # how to come by it, where some file has no address
+
+    @property
+    def fetchable(self) -> bool:
+        """Return whether every file has an address and a digest."""
+        return all(file.url and file.sha256 for file in self.files.values())
+
+    @property
+    def advice(self) -> str:
+        """Return what a user without the files should do."""
+        return f"Run `bench data fetch {self.name}`." if self.fetchable else self.get
+
+
+@cache
+def catalogue() -> dict[str, Corpus]:
+    """Return the corpora that are known by name."""
+    from ruamel.yaml import YAML
+
+    entries = YAML(typ="safe").load(Path(__file__).with_suffix(".yaml"))
+    return {name: _corpus(name, entry) for name, entry in entries.items()}
+
+
+def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
+    files = {
+        file: File(sha256, f"{GITHUB}/{group['at']}/{file}" if "at" in group else None)
+        for group in entry["from"]
+        for file, sha256 in group["files"].items()
+    }
+    return Corpus(name, entry["about"], entry["licence"], files, entry.get("get", ""))
+
+
+def corpus(name: str) -> Corpus:
+    """Return the entry called `name`; raise DataError with the nearest names if there is none."""
+    known = catalogue()
+    if name not in known:
+        raise DataError(f"no corpus is called {name!r}. {suggestion(name, list(known))}")
+    return known[name]
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """Return the data directory: `given`, else BENCH_DATA, else a folder of the user's."""
+    if given or os.environ.get("BENCH_DATA"):
+        return Path(given or os.environ["BENCH_DATA"]).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("bench"))
+
+
+def locate(name: str, files: Iterable[str], data: Path) -> list[Path]:
+    """Return where `files` of a corpus are; raise DataError that names all that are missing or empty."""
+    paths = [data / name / file for file in files]
+    wrong = [f"{path.name} {trouble}" for path in paths if (trouble := _trouble(path))]
+    if wrong:
+        known = catalogue().get(name)
+        advice = known.advice if known else "Put the files there, or name another data directory with --data."
+        raise DataError(f"corpus {name!r} is not complete in {data / name}: {', '.join(wrong)}. {advice}")
+    return paths
+
+
+def _trouble(path: Path) -> str:
+    if not path.is_file():
+        return "is missing"
+    return "" if path.stat().st_size else "is empty"
+
+
+def present(name: str, data: Path) -> bool:
+    """Return whether all files of a known corpus are there."""
+    return not any(_trouble(data / name / file) for file in corpus(name).files)
+
+
+def digest(path: Path) -> str:
+    """Return the sha256 of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(name: str, data: Path) -> list[Path]:
+    """Return the files of a known corpus; raise DataError that names all that are missing or not as published."""
+    entry = corpus(name)
+    paths = locate(name, entry.files, data)
+    wrong = [path.name for path in paths if entry.files[path.name].sha256 not in (None, digest(path))]
+    if wrong:
+        raise DataError(
+            f"corpus {name!r} in {data / name} is not the published one: {', '.join(wrong)} "
+            f"{'differs' if len(wrong) == 1 else 'differ'} in sha256. Move such files away. {entry.advice}"
+        )
+    return paths
+
+
+def fetch(name: str, data: Path) -> list[Path]:
+    """Download what is missing of a known corpus, each file with a check of its sha256; never overwrite a file."""
+    entry = corpus(name)
+    if not entry.fetchable:
+        raise DataError(f"corpus {name!r} cannot be fetched file by file. {entry.get}")
+    folder = data / name
+    for file, source in entry.files.items():
+        if _trouble(folder / file):
+            _download(source, folder / file)
+    return verify(name, data)
+
+
+def _download(source: File, path: Path) -> None:
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
+    quiet = pooch.HTTPDownloader(progressbar=False, timeout=60)
+    try:
+        pooch.retrieve(source.url, f"sha256:{source.sha256}", path.name, path.parent, downloader=quiet)
+    except (OSError, ValueError) as error:  # no network, no such page; or another sha256
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{source.url} could not be fetched: {reason} You may put it at {path} by hand.") from error
+
+
+def read_text(path: Path) -> str:
+    """Return a UTF-8 file, unpacked if it ends in `.gz`, with plain line feeds; raise DataError if it is no text."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is UTF-16, not UTF-8. Save it as UTF-8.")
+    if b"\0" in content:
+        raise DataError(f"{path} is not text: a zero byte stands at offset {content.index(0)}.")
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}, in line {line} "
+            f"({error.reason}). Save it as UTF-8."
+        ) from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file, ended by `\\n` alone; signs such as U+2028 end none."""
+    return read_text(path).removesuffix("\n").split("\n")

@@ -1,0 +1,147 @@
+"""Text and numbers as Markdown and LaTeX write them."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite, isnan
+
+from bench_core.names import join
+from bench_core.published import Value, number
+from bench_core.stats import Summary
+from bench_core.tables import Entry, Grid
+
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, separators of lines
+
+
+@dataclass(frozen=True)
+class Markup:
+    """How one format writes plain text, and text that is smaller or raised."""
+
+    text: Callable[[str], str]
+    small: str
+    raised: str
+
+    def table(self, grid: Grid) -> list[list[str]]:
+        """Return a table with its headings first, and its labels first in each row."""
+        digits = [column.number.digits for column in grid.columns]
+        footnotes = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
+        headings = [join(*grid.table.rows), *(column.heading for column in grid.columns)]
+        rows = [
+            [self.text(row.label), *(self.cell(*pair, footnotes) for pair in zip(entries, digits, strict=True))]
+            for row, entries in zip(grid.rows, grid.entries, strict=True)
+        ]
+        return [[self.text(heading) for heading in headings], *rows]
+
+    def cell(self, entry: Entry, digits: int, footnotes: Mapping[str, str]) -> str:
+        """Return our number with its marks, and the published one beside it."""
+        marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
+        marks += [footnotes[reason] for reason in entry.reasons]
+        raised = self.raised.format(self.text(" ".join(marks))) if marks else ""
+        small = self.small.format(self.text(printed(entry.published, digits))) if entry.published else ""
+        return " ".join(word for word in (self.text(ours(entry, digits)) + raised, small) if word)
+
+
+def ours(entry: Entry, digits: int) -> str:
+    """Return what we found, or the word for what became of it."""
+    if entry.summary is None:
+        return "–" if entry.status == "none" else entry.status
+    return summarized(entry.summary, digits)
+
+
+def summarized(found: Summary, digits: int) -> str:
+    """Return mean and standard deviation, such as `12.35 ± 5.18`."""
+    spread = "" if found.std is None else f" ± {rounded(found.std, digits)}"
+    return rounded(found.mean, digits) + spread
+
+
+def printed(value: Value, digits: int) -> str:
+    """Return a published value with no fewer digits than it was given, or its text if it is no number."""
+    mean = number(value.mean)
+    if mean is None:
+        items = value.mean if isinstance(value.mean, list) else [value.mean]
+        return ", ".join(map(str, items))
+    digits = max(digits, _decimals(mean), _decimals(value.std or 0.0))
+    return summarized(Summary(mean, value.std, 1), digits)
+
+
+def rounded(value: float, digits: int) -> str:
+    """Return a number with `digits` after the point; `–` where it is none."""
+    if isnan(value):
+        return "–"
+    if not isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{abs(value):.{digits}{'e' if abs(value) >= 1e10 else 'f'}}"
+    return f"−{text}" if value < 0 and float(text) else text
+
+
+def _decimals(value: float) -> int:
+    """Return how many digits after the point a number was written with."""
+    return 0 if not isfinite(value) or value == int(value) else len(f"{value:.12f}".rstrip("0").partition(".")[2])
+
+
+def visible(text: str) -> str:
+    """Return text on one line, with what cannot be seen written as its code point."""
+    return re.sub(r"\r\n|[^ -~]", lambda found: _seen(found[0]), text).strip()
+
+
+def _seen(character: str) -> str:
+    if character in ("\n", "\r\n"):
+        return " ↵ "
+    if character == "\t":
+        return " "
+    return f"[U+{ord(character):04X}]" if unicodedata.category(character) in UNSEEN else character
+
+
+def markdown(text: str) -> str:
+    """Return text that Markdown shows as it is, in a table and at the start of a line too."""
+    escaped = re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", html.escape(visible(text), quote=False))
+    return re.sub(r"^(\d*)([.)+-])(?=[ -]|$)", r"\1\\\2", escaped)
+
+
+def latex(text: str) -> str:
+    """Return text that LaTeX prints as it is, in ASCII; what its first fonts lack becomes a code point."""
+    special = r"-(?=-)|'(?=')|[^A-Za-z0-9 .,:;!?()/+=@'\"-]"
+    return re.sub(special, lambda found: _latex(found[0]), unicodedata.normalize("NFC", visible(text)))
+
+
+def _latex(character: str) -> str:
+    if character in SIGNS:
+        return SIGNS[character]
+    parts = unicodedata.normalize("NFD", character)
+    if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
+        return f"\\{ACCENTS[parts[1]]}{{{parts[0]}}}"
+    return f"{{[}}U+{ord(character):04X}{{]}}"
+
+
+ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
+    "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0326": "textcommabelow",
+    "\u0327": "c", "\u0331": "b",
+}  # fmt: skip
+
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon "
+    "phi chi psi omega"
+)
+
+# Braces keep a character from being read with its neighbours: as a ligature, an option, or the star of a command.
+SIGNS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}", "`": "{`}", "-": "-{}", "'": "'{}",
+    "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$",
+    "≈": r"$\approx$", "∞": r"$\infty$", "†": r"$\dagger$", "→": r"$\rightarrow$", "←": r"$\leftarrow$",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "↵": r"$\hookleftarrow$", "°": r"$^\circ$", "µ": r"$\mu$",
+    "–": "{--}", "—": "{---}", "‘": "{`}", "’": "{'}", "“": "{``}", "”": "{''}", "…": r"\dots{}", "•": r"$\bullet$",
+    "§": r"\S{}", "¶": r"\P{}", "©": r"\copyright{}", "£": r"\pounds{}", "\u00a0": "~",
+    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}",
+    "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}",
+    **{letter: rf"$\{name}$" for letter, name in zip("αβγδεζηθικλμνξπρστυφχψω", GREEK.split(), strict=True)},
+}  # fmt: skip
+
+MARKDOWN = Markup(markdown, "<sub>{}</sub>", "<sup>{}</sup>")
+LATEX = Markup(latex, r"{{\scriptsize {}}}", r"\textsuperscript{{{}}}")

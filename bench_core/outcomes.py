@@ -1,0 +1,49 @@
+"""Outcomes on disk: one gzipped JSON line an example, the same bytes for the same outcomes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench_core.data import Hypothesis, Outcome
+
+
+def write_lines(path: Path, lines: Iterable[Any]) -> None:
+    """Write JSON values, a line each, gzipped without a clock."""
+    text = "".join(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode(), 6, mtime=0))
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Read what `write_lines` wrote."""
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+
+
+def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
+    """Write outcomes; actions that only repeat the tokens are left out."""
+    write_lines(path, (_as_json(outcome) for outcome in outcomes))
+
+
+def read_outcomes(path: Path) -> list[Outcome]:
+    """Read what `write_outcomes` wrote."""
+    return [_from_json(line) for line in read_lines(path)]
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    data = asdict(outcome)
+    for hypothesis in data["hypotheses"]:
+        if hypothesis["actions"] == hypothesis["tokens"]:
+            hypothesis["actions"] = "tokens"
+    return data
+
+
+def _from_json(data: dict[str, Any]) -> Outcome:
+    hypotheses = []
+    for one in data["hypotheses"]:
+        actions = one["tokens"] if one["actions"] == "tokens" else one["actions"]
+        hypotheses.append(Hypothesis(**{**one, "actions": actions}))
+    return Outcome(**{**data, "hypotheses": hypotheses})

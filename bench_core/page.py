@@ -1,0 +1,175 @@
+"""What a report says, as plain text, before a format writes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+from bench_core.names import join
+from bench_core.order import cell_name, name_on, names_on, ordered
+from bench_core.results import Run
+from bench_core.tables import Column, Grid
+
+ENVIRONMENT = ("python", "torch", "bench", "device", "threads")  # what may be told: neither host nor time
+LONGEST = 300  # characters of a reason in a footnote; the list of cells without results has all of it
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An output to show."""
+
+    cell: str
+    texts: Mapping[str, str]  # prompt, output, reference
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """All of a report but its tables of results."""
+
+    title: str
+    facts: Sequence[str]
+    statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
+    without: Sequence[str]  # the cells that have no results
+    samples: Sequence[Sample]
+
+
+def page(run: Run) -> Page:
+    """Return what a report says about a whole run."""
+    without = [
+        f"{cell_name(one.cell)}: {one.status}{f', {one.reason}' if one.reason else ''}"
+        for one in ordered(run)
+        if one.status != "done"
+    ]
+    samples = [_sample(sample) for sample in run.info.get("samples") or ()]
+    title = run.info.get("title") or run.suite.title or run.suite.suite
+    return Page(title, _facts(run), _statistics(run), without, samples)
+
+
+def environment(run: Run) -> dict[str, Any]:
+    """Return the versions and the kind of hardware behind a run."""
+    found = run.info.get("environment") or {}
+    return {key: found[key] for key in ENVIRONMENT if key in found}
+
+
+def _facts(run: Run) -> list[str]:
+    said = {"python": "Python {}", "threads": "{} threads"}
+    computed = [said.get(key, f"{key} {{}}").format(value) for key, value in environment(run).items()]
+    known = run.info.get("models") or {}
+    sizes = {name: known.get(name, {}).get("parameters") for name in names_on(run, "model")}
+    models = [name if size is None else f"{name} ({size:,} parameters)" for name, size in sizes.items()]
+    facts = {
+        "Source": run.info.get("source") or run.suite.source,
+        "Suite": run.info.get("label") or run.suite.suite,
+        "Computed with": ", ".join(computed),
+        "Corpus": ", ".join(_corpora(run, names_on(run, "task"))),
+        "Models": ", ".join(models),
+    }
+    return [f"{name}: {text}" for name, text in facts.items() if text]
+
+
+def _corpora(run: Run, tasks: Iterable[str]) -> list[str]:
+    """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
+    known = run.info.get("tasks") or {}
+    corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
+    return [f"{corpus} ({task})" for task, corpus in corpora.items() if corpus]
+
+
+def _statistics(run: Run) -> list[list[str]]:
+    known = run.info.get("tasks") or {}
+    rows = {
+        join(task, split): numbers
+        for task in names_on(run, "task")
+        for split, numbers in (known.get(task, {}).get("statistics") or {}).items()
+    }
+    names = list(dict.fromkeys(name for numbers in rows.values() for name in numbers))
+    table = [[label, *(_statistic(numbers.get(name)) for name in names)] for label, numbers in rows.items()]
+    return [["task/split", *names], *table] if names else []
+
+
+def _statistic(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _sample(sample: Mapping[str, Any]) -> Sample:
+    texts = {"prompt": "prompt", "text": "output", "reference": "reference"}
+    given = {name: str(sample[key]) for key, name in texts.items() if sample.get(key) is not None}
+    return Sample(cell_name(sample.get("cell") or {}), given, bool(sample.get("finished", True)))
+
+
+def footnotes(run: Run, grid: Grid) -> list[str]:
+    """Return the footnotes of a table, as plain text."""
+    notes = [_seeds(grid), *_metrics(grid), _limits(run), _corpus(run, grid), _published(grid), *_reasons(grid)]
+    return [note for note in notes if note]
+
+
+def _seeds(grid: Grid) -> str:
+    done = [entry for row in grid.entries for entry in row if entry.status == "done"]
+    if not done:
+        return ""
+    seeds = {entry.seeds for entry in done}
+    text = "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
+    partial = any(not entry.complete for entry in done)
+    return f"{text} †k/n: the mean over only k of n seeds, as the others have no number." if partial else text
+
+
+def _metrics(grid: Grid) -> Iterable[str]:
+    """Describe each metric, once for each kind and signature of its numbers."""
+    columns: dict[tuple[str, str, str], list[int]] = {}
+    for place, column in enumerate(grid.columns):
+        if any(row[place].status == "done" for row in grid.entries):
+            columns.setdefault((column.value, column.number.kind, column.number.signature), []).append(place)
+    for value, kind, signature in columns:
+        places = columns[value, kind, signature]
+        others = len([one for one in columns if one[0] == value]) > 1
+        where = f" ({', '.join(grid.columns[place].heading for place in places)})" if others else ""
+        examples = {count for row in grid.entries for place in places for count in row[place].examples}
+        yield f"{value}{where}: {_description(grid.columns[places[0]], examples)}."
+
+
+def _description(column: Column, examples: Collection[int]) -> str:
+    number = column.number
+    words = [
+        number.unit,
+        {1: "higher is better", -1: "lower is better"}.get(number.better, ""),
+        {"exact": "exact likelihood", "bound": "a bound", "estimate": "an estimate by sampling"}.get(number.kind, ""),
+        f"over {_range(examples)} examples",
+        f"signature {number.signature}" if number.signature else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _limits(run: Run) -> str:
+    limits, profile = run.suite.limits, run.info.get("profile")
+    decoded = "all examples" if limits.examples is None else f"{limits.examples:,} examples"
+    scored = "all" if limits.scored is None else f"{limits.scored:,}"
+    text = f"Limits: {limits.max_tokens:,} tokens an output, {decoded} decoded, {scored} scored."
+    return f"{text} Profile {profile}." if profile else text
+
+
+def _corpus(run: Run, grid: Grid) -> str:
+    told = _corpora(run, dict.fromkeys(name_on(one, "task") for one in grid.cells))
+    return f"Corpus: {', '.join(told)}." if told else ""
+
+
+def _published(grid: Grid) -> str:
+    printed = grid.published
+    if not printed or not any(entry.published for row in grid.entries for entry in row):
+        return ""
+    runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
+    words = [printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
+    note = f" {printed.note}" if printed.note else ""
+    return f"Small type: as published, {', '.join(word for word in words if word)}.{note}"
+
+
+def _reasons(grid: Grid) -> Iterable[str]:
+    return (f"[{place}] {shorten(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
+
+
+def _range(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

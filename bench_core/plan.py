@@ -1,0 +1,268 @@
+"""From a suite to its cells, and to the stages that they take, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core import keys
+from bench_core.errors import DataError
+from bench_core.hardware import device_kind
+from bench_core.model import Scorer
+from bench_core.registry import part
+
+if TYPE_CHECKING:
+    from bench_core.config import Config, MetricConfig
+    from bench_core.registry import PartKind
+    from bench_core.schema import Hardware, Select
+    from bench_core.suite import Suite
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the matrix, and the metrics that it is measured by."""
+
+    task: str
+    model: str
+    decoder: str | None
+    split: str
+    hardware: str
+    seed: int
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Return the names of its axes; those of metrics are not among them."""
+        return {name: value for name, value in vars(self).items() if name != "metrics"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
+
+    kind: str  # prepare, train, decode, score, measure
+    key: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
+    ingredients: Mapping[str, Any]  # all that the key is made of
+    label: str  # for people
+
+
+@dataclass
+class Plan:
+    """All stages of a suite, inputs before users, and the artifacts of each cell."""
+
+    cells: list[Cell]
+    stages: dict[str, Stage] = field(default_factory=dict)  # by key
+    of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
+    missing: dict[str, str] = field(default_factory=dict)  # task -> why its data cannot be read
+
+    def count(self, kind: str) -> int:
+        """Return how many stages of a kind there are."""
+        return sum(stage.kind == kind for stage in self.stages.values())
+
+
+def cells_of(suite: Suite) -> list[Cell]:
+    """Return the product of the suite's axes, less what it skips."""
+    decoders: list[str | None] = [*suite.decoders] or [None]
+    found = []
+    axes = product(suite.tasks, suite.models, decoders, suite.splits, suite.hardware, suite.seeds)
+    for task, model, decoder, split, hardware, seed in axes:
+        names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": hardware}
+        if any(skip.covers(**names) for skip in suite.skip if not skip.metric):
+            continue
+        skipped = [skip for skip in suite.skip if skip.metric]
+        kept = (name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skipped))
+        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept)))
+    return found
+
+
+def plan(suite: Suite, data: Path) -> Plan:
+    """Return the plan of a suite; raise DataError if the data of none of its tasks can be read."""
+    planner = Planner(suite, data)
+    found = Plan(cells_of(suite), planner.stages)
+    for name in suite.tasks:
+        try:
+            planner.prepare(name)
+        except DataError as error:
+            found.missing[name] = str(error)
+    if len(found.missing) == len(suite.tasks):
+        raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+    for cell in found.cells:
+        if cell.task not in found.missing:
+            found.of_cell[cell] = dict(planner.cell(cell))
+    return found
+
+
+@dataclass
+class Planner:
+    """Makes stages, and remembers them by what they are made of."""
+
+    suite: Suite
+    data: Path
+    stages: dict[str, Stage] = field(default_factory=dict)
+    made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
+
+    def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
+        """Yield the name and key of every stage that a cell takes."""
+        task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        yield from (("prepare", task), ("train", train))
+        if cell.decoder is not None:
+            decode = self.decode(cell)
+            yield "decode", decode
+        for name in cell.metrics:
+            metric = self.suite.metrics[name]
+            if metric.needs is Scorer:
+                outcomes, kind = self.score(cell, name), "score"
+                yield f"score/{name}", outcomes
+            else:
+                outcomes, kind = decode, "decode"
+            yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
+
+    def prepare(self, name: str) -> str:
+        """Return the key of a prepared task."""
+        config = self.suite.tasks[name]
+        if ("prepare", name) not in self.made:
+            settings = {"task": described(config), "data": dict(config.reads(self.data))}
+            self.made["prepare", name] = self._add(
+                "prepare", settings, {}, name, [("task", config)], self._libraries(config)
+            )
+        return self.made["prepare", name]
+
+    def train(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Return the key of a trained model."""
+        asked = ("train", task, model, hardware, seed)
+        if asked not in self.made:
+            entry = self.suite.models[model]
+            select, parts = self._select(entry.training.select, entry.config)
+            settings = {
+                "model": described(entry.config),
+                "training": {**entry.training.model_dump(mode="json", exclude={"select"}), "select": select},
+                "initial": keys.file_digest(entry.training.initial),
+                "seed": seed,
+                **self._hardware(hardware),
+            }
+            inputs = {"task": ("prepare", self.prepare(task))}
+            parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+            libraries = self._libraries(*(config for _, config in parts), torch=True)
+            label = f"{task} x {model}, seed {seed}"
+            self.made[asked] = self._add("train", settings, inputs, label, parts, libraries)
+        return self.made[asked]
+
+    def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
+        """Return what decides which weights are kept, with the settings of the parts that it names."""
+        described_select: dict[str, Any] = select.model_dump(mode="json")
+        parts: list[tuple[PartKind, Config]] = []
+        metric = self.suite.metrics.get(select.metric)
+        if metric is not None:
+            described_select["metric"] = described(metric)
+            described_select["by"] = likelihood(metric, model)[0]
+            parts.append(("metric", metric))
+        if metric is not None and select.decoder is not None:
+            decoder = self.suite.decoders[select.decoder]
+            described_select["decoder"] = described(decoder)
+            parts.append(("decoder", decoder))
+        return described_select, parts
+
+    def decode(self, cell: Cell) -> str:
+        """Return the key of the outcomes of decoding."""
+        asked = ("decode", cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            config = self.suite.decoders[cell.decoder or ""]
+            limits = self.suite.limits
+            own = {"decoder": described(config), "examples": limits.examples}
+            label = f"{cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("decode", cell, own, [("decoder", config)], label)
+        return self.made[asked]
+
+    def score(self, cell: Cell, metric: str) -> str:
+        """Return the key of the outcomes of scoring."""
+        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].config)
+        asked = ("score", cell.task, cell.model, by, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            own = {"by": by, "examples": self.suite.limits.scored}
+            label = f"{cell.task} x {cell.model} by {by}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("score", cell, own, [], label)
+        return self.made[asked]
+
+    def _outcomes(
+        self, kind: str, cell: Cell, own: dict[str, Any], parts: list[tuple[PartKind, Config]], label: str
+    ) -> str:
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].config
+        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        settings = {
+            "split": cell.split,
+            "batch_size": self.suite.limits.batch_size,
+            "seed": cell.seed,
+            **own,
+            **self._hardware(cell.hardware),
+        }
+        parts = [("task", task), ("model", model), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        return self._add(kind, settings, inputs, label, parts, libraries)
+
+    def measure(self, name: str, metric: MetricConfig, task: str, kind: str, outcomes: str) -> str:
+        """Return the key of a metric's numbers."""
+        asked = ("measure", name, task, outcomes)
+        if asked not in self.made:
+            inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+            settings = {"metric": described(metric)}
+            label = f"{name} of {self.stages[outcomes].label}"
+            libraries = self._libraries(metric)
+            self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
+        return self.made[asked]
+
+    def _add(
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, tuple[str, str]],
+        label: str,
+        parts: list[tuple[PartKind, Config]],
+        libraries: Mapping[str, str],
+    ) -> str:
+        code = {"bench-core": keys.core_code()}
+        for part_kind, config in parts:
+            code |= self._code(part_kind, config.name)
+        ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
+        key = keys.key_of(ingredients)
+        self.stages.setdefault(key, Stage(kind, key, settings, inputs, ingredients, label))
+        return key
+
+    def _code(self, kind: PartKind, name: str) -> Mapping[str, str]:
+        found = part(kind, name)
+        return keys.distribution_code(found.distribution, found.package)
+
+    def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
+        names = {name for config in configs for name in config.libraries} | ({"torch"} if torch else set())
+        return {name: keys.library(name) for name in sorted(names)}
+
+    def _hardware(self, name: str) -> dict[str, Any]:
+        return self._devices[name]
+
+    @cached_property
+    def _devices(self) -> dict[str, dict[str, Any]]:
+        return {name: _computing(hardware) for name, hardware in self.suite.hardware.items()}
+
+
+def _computing(hardware: Hardware) -> dict[str, Any]:
+    device = device_kind() if hardware.device == "auto" else hardware.device
+    return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return a part's name and all of its settings, defaults included, as JSON data."""
+    return {"name": config.name, **config.model_dump(mode="json")}
+
+
+def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
+    """Return which likelihood of a model a metric is about, and its kind; empty words where there is none."""
+    if metric.needs is not Scorer or not model.likelihoods:
+        return "", ""
+    by = getattr(metric, "by", None) or next(iter(model.likelihoods))
+    return by, str(model.likelihoods[by])

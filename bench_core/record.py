@@ -1,0 +1,154 @@
+"""Writes the run folder: what was asked, what came of it, and where it was computed."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core import keys
+from bench_core.costs import write_costs
+from bench_core.errors import StoreError
+from bench_core.plan import Cell, Plan, likelihood
+from bench_core.published import plain
+from bench_core.results import CellResult, Number, write_cells
+
+if TYPE_CHECKING:
+    from bench_core.store import Store
+    from bench_core.suite import Suite
+
+
+def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what results may depend on besides keys, and nothing that names a machine."""
+    computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
+    versions = {
+        "python": platform.python_version(),
+        "torch": keys.library("torch"),
+        "bench": keys.library("bench-core"),
+    }
+    return {**versions, **computing}
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that a run leaves behind, gathered from its plan and the store."""
+
+    suite: Suite
+    plan: Plan
+    store: Store
+    failures: Mapping[str, str]
+    numbers: Mapping[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Fill a run folder."""
+        (folder / "suite.yaml").write_text(_yaml(self.suite.effective), encoding="utf-8")
+        (folder / "published.json").write_text(json.dumps(plain(self._published()), indent=1, ensure_ascii=False))
+        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False))
+        write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
+        write_costs(folder / "costs.csv", self._costs())
+        self._copy_histories(folder / "history")
+
+    def _published(self) -> dict[str, Any]:
+        used = {table.reference.table for table in self.suite.tables if table.reference}
+        return {name: self.suite.published[name] for name in sorted(used)}
+
+    def _info(self) -> dict[str, Any]:
+        computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
+        about = {"suite": self.suite.name, "profile": self.suite.profile, "label": self.suite.label}
+        return {
+            **about,
+            "title": self.suite.title,
+            "source": self.suite.source,
+            "environment": environment(computing),
+            "tasks": dict(self._tasks()),
+            "models": dict(self._models()),
+            "samples": list(self._samples()),
+        }
+
+    def _stored(self, kind: str, key: str, name: str) -> Any:
+        """Return a stored JSON file, or None where the stage did not get that far."""
+        if not self.store.has(kind, key):
+            return None
+        try:
+            return self.store.get(kind, key).json(name)
+        except StoreError:
+            return None
+
+    def _tasks(self) -> Iterator[tuple[str, Any]]:
+        for cell, artifacts in self._firsts("task"):
+            facts = self._stored("prepare", artifacts["prepare"], "facts.json") or {}
+            extras = facts.get("extras", {})
+            shown = {name: extras[name] for name in ("corpus", "statistics", "notice", "embedded") if name in extras}
+            yield cell.task, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+
+    def _models(self) -> Iterator[tuple[str, Any]]:
+        for cell, artifacts in self._firsts("model"):
+            yield cell.model, self._stored("train", artifacts["train"], "training.json") or {}
+
+    def _samples(self) -> Iterator[dict[str, Any]]:
+        """Yield some outputs of the first seed; contexts and references only of corpora that may be shown."""
+        embedded = {name for name, about in self._tasks() if about.get("embedded")}
+        for cell, artifacts in self.plan.of_cell.items():
+            if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
+                continue
+            for sample in self._stored("decode", artifacts["decode"], "samples.json") or ():
+                shown = sample if cell.task in embedded else {**sample, "prompt": "", "reference": ""}
+                yield {"cell": cell.axes, **shown}
+
+    def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
+        """Yield one planned cell for each name on an axis."""
+        seen = set()
+        for cell, artifacts in self.plan.of_cell.items():
+            if cell.axes[axis] not in seen:
+                seen.add(cell.axes[axis])
+                yield cell, artifacts
+
+    def _result(self, cell: Cell) -> CellResult:
+        if cell not in self.plan.of_cell:
+            return CellResult(cell.axes, "not run", self.plan.missing[cell.task])
+        artifacts = self.plan.of_cell[cell]
+        numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
+        failed = [self.failures[key] for key in artifacts.values() if key in self.failures]
+        if failed:
+            return CellResult(cell.axes, "failed", failed[0], numbers, artifacts)
+        done = all(self.store.has(self.plan.stages[key].kind, key) for key in artifacts.values())
+        return CellResult(cell.axes, "done" if done else "not run", "" if done else "interrupted", numbers, artifacts)
+
+    def _number(self, cell: Cell, name: str, key: str) -> Number:
+        if key not in self.numbers:
+            return Number(reason=self.failures.get(key, "not run"))
+        found = self.numbers[key]
+        _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].config)
+        interval = tuple(found["interval"]) if found["interval"] else None
+        return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
+
+    def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+        for stage in self.plan.stages.values():
+            if stage.kind != "measure" and self.store.has(stage.kind, stage.key):
+                yield stage.kind, stage.label, stage.key, self.store.get(stage.kind, stage.key).manifest["cost"]
+
+    def _copy_histories(self, folder: Path) -> None:
+        folder.mkdir()
+        for stage in self.plan.stages.values():
+            if stage.kind == "train" and self.store.has("train", stage.key):
+                text = self.store.get("train", stage.key).file("history.jsonl").read_text()
+                (folder / f"{_file_name(stage.label)}.jsonl").write_text(text)
+
+
+def _file_name(label: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in label)
+
+
+def _yaml(data: Any) -> str:
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    text = StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.width, writer.sort_base_mapping_type_on_output = False, 10_000, False  # type: ignore[assignment]
+    writer.dump(data, text)
+    return text.getvalue()

@@ -1,0 +1,127 @@
+"""A report of a run, from the run's folder alone: tables for people, papers and programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from tabulate import tabulate
+
+from bench_core.markup import LATEX, MARKDOWN, Markup
+from bench_core.names import join
+from bench_core.order import ordered
+from bench_core.page import environment, footnotes, page
+from bench_core.results import Run
+from bench_core.tables import Column, Entry, Grid, Row, grids
+
+
+def write_report(run: Run, folder: Path) -> list[Path]:
+    """Write all that a report consists of; return the files written.
+
+    Nothing in them but the copied costs depends on the clock, the machine or the place of the run.
+    """
+    filled = grids(run)
+    files = {
+        "report.md": _rendered("report.md.j2", MARKDOWN, run, filled),
+        "report.tex": _rendered("report.tex.j2", LATEX, run, filled),
+        **{f"tables/{grid.table.id}.csv": _csv(records(grid)) for grid in filled},
+        "results.json": json.dumps(_results(run, filled), sort_keys=True, indent=1, allow_nan=False) + "\n",
+    }
+    costs = run.folder / "costs.csv"
+    contents = {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()}
+    if costs.is_file():
+        contents["costs.csv"] = costs.read_bytes()
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return [folder / name for name in contents]
+
+
+def records(grid: Grid) -> list[dict[str, Any]]:
+    """Return one flat mapping for each row, column and value: what a table shows, unrounded."""
+    return [
+        _record(row, column, entry)
+        for row, entries in zip(grid.rows, grid.entries, strict=True)
+        for column, entry in zip(grid.columns, entries, strict=True)
+    ]
+
+
+def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
+    found, printed = entry.summary, entry.published
+    low, high = entry.interval or (None, None)
+    return {
+        "row": row.label,
+        "column": column.label if column.names is None else join(*column.names),
+        "value": column.value,
+        "kind": column.number.kind,
+        "signature": column.number.signature,
+        "unit": column.number.unit,
+        "status": entry.status,
+        "mean": found.mean if found else None,
+        "std": found.std if found else None,
+        "n": found.n if found else 0,
+        "seeds": entry.seeds,
+        "low": low,
+        "high": high,
+        "published_mean": printed.mean if printed else None,
+        "published_std": printed.std if printed else None,
+        "reason": "; ".join(entry.reasons),
+    }
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _results(run: Run, filled: Iterable[Grid]) -> Any:
+    head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
+    return json_data(
+        {
+            **head,
+            "environment": environment(run),
+            "cells": [asdict(one) for one in ordered(run)],
+            "tables": {grid.table.id: records(grid) for grid in filled},
+        }
+    )
+
+
+def json_data(value: Any) -> Any:
+    """Return JSON data; infinities and NaN become words."""
+    if isinstance(value, Mapping):
+        return {str(key): json_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_data(item) for item in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+def _rendered(template: str, markup: Markup, run: Run, filled: Sequence[Grid]) -> str:
+    """Fill a template, in which the filter `text` escapes what others wrote."""
+    templates = Environment(
+        # Unlike the usual braces, these mean nothing in LaTeX.
+        variable_start_string="<<", variable_end_string=">>", block_start_string="<%", block_end_string="%>",
+        comment_start_string="<#", comment_end_string="#>",
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, autoescape=False,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    templates.filters.update(text=markup.text, pipe_table=_pipe_table)
+    said = page(run)
+    statistics = [[markup.text(word) for word in row] for row in said.statistics]
+    tables = [(grid.table, markup.table(grid), footnotes(run, grid)) for grid in filled]
+    return templates.get_template(template).render(page=said, statistics=statistics, tables=tables)
+
+
+def _pipe_table(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a Markdown table of marked-up text, headings first."""
+    sides = ["left", *["right"] * (len(rows[0]) - 1)]
+    return str(tabulate(rows[1:], rows[0], tablefmt="pipe", colalign=sides, disable_numparse=True))

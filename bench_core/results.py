@@ -1,0 +1,104 @@
+"""What a run leaves on disk, and how it is read again: a report needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench_core import located
+from bench_core.errors import StoreError, SuiteError
+from bench_core.published import Published
+from bench_core.schema import SuiteFile
+
+
+@dataclass(frozen=True)
+class Number:
+    """A metric of one cell: its value, or why there is none."""
+
+    value: float | None = None
+    reason: str = ""  # why there is no value
+    examples: int = 0
+    unit: str = ""
+    digits: int = 2
+    better: int = 0
+    signature: str = ""
+    kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What came of one cell."""
+
+    cell: Mapping[str, Any]  # task, model, decoder (or None), split, hardware, seed
+    status: str  # done, failed, not run
+    reason: str = ""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its folder tells it."""
+
+    folder: Path
+    suite: SuiteFile  # effective: profile and settings applied
+    info: Mapping[str, Any]  # label, profile, environment, tasks and what they are made of
+    cells: Sequence[CellResult]
+    published: Mapping[str, Published]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat mapping a cell: its axes, status and metric values."""
+        return [
+            {**one.cell, "status": one.status, **{name: number.value for name, number in one.numbers.items()}}
+            for one in self.cells
+        ]
+
+
+def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
+    """Write one JSON line a cell."""
+    path.write_text("".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells))
+
+
+def _cell_as_json(one: CellResult) -> dict[str, Any]:
+    numbers = {name: {**vars(number), "value": _finite(number.value)} for name, number in one.numbers.items()}
+    return {**vars(one), "numbers": numbers}
+
+
+def _finite(value: float | None) -> float | str | None:
+    """Return a number that JSON can hold; infinities and NaN become words."""
+    return value if value is None or abs(value) < float("inf") else str(value)
+
+
+def _cell_from_json(data: Mapping[str, Any]) -> CellResult:
+    numbers = {name: _number(entry) for name, entry in data["numbers"].items()}
+    return CellResult(**{**data, "numbers": numbers})
+
+
+def _number(entry: Mapping[str, Any]) -> Number:
+    value, interval = entry["value"], entry["interval"]
+    return Number(
+        **{
+            **entry,
+            "value": None if value is None else float(value),
+            "interval": tuple(interval) if interval else None,
+        }
+    )
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder; raise SuiteError if it is none, StoreError if a file of it is damaged."""
+    if not (folder / "cells.jsonl").is_file():
+        raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
+    try:
+        cells = [_cell_from_json(json.loads(line)) for line in (folder / "cells.jsonl").read_text().splitlines()]
+        info = json.loads((folder / "run.json").read_text())
+        published = json.loads((folder / "published.json").read_text())
+        suite = SuiteFile.model_validate(located.read(folder / "suite.yaml").data)
+        tables = {name: Published.model_validate(table) for name, table in published.items()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{folder}: the run cannot be read ({error}). Run the suite again.") from None
+    return Run(folder, suite, info, cells, tables)

@@ -1,0 +1,248 @@
+"""What stages do: prepare, train, decode, score, measure. Each reads stored artifacts and fills a folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.data import Facts, Outcome
+from bench_core.errors import PluginError
+from bench_core.noise import Noise
+from bench_core.outcomes import read_outcomes, write_lines, write_outcomes
+from bench_core.registry import part
+
+if TYPE_CHECKING:
+    import torch
+
+    from bench_core.plan import Stage
+    from bench_core.registry import PartKind
+    from bench_core.store import Artifact, Store
+    from bench_core.task import Task
+    from bench_core.train import Selection
+
+SAMPLES = 3  #: outputs of each decoding that a report may show
+
+Tell = Callable[[str, float], None]  # what is going on, and the share that is done
+
+
+@dataclass
+class Workshop:
+    """Performs stages against a store; keeps the last task and model at hand for the stages that follow."""
+
+    store: Store
+    data: Path
+    tell: Tell = lambda text, share: None
+    kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
+
+    def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens."""
+        work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
+        return work(stage, folder)
+
+    def _prepare(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        inside = folder / "data"
+        inside.mkdir()
+        task = built("task", stage.settings["task"], inside)
+        facts = task.prepare(self.data)
+        if not facts.vocabulary:
+            raise PluginError(f"{stage.settings['task']['name']} prepared facts without a vocabulary.")
+        (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False))
+        return {}
+
+    def _train(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        import torch
+        from safetensors.torch import save_model
+
+        from bench_core.schema import TrainingConfig
+        from bench_core.train import Trainer
+
+        settings = stage.settings
+        plan = TrainingConfig.model_validate({**settings["training"], "select": {}})
+        task, facts = self._task(stage)
+        noise = Noise(settings["seed"]).fork("train")
+        device = computing(settings)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(noise.fork("weights").key % 2**63)
+            model = built("model", settings["model"], facts).to(device)
+            model.setup(facts, noise.fork("setup"))
+            if plan.initial is not None:
+                load_weights(model, Path(plan.initial))
+            selection = self._selection(settings, task, facts, noise, device)
+            bf16 = settings["precision"] == "bf16"
+            trainer = Trainer(model, task, plan, noise, device, selection, bf16, self.tell)
+            history = trainer.run()
+        save_model(model, str(folder / "weights.safetensors"))
+        (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        about = {"parameters": parameters, "updates": trainer.progress.step}
+        (folder / "training.json").write_text(json.dumps(about))
+        return about
+
+    def _selection(
+        self, settings: Mapping[str, Any], task: Task, facts: Facts, noise: Noise, device: Any
+    ) -> Selection:
+        """Return how weights are judged: by a metric over scores or generated text, or by the training loss."""
+        from bench_core.evaluate import decoded, scored
+        from bench_core.task import Size
+        from bench_core.train import Selection, mean_loss
+
+        select = settings["training"]["select"]
+        name = select["metric"] if isinstance(select["metric"], str) else select["metric"]["name"]
+        label, split, noise = f"{select['split']} {name}", select["split"], noise.fork("select")
+        if isinstance(select["metric"], str):
+            size = Size(settings["training"]["batch_size"], settings["training"]["batch_unit"])
+            return Selection(lambda model: mean_loss(model, task, split, size, noise, device), -1, label)
+        metric = built("metric", select["metric"])
+        if select["decoder"] is None:
+            outcomes_of = partial(scored, task=task, by=select["by"], split=split, noise=noise, device=device)
+        else:
+            decoder, number = built("decoder", select["decoder"]), select["examples"]
+            outcomes_of = partial(
+                decoded, task=task, decoder=decoder, split=split, noise=noise, device=device, examples=number
+            )
+
+        def judge(model: Any) -> float:
+            outcomes = outcomes_of(model)
+            ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
+            return float(ready.combine(ready.measure(outcomes)))
+
+        return Selection(judge, metric.better, label)
+
+    def _decode(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        from bench_core.evaluate import decoded
+        from bench_core.train import evaluating
+
+        settings = stage.settings
+        model, task, device = self._model(stage)
+        decoder = built("decoder", settings["decoder"])
+        noise = Noise(settings["seed"]).fork("decode")
+        total = settings["examples"] or len(task.references(settings["split"])) or math.inf
+        with evaluating(model):
+            outcomes = decoded(
+                model, task, decoder, settings["split"], noise, device, settings["batch_size"], settings["examples"],
+                lambda done: self.tell(f"{done} examples", done / total),
+            )  # fmt: skip
+        write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
+        (folder / "samples.json").write_text(json.dumps([_sample(outcome) for outcome in outcomes[:SAMPLES]]))
+        tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
+        return {"examples": len(outcomes), "tokens": tokens}
+
+    def _score(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        from bench_core.evaluate import scored
+        from bench_core.train import evaluating
+
+        settings = stage.settings
+        model, task, device = self._model(stage)
+        noise = Noise(settings["seed"]).fork("score")
+        with evaluating(model):
+            outcomes = scored(
+                model, task, settings["by"], settings["split"], noise, device, settings["batch_size"],
+                settings["examples"], lambda done: self.tell(f"{done} examples", 0.5),
+            )  # fmt: skip
+        write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
+        return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
+
+    def _measure(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        kind, key = stage.inputs["outcomes"]
+        if self.kept.get("outcomes", ("",))[0] != key:
+            path = self.store.get(kind, key).file("outcomes.jsonl.gz")
+            self.kept["outcomes"] = key, read_outcomes(path)
+        outcomes = self.kept["outcomes"][1]
+        facts = Facts(**self._input(stage, "task").json("facts.json"))
+        metric = built("metric", stage.settings["metric"])
+        metric = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
+        parts = metric.measure(outcomes)
+        if len(parts) != len(outcomes):
+            name = stage.settings["metric"]["name"]
+            raise PluginError(f"metric {name!r} measured {len(parts)} of {len(outcomes)} examples.")
+        value = float(metric.combine(parts))
+        interval = metric.interval(parts)
+        number = {
+            "value": value if math.isfinite(value) else str(value),
+            "examples": len(outcomes),
+            "unit": metric.unit,
+            "digits": metric.digits,
+            "better": metric.better,
+            "signature": metric.signature,
+            "interval": list(interval) if interval else None,
+        }
+        write_lines(folder / "parts.jsonl.gz", parts)
+        (folder / "number.json").write_text(json.dumps(number))
+        return {"examples": len(outcomes)}
+
+    def _input(self, stage: Stage, role: str) -> Artifact:
+        return self.store.get(*stage.inputs[role])
+
+    def _task(self, stage: Stage) -> tuple[Task, Facts]:
+        """Return the prepared task that a stage works on, and its facts."""
+        artifact = self._input(stage, "task")
+        if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
+            artifact.check()
+            task = built("task", artifact.manifest["ingredients"]["settings"]["task"], artifact.folder / "data")
+            self.kept["task"] = stage.inputs["task"][1], (task, Facts(**artifact.json("facts.json")))
+        return self.kept["task"][1]  # type: ignore[no-any-return]
+
+    def _model(self, stage: Stage) -> tuple[Any, Task, torch.device]:
+        """Return the trained model that a stage works with, its task and the device."""
+        task, facts = self._task(stage)
+        device = computing(stage.settings)
+        artifact = self._input(stage, "model")
+        if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
+            model = built("model", artifact.manifest["ingredients"]["settings"]["model"], facts)
+            load_weights(model, artifact.file("weights.safetensors"))
+            self.kept["model"] = stage.inputs["model"][1], model.to(device)
+        return self.kept["model"][1], task, device
+
+
+def _sample(outcome: Outcome) -> dict[str, Any]:
+    """Return what a report shows of an example."""
+    first = outcome.hypotheses[0]
+    return {
+        "id": outcome.id,
+        "prompt": outcome.prompt,
+        "text": outcome.texts[0],
+        "reference": outcome.references[0] if outcome.references else "",
+        "finished": first.finished,
+        "tokens": len(first.tokens) + first.finished,
+    }
+
+
+def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
+    """Build a part from its described settings."""
+    schema = part(kind, settings["name"]).config
+    config = schema.model_validate({key: value for key, value in settings.items() if key != "name"})
+    return schema.load()(config, *more)
+
+
+def load_weights(model: Any, path: Path) -> None:
+    """Fill a model with stored weights, all of them."""
+    from safetensors.torch import load_model
+
+    load_model(model, str(path))
+
+
+def computing(settings: Mapping[str, Any]) -> torch.device:
+    """Return the device that settings ask for, and give torch its threads; raise PluginError if it is not there."""
+    import torch
+
+    torch.set_num_threads(settings["threads"])
+    name = settings["device"]
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}[name]
+    if not there:
+        raise PluginError(
+            f"torch finds no {name} device here. Set `hardware: {{device: cpu}}`, or see `bench doctor`."
+        )
+    return torch.device(name)
+
+
+def check_builds(model: Mapping[str, Any], facts: Facts) -> None:
+    """Build a model on the meta device, where nothing is allocated; raise what its constructor raises."""
+    import torch
+
+    with torch.device("meta"):
+        built("model", model, facts)

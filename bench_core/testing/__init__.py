@@ -1,0 +1,59 @@
+"""The interfaces as tests, for every plugin.
+
+A contract is a sentence about an interface that a test can refute, such as
+`a_row_scores_alike_alone_and_in_a_batch`. A plugin tries all that apply to its parts with one line each::
+
+    from bench_core.testing import Case, MetricCase, TaskCase, check_decoder, check_metric, check_model, check_task
+
+    def test_the_lstm_keeps_the_contracts():
+        check_model(Case.of(LSTMConfig(hidden=6)))
+
+    @pytest.mark.parametrize("model", toys.bench_models())
+    def test_beam_search_keeps_the_contracts(model):
+        check_decoder(Case.of(model(), BeamConfig(width=3, max_tokens=4)))
+
+    def test_the_task_keeps_the_contracts(tmp_path):
+        check_task(TaskCase.of(WordsConfig(), data=tmp_path, folder=tmp_path))
+
+    def test_the_metric_keeps_the_contracts():
+        check_metric(MetricCase.of(BLEUConfig()))
+
+`Case.of` builds the model in float64 with large weights and invents a batch with the source that its Config takes;
+`batch`, `facts`, `source`, `seed`, `scale` and `device` choose others. What is broken comes as one ExceptionGroup, a
+sentence for each contract. The lists `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, `TASK_CONTRACTS` and `METRIC_CONTRACTS`
+hold the contracts themselves, to be tried one by one: `if contract.applies(case): contract(case)`.
+
+`toys` is a plugin of tiny parts, one model of each family, for tests that need something to work with. A contract of
+one's own is written with `@catches(mutant, ...)`, which names the mistakes that it must find.
+"""
+
+from bench_core.testing import mutants, toys
+from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_batch, tiny_facts, tiny_outcomes
+from bench_core.testing.contracts import Contract, catches, float64, patched
+from bench_core.testing.decoders import DECODER_CONTRACTS, check_decoder
+from bench_core.testing.metrics import METRIC_CONTRACTS, check_metric
+from bench_core.testing.models import MODEL_CONTRACTS, check_model
+from bench_core.testing.tasks import TASK_CONTRACTS, check_task
+
+__all__ = [
+    "DECODER_CONTRACTS",
+    "METRIC_CONTRACTS",
+    "MODEL_CONTRACTS",
+    "TASK_CONTRACTS",
+    "Case",
+    "Contract",
+    "MetricCase",
+    "TaskCase",
+    "catches",
+    "check_decoder",
+    "check_metric",
+    "check_model",
+    "check_task",
+    "float64",
+    "mutants",
+    "patched",
+    "tiny_batch",
+    "tiny_facts",
+    "tiny_outcomes",
+    "toys",
+]

@@ -1,0 +1,231 @@
+"""What contracts are tried on: a part, small and in float64, with data that suits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from bench_core import (
+    STOP,
+    Batch,
+    DecoderConfig,
+    Facts,
+    Hypothesis,
+    MetricConfig,
+    Model,
+    ModelConfig,
+    Noise,
+    Outcome,
+    Purpose,
+    Scoring,
+    Size,
+    Source,
+    Stepper,
+    TaskConfig,
+)
+from bench_core.testing.contracts import float64
+
+TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
+WORDS = ("<stop>", "a", "b", "c", "d")
+NOISE = Noise(7)
+SIZE = Size(3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its Config, a batch that suits it, and perhaps a decoder."""
+
+    config: ModelConfig
+    model: Any
+    facts: Facts
+    batch: Batch
+    decoder: Any = None
+    noise: Noise = NOISE
+
+    @classmethod
+    def of(
+        cls,
+        config: ModelConfig,
+        decoder: DecoderConfig | None = None,
+        *,
+        facts: Facts | None = None,
+        batch: Batch | None = None,
+        source: Source | None = None,
+        seed: int = 0,
+        scale: float = 2.5,
+        device: str = "cpu",
+    ) -> Self:
+        """Build the model in float64 with weights `scale` times as large as usual, so that rows differ."""
+        source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
+        facts, batch = facts or tiny_facts(source), batch or tiny_batch(source=source)
+        with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            model = config.load()(config, facts).to(device)
+            model.setup(facts, Noise(seed).fork("setup"))
+            for weights in model.parameters():
+                weights.mul_(scale)
+        batch = batch.change(lambda tensor: tensor.to(device))
+        return cls(config, model.eval(), facts, batch, decoder and decoder.load()(decoder))
+
+    def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
+        """Return the log-probability of each row's target [N]."""
+        scores: Tensor = self.model.score(batch or self.batch, Scoring(by, noise or self.noise)).log_probs
+        return scores
+
+    def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
+        """Return what the decoder makes of the batch."""
+        found: list[list[Hypothesis]] = self.decoder.decode(model or self.model, batch or self.batch, self.noise)
+        return found
+
+
+@dataclass(frozen=True)
+class TaskCase:
+    """A task that is built anew on the folder that another of its class has prepared."""
+
+    config: TaskConfig
+    task: Any
+    facts: Facts
+    data: Path
+    folder: Path
+    size: Size = SIZE
+    noise: Noise = NOISE
+
+    @classmethod
+    def of(cls, config: TaskConfig, data: Path, folder: Path, size: Size = SIZE) -> Self:
+        """Prepare the task in the empty `folder`, from the corpora in `data`."""
+        facts = config.load()(config, folder).prepare(data)
+        return cls(config, config.load()(config, folder), facts, data, folder, size)
+
+    def purposes(self) -> list[tuple[str, Purpose]]:
+        """Return every split of the usual three with what it can be used for."""
+        return [(split, use) for split in ("train", "valid", "test") for use in sorted(self.config.purposes(split))]
+
+    def batches(
+        self, split: str, purpose: Purpose, size: Size | None = None, noise: Noise | None = None
+    ) -> list[Batch]:
+        """Return the batches of an epoch."""
+        return list(self.task.batches(split, purpose, size or self.size, noise))
+
+
+@dataclass(frozen=True)
+class MetricCase:
+    """A metric that knows its data, and outcomes to measure."""
+
+    config: MetricConfig
+    metric: Any
+    outcomes: Sequence[Outcome]
+
+    @classmethod
+    def of(
+        cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, facts: Facts | None = None
+    ) -> Self:
+        """Build the metric and let it see the references of the outcomes."""
+        outcomes = outcomes or tiny_outcomes()
+        references = {outcome.id: outcome.references for outcome in outcomes}
+        return cls(config, config.load()(config).prepare(facts or tiny_facts(), references), outcomes)
+
+
+def tiny_facts(source: Source = Source.NONE) -> Facts:
+    """Return five target tokens with their counts and, depending on the source, seven tokens or the shape of it."""
+    names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
+    shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
+    return Facts(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), {"words": ["a", "abc", "cbb"]})
+
+
+def tiny_batch(
+    targets: Sequence[Sequence[int]] = TARGETS,
+    source: Source = Source.NONE,
+    prefix: int | None = None,
+    first: int = 40,
+) -> Batch:
+    """Return the targets as rows `first`, `first` + 1, and so on, each with a source or a prefix of its own.
+
+    A prefix has `prefix` tokens, by default one where there is no source.
+    """
+    prefix = int(source is Source.NONE) if prefix is None else prefix
+    ids = torch.arange(first, first + len(targets))
+    length = torch.tensor([len(target) + 1 for target in targets])
+    opening = torch.tensor(
+        [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
+    )
+    batch = Batch(ids, opening, _padded(targets, int(length.max())), length)
+    if source is Source.NONE:
+        return batch
+    if source in (Source.VECTOR, Source.GRID):
+        with float64():
+            values = Noise(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
+        return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
+    sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
+    lengths = torch.tensor([len(source) for source in sources])
+    return replace(batch, source=_padded(sources, int(lengths.max())), source_length=lengths)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
+    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
+
+
+def tiny_outcomes() -> list[Outcome]:
+    """Return outcomes of all sorts: right, wrong, empty, cut short; each both decoded and scored."""
+    texts = {
+        "the cat sat on the mat": "the cat sat on the mat",
+        "a dog ran in the old park": "the dog ran in a park",
+        "we see rain": "",
+        "birds sing": "birds birds birds birds birds birds",
+        "it is cold today in town": "it is cold today in town and cold again",
+    }
+    return [_outcome(i, reference, text) for i, (reference, text) in enumerate(texts.items())]
+
+
+def _outcome(number: int, reference: str, text: str) -> Outcome:
+    tokens, finished = [1 + len(word) % 4 for word in text.split()], "again" not in text
+    length = len(reference.split()) + 1
+    return Outcome(
+        number,
+        references=[reference, reference.replace("the", "a")],
+        hypotheses=[Hypothesis(tokens, finished, -1.5 * len(tokens) - 0.25, tokens, {"order": float(number)})],
+        texts=[text],
+        target_log_prob=-1.25 * length - number,
+        target_tokens=length,
+        target_words=length,
+        weight=1 + number / 2,
+        values={"order": float(number)},
+    )
+
+
+def replay(model: Stepper, batch: Batch, chain: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Step along `chain` [N, K], each row until its stop; yield rows [M], log-probabilities [M, A], actions [M]."""
+    log_probs, state = model.start(batch)
+    rows = torch.arange(len(chain), device=chain.device)
+    for step in range(chain.shape[1]):
+        actions = chain[rows, step]
+        yield rows, log_probs, actions
+        live = (actions != STOP).nonzero()[:, 0]
+        if not len(live) or step + 1 == chain.shape[1]:
+            return
+        rows = rows[live]
+        log_probs, state = model.step(state.select(live), actions[live])
+
+
+def one_row(batch: Batch, row: int) -> Batch:
+    """Return one row alone, without the padding that it had among the others."""
+    one = batch.select(torch.tensor([row], device=batch.ids.device))
+    source = one.source
+    if source is not None and one.source_length is not None:
+        source = source[:, : int(one.source_length)]
+    return replace(one, gold=one.gold[:, : int(one.length)], source=source)
+
+
+def turned(batch: Batch) -> Batch:
+    """Return the rows in the opposite order."""
+    return batch.select(torch.arange(len(batch), device=batch.ids.device).flip(0))
+
+
+def costs(model: Stepper, batch: Batch, chain: Sequence[int]) -> list[Tensor]:
+    """Return the log-probabilities [A] from which each action of a chain was chosen, for a batch of one row."""
+    actions = torch.tensor([chain], device=batch.ids.device)
+    return [log_probs[0] for _, log_probs, _ in replay(model, batch, actions)]

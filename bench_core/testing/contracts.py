@@ -1,0 +1,104 @@
+"""What a contract is: a sentence about an interface, as a test, with the mistakes that it must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from bench_core import Config
+
+C = TypeVar("C")  # the case: a part, and what it is tried on
+P = TypeVar("P")
+G = TypeVar("G", bound=Config)
+
+
+@dataclass(frozen=True)
+class Contract(Generic[C]):
+    """A test of any case to which it applies."""
+
+    check: Callable[[C], None]
+    mutants: tuple[Callable[[C], C], ...]  # each returns the case with one deliberate mistake
+    when: Callable[[C], bool]
+
+    def __call__(self, case: C) -> None:
+        """Raise AssertionError if `case` breaks the contract."""
+        with _laboratory():
+            self.check(case)
+
+    def applies(self, case: C) -> bool:
+        """Return whether the contract is about such a case."""
+        with _laboratory():
+            return self.when(case)
+
+    def __str__(self) -> str:
+        return self.check.__name__
+
+
+def catches(
+    *mutants: Callable[[C], C], when: Callable[[C], bool] = lambda case: True
+) -> Callable[[Callable[[C], None]], Contract[C]]:
+    """Make a contract of a test, name the mistakes that it must catch, and say which cases it is for."""
+    return lambda check: Contract(check, mutants, when)
+
+
+def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
+    """Return the names of those contracts that apply to `case`; raise an ExceptionGroup of those that it breaks."""
+    tried: list[str] = []
+    broken: dict[str, Exception] = {}
+    for contract in contracts:
+        try:
+            if contract.applies(case):
+                tried.append(str(contract))
+                contract(case)
+        except Exception as error:
+            broken[str(contract)] = error
+    if broken:
+        raise ExceptionGroup(f"{len(broken)} contracts are broken: {', '.join(broken)}", list(broken.values()))
+    return tried
+
+
+@contextmanager
+def _laboratory() -> Iterator[None]:
+    """Compute in float64, from one seed and without gradients, and leave torch as it was."""
+    with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        yield
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """Make float64 the default type of new tensors, for a while."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def patched(part: P, **methods: Callable[..., Any]) -> P:
+    """Return a copy of `part` with other methods; each is given the intact part before its own arguments."""
+    other = copy(part)
+    for name, method in methods.items():
+        setattr(other, name, partial(method, part))
+    return other
+
+
+def posing(config: G, **attributes: Any) -> G:
+    """Return the same settings in a Config that says something else about its class."""
+    namespace = {"__module__": type(config).__module__, **attributes}
+    kind: Any = type(type(config).__name__, (type(config),), namespace)
+    other: G = kind.model_construct(**dict(config))
+    return other
+
+
+def close(found: Tensor, wanted: Tensor, what: str) -> None:
+    """Assert that two float64 results are the same but for rounding."""
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9, msg=lambda text: f"{what}: {text}")

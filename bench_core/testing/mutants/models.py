@@ -1,0 +1,272 @@
+"""Mistakes in models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor
+
+from bench_core import (
+    Batch,
+    Config,
+    Facts,
+    Hypothesis,
+    Kind,
+    Loss,
+    Model,
+    Noise,
+    Sampler,
+    Scorer,
+    Scores,
+    Scoring,
+    State,
+    Stepper,
+    Training,
+    invert,
+    walk,
+)
+from bench_core.testing.contracts import patched, posing
+
+if TYPE_CHECKING:
+    from bench_core.testing.cases import Case
+
+
+def claims_too_much(case: Case) -> Case:
+    """The Config gives a capability that no class has."""
+
+    class Oracle(Model):
+        pass
+
+    return replace(case, config=posing(case.config, gives={*case.config.gives, Oracle}))
+
+
+def claims_too_little(case: Case) -> Case:
+    """The Config is silent about one capability."""
+    first = min(case.config.gives, key=lambda capability: capability.__name__)
+    return replace(case, config=posing(case.config, gives={*case.config.gives} - {first}))
+
+
+def claims_a_likelihood_it_lacks(case: Case) -> Case:
+    """The Config names likelihoods of a model without any, or none of one that has some."""
+    return replace(case, config=posing(case.config, likelihoods={} if case.config.likelihoods else {"x": Kind.EXACT}))
+
+
+def allocates_on_a_device_of_its_own(case: Case) -> Case:
+    """The constructor insists on the CPU, as it does with numbers that it has computed."""
+    kind = case.config.load()
+
+    def build(config: Config, facts: Facts) -> Model:
+        model: Any = kind(config, facts)
+        model.register_buffer("table", torch.ones(1, device="cpu"))
+        return model  # type: ignore[no-any-return]
+
+    return replace(case, config=posing(case.config, load=classmethod(lambda cls: build)))
+
+
+def with_log_probs(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+    """Let the model say `change` of its log-probabilities."""
+
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
+        log_probs, state = model.start(batch)
+        return change(log_probs), state
+
+    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
+        log_probs, state = model.step(state, actions)
+        return change(log_probs), state
+
+    return replace(case, model=patched(case.model, start=start, step=step))
+
+
+def masks_after_the_softmax(case: Case) -> Case:
+    """The last of several actions is shut, and its probability lost."""
+
+    def change(log_probs: Tensor) -> Tensor:
+        if log_probs.shape[1] < 3:
+            return log_probs
+        return torch.cat([log_probs[:, :-1], torch.full_like(log_probs[:, -1:], -torch.inf)], 1)
+
+    return with_log_probs(case, change)
+
+
+def opens_an_action_too_many(case: Case) -> Case:
+    """The mask of actions, such as slots, is off by one."""
+    return with_log_probs(case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1))
+
+
+def stops_anywhere(case: Case) -> Case:
+    """Stop is possible at every step, within a token too."""
+
+    def change(log_probs: Tensor) -> Tensor:
+        return torch.cat([log_probs[:, :1].clamp(min=-1.0), log_probs[:, 1:]], 1).log_softmax(1)
+
+    return with_log_probs(case, change)
+
+
+def scores_a_shifted_target(case: Case) -> Case:
+    """The score reads gold one step late."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(replace(batch, gold=batch.gold.roll(1, 1)), scoring)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def counts_padding(case: Case) -> Case:
+    """The score takes what pads a target for tokens of it."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), scoring)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def mixes_rows(case: Case) -> Case:
+    """The score of a row has something of the other rows, as with statistics of a batch."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        scores = model.score(batch, scoring)
+        return replace(scores, log_probs=scores.log_probs + 1e-3 * scores.log_probs.mean())
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def scores_too_high(case: Case) -> Case:
+    """The score lacks a term of one nat."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        scores = model.score(batch, scoring)
+        return replace(scores, log_probs=scores.log_probs + 1)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def samples_too_sharply(case: Case) -> Case:
+    """The sampler squares all probabilities, or draws only one target in two."""
+
+    def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+        if isinstance(model, Stepper):
+            sharp = walk(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
+            return sharp
+        return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
+
+    return replace(case, model=patched(case.model, sample=sample))
+
+
+def takes_every_action_for_the_first(case: Case) -> Case:
+    """A step does not look at the action that was chosen."""
+
+    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
+        return model.step(state, torch.ones_like(actions))
+
+    return replace(case, model=patched(case.model, step=step))
+
+
+def forgets_to_reorder(case: Case) -> Case:
+    """A state keeps its first rows instead of those selected."""
+
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Stuck]:
+        log_probs, state = model.start(batch)
+        return log_probs, _Stuck(state, len(log_probs))
+
+    def step(model: Stepper, state: _Stuck, actions: Tensor) -> tuple[Tensor, _Stuck]:
+        log_probs, after = model.step(state.inner, actions)
+        return log_probs, _Stuck(after, len(log_probs))
+
+    return replace(case, model=patched(case.model, start=start, step=step))
+
+
+@dataclass(frozen=True)
+class _Stuck(State):
+    inner: State
+    number: int
+
+    def select(self, rows: Tensor) -> Self:
+        first = torch.arange(len(rows), device=rows.device) % self.number
+        return replace(self, inner=self.inner.select(first), number=len(rows))
+
+
+def draws_inside(case: Case) -> Case:
+    """A step draws something by turn, so that it depends on how often it was called."""
+    turns = count()
+
+    def change(log_probs: Tensor) -> Tensor:
+        return (log_probs * (1 + 0.1 * torch.tensor(next(turns)).sin())).log_softmax(1)
+
+    return with_log_probs(case, change)
+
+
+def reads_backwards(case: Case) -> Case:
+    """The tokens of a chain are in the wrong order."""
+
+    def read(model: Stepper, actions: list[int]) -> list[int]:
+        return model.read(actions)[::-1]
+
+    return replace(case, model=patched(case.model, read=read))
+
+
+@dataclass(frozen=True)
+class _InTurn(Noise):
+    """Numbers by place in the batch."""
+
+    def fork(self, purpose: str | int) -> Noise:
+        return _InTurn(super().fork(purpose).key)
+
+    def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
+        return super().uniform(torch.arange(len(ids), device=ids.device), step, size)
+
+
+def draws_in_turn(case: Case) -> Case:
+    """Random numbers depend on the place in the batch instead of the example's id."""
+    return replace(case, noise=_InTurn(case.noise.key))
+
+
+def forgets_its_memory(case: Case) -> Case:
+    """The score of a window does not see what the last one left."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(batch, replace(scoring, memory=None))
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
+    """Let the model say `change` of its loss."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        return change(model.loss(batch, training), batch)
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
+def forgets_to_leave_a_memory(case: Case) -> Case:
+    """Training starts every window of a stream afresh."""
+    return _with_loss(case, lambda loss, batch: replace(loss, memory=None))
+
+
+def weighs_padding(case: Case) -> Case:
+    """A batch weighs as much as its padding makes it."""
+    return _with_loss(case, lambda loss, batch: replace(loss, weight=torch.tensor(batch.gold.numel())))
+
+
+def loses_its_gradient(case: Case) -> Case:
+    """The loss is cut off from the weights."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value.detach()))
+
+
+def loses_without_bounds(case: Case) -> Case:
+    """The loss holds the logarithm of nothing."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value - loss.value.new_zeros(()).log()))
+
+
+def climbs(case: Case) -> Case:
+    """The gradient has the wrong sign."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=2 * loss.value.detach() - loss.value))
+
+
+def keeps_something_to_itself(case: Case) -> Case:
+    """Something that decides the loss is not in the state_dict."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=1.01 * loss.value))

@@ -1,0 +1,185 @@
+"""Tiny decoders, tasks and metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import exp, inf
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_core import (
+    STOP,
+    Batch,
+    Decoder,
+    Facts,
+    Hypothesis,
+    Metric,
+    Noise,
+    Outcome,
+    Purpose,
+    Sampler,
+    Size,
+    Split,
+    Stepper,
+    Task,
+    ended,
+    limits,
+    walk,
+)
+
+
+class Greedy(Decoder[Stepper[Any]]):
+    """Take the most probable action at every step, of equal ones the lowest."""
+
+    def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        found = walk(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
+        return [[one] for one in found]
+
+
+class Ancestral(Decoder[Sampler]):
+    """Let the model draw."""
+
+    def decode(self, model: Sampler, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
+
+
+class Exhaustive(Decoder[Stepper[Any]]):
+    """Try every chain, all rows and chains at once."""
+
+    def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        most = limits(model, batch, self.config.max_tokens) * model.actions_per_token
+        log_probs, state = model.start(batch)
+        owner = torch.arange(len(batch), device=log_probs.device)  # [M] the row of each live chain
+        totals = torch.zeros_like(owner, dtype=torch.float64)  # [M]
+        chains: list[list[int]] = [[] for _ in owner]
+        found: list[list[tuple[float, list[int]]]] = [[] for _ in owner]
+        for step in range(1, int(most.max()) + 1):
+            parents, actions = (log_probs > -inf).nonzero(as_tuple=True)
+            owner, totals = owner[parents], totals[parents] + log_probs[parents, actions]
+            chains = [[*chains[i], action] for i, action in zip(parents.tolist(), actions.tolist(), strict=True)]
+            done = (actions == STOP) | (step >= most[owner])
+            for i in done.nonzero()[:, 0].tolist():
+                found[owner[i]].append((-totals[i].item(), chains[i]))
+            live = (~done).nonzero()[:, 0]
+            if not len(live):
+                break
+            owner, totals, chains = owner[live], totals[live], [chains[i] for i in live.tolist()]
+            log_probs, state = model.step(state.select(parents[live]), actions[live])
+        best = (sorted(row)[: self.config.outputs] for row in found)
+        return [[ended(model, chain, -cost) for cost, chain in row] for row in best]
+
+
+class Letters(Task):
+    """Spell a word; every fourth is for validation, every next one for test."""
+
+    def prepare(self, data: Path) -> Facts:
+        words = self.config.words
+        splits = {"valid": words[2::4], "test": words[3::4], "train": [*words[0::4], *words[1::4]]}
+        letters = ["<stop>", *sorted(set("".join(words)))]
+        (self.folder / "words.json").write_text(json.dumps({"letters": letters, "splits": splits}))
+        counts = ["".join(splits["train"]).count(letter) for letter in letters[1:]]
+        return Facts(letters, [len(splits["train"]), *counts])
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        targets = [self._tokens(word) for word in self._read()["splits"][split]]
+        order = torch.arange(len(targets))
+        if noise is not None:
+            order = noise.uniform(order).argsort()
+        for ids in _packed(order.tolist(), [len(target) + 1 for target in targets], size):
+            yield self._batch(ids, [targets[i] for i in ids])
+
+    def text(self, tokens: list[int]) -> str:
+        letters = self._read()["letters"]
+        return "".join(letters[token] for token in tokens)
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        return {number: [word] for number, word in enumerate(self._read()["splits"][split])}
+
+    def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
+        length = torch.tensor([len(target) + 1 for target in targets])
+        opening = torch.full((len(ids), 1), STOP)
+        return Batch(torch.tensor(ids), opening, _padded(targets, int(length.max())), length)
+
+    def _tokens(self, word: str) -> list[int]:
+        letters = self._read()["letters"]
+        return [letters.index(letter) for letter in word]
+
+    def _read(self) -> Any:
+        return json.loads((self.folder / "words.json").read_text())
+
+
+class Reversal(Letters):
+    """Spell a word from its letters in the opposite order."""
+
+    def prepare(self, data: Path) -> Facts:
+        facts = super().prepare(data)
+        return Facts(facts.vocabulary, facts.counts, source_vocabulary=facts.vocabulary)
+
+    def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
+        batch = super()._batch(ids, targets)
+        source = _padded([target[::-1] for target in targets], int(batch.length.max()) - 1)
+        return replace(batch, source=source, source_length=batch.length - 1)
+
+
+class Stream(Letters):
+    """All words of a split as a stream, cut in two rows and into windows."""
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        stream = torch.tensor(
+            [token for word in self._read()["splits"][split] for token in [*self._tokens(word), STOP]]
+        )
+        rows = stream[: len(stream) // 2 * 2].view(2, -1)
+        before, ids = torch.full((2, 1), STOP), torch.arange(2)
+        for number, window in enumerate(torch.split(rows, self.config.window, 1)):
+            length = torch.full((2,), window.shape[1])
+            yield Batch(ids, before, window, length, continues=number > 0)
+            before = window[:, -1:]
+
+
+def _packed(order: list[int], lengths: list[int], size: Size) -> Iterator[list[int]]:
+    """Put rows into batches in their order."""
+    batch: list[int] = []
+    for number in order:
+        held = len(batch) + 1 if size.unit == "rows" else sum(lengths[i] for i in [*batch, number])
+        if batch and held > size.number:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _padded(rows: list[list[int]], width: int) -> Tensor:
+    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
+
+
+class ExactMatch(Metric[int]):
+    """Share of examples whose first text is one of the references."""
+
+    better, unit = 1, "%"
+    signature = "exact match"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
+        return [int(outcome.texts[0] in outcome.references) for outcome in outcomes]
+
+    def combine(self, parts: Sequence[int]) -> float:
+        return 100 * sum(parts) / len(parts)
+
+
+class Perplexity(Metric[tuple[float, float]]):
+    """exp of the nats a token, stop included."""
+
+    better, unit = -1, ""
+    signature = "nats a token, stop included"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:
+        return [(one.weight * (one.target_log_prob or 0.0), one.weight * one.target_tokens) for one in outcomes]
+
+    def combine(self, parts: Sequence[tuple[float, float]]) -> float:
+        nats, tokens = (sum(column) for column in zip(*parts, strict=True))
+        return exp(-nats / tokens)

@@ -1,0 +1,156 @@
+"""Time the decoders beside plain loops over the same model: `python benchmarks/decoding.py [--quick]`.
+
+The model is an LSTM of random weights whose words follow Zipf's law; each row stops after a length of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+from tabulate import tabulate
+from torch import Tensor, nn
+
+from bench_core import Batch, Noise, State, Stepper
+from bench_decoders.plugin import BeamConfig, DecoderConfig, GreedyConfig, NucleusConfig, TopKConfig
+
+MEAN_LENGTH, CAP, WIDTH = 25, 1500, 4
+
+
+@dataclass(frozen=True)
+class Memory(State):
+    units: tuple[Tensor, Tensor]  # [N, L, H] hidden units and cells
+    left: Tensor  # [N] tokens before stop
+
+
+class LSTM(nn.Module, Stepper[Memory]):
+    """Two layers of 256 units; stop is certain at the end of a row, and impossible before."""
+
+    def __init__(self, vocabulary: int, hidden: int = 256, layers: int = 2) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, hidden)
+        self.rnn = nn.LSTM(hidden, hidden, layers, batch_first=True)
+        self.project = nn.Linear(hidden, vocabulary)
+        nn.init.normal_(self.rnn.weight_hh_l1, std=0.2)  # units that move
+        nn.init.normal_(self.project.weight, std=0.3)
+        self.project.bias.data = -torch.arange(1.0, vocabulary + 1).log()
+
+    def loss(self, batch: Batch, training: Any) -> Any:
+        raise NotImplementedError
+
+    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
+        return self._next(batch.opening, None, batch.extras["left"])
+
+    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
+        return self._next(actions[:, None], state.units, state.left - 1)
+
+    def _next(self, tokens: Tensor, units: tuple[Tensor, Tensor] | None, left: Tensor) -> tuple[Tensor, Memory]:
+        h, c = units or (None, None)
+        past = None if h is None or c is None else (h.transpose(0, 1).contiguous(), c.transpose(0, 1).contiguous())
+        hidden, (h, c) = self.rnn(self.embed(tokens), past)
+        logits = self.project(hidden[:, -1])
+        logits[:, 0] = torch.where(left > 0, -torch.inf, 50.0)
+        return logits.log_softmax(1), Memory((h.transpose(0, 1), c.transpose(0, 1)), left)
+
+
+def examples(number: int, left: Tensor) -> Batch:
+    blank = torch.zeros(number, 1, dtype=torch.long)
+    return Batch(torch.arange(number), blank, blank, torch.ones(number, dtype=torch.long), extras={"left": left})
+
+
+def endless(number: int) -> Batch:
+    return examples(number, torch.full((number,), CAP))
+
+
+def geometric(number: int) -> Tensor:
+    """Return tokens before stop [N]; with stop their mean is about MEAN_LENGTH."""
+    uniform = Noise(0).uniform(torch.arange(number))
+    return (uniform.log() / torch.tensor(1 - 1 / MEAN_LENGTH).log()).long().clamp(max=CAP - 1)
+
+
+def plain_loop(model: LSTM, number: int, steps: int) -> None:
+    """Take the most probable word `steps` times in all rows."""
+    log_probs, state = model.start(endless(number))
+    for _ in range(steps - 1):
+        log_probs, state = model.step(state, log_probs.argmax(1))
+    log_probs.argmax(1)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = perf_counter()
+    work()
+    return perf_counter() - begin
+
+
+def relative(work: Callable[[], object], share: float, plain: Callable[[], object], repeats: int) -> list[float]:
+    """Return the ratios of the time of `work` to `share` of that of `plain`, each run just before it."""
+    work()
+    ratios = []
+    for _ in range(repeats):
+        base = seconds(plain)
+        ratios.append(seconds(work) / (share * base))
+    return ratios
+
+
+def report(vocabulary: int, number: int, steps: int, repeats: int) -> str:
+    model = LSTM(vocabulary).eval()
+
+    def decode(config: DecoderConfig, batch: Batch) -> Callable[[], object]:
+        return lambda: config.load()(config).decode(model, batch, Noise(1))
+
+    def plain() -> None:
+        plain_loop(model, number, steps)
+
+    left = geometric(number)
+    useful = int(left.sum()) + number  # tokens, stop included
+    chains = number // WIDTH + number * (steps - 1)  # a beam begins with one chain a row
+    each = number * steps  # rows that the plain loop steps
+    cases = [
+        (f"greedy, whole rows (mean length {useful / number:.1f})", GreedyConfig(max_tokens=CAP), left, useful, 1.25),
+        ("greedy step", GreedyConfig(max_tokens=steps), None, each, None),
+        ("top-k step (k = 4)", TopKConfig(k=4, max_tokens=steps), None, each, 1.2),
+        ("nucleus step (mass 0.4)", NucleusConfig(mass=0.4, max_tokens=steps), None, each, 1.5),
+        ("nucleus step (mass 0.9)", NucleusConfig(mass=0.9, max_tokens=steps), None, each, None),
+        (f"beam-{WIDTH} step, per live chain", BeamConfig(width=WIDTH, max_tokens=steps), None, chains, 1.3),
+    ]
+    lines = []
+    for what, config, lengths, rows, budget in cases:
+        size = number // WIDTH if isinstance(config, BeamConfig) else number
+        batch = endless(size) if lengths is None else examples(size, lengths)
+        ratios = relative(decode(config, batch), rows / each, plain, repeats)
+        verdict = "" if budget is None else "yes" if median(ratios) <= budget else "no"
+        lines.append([what, f"{median(ratios):.2f}", f"{min(ratios):.2f}-{max(ratios):.2f}", budget, verdict])
+    heads = ["decoder", "time / plain loop", "range", "budget", "within"]
+    return tabulate(lines, heads, tablefmt="github", disable_numparse=True, missingval="")
+
+
+def machine() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    processor = names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()
+    return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    quick = parser.parse_args().quick
+    vocabulary, number, steps, repeats = (3_300, 200, 6, 5) if quick else (33_000, 1_000, 6, 5)
+    torch.manual_seed(0)
+    print(
+        f"Plain loop: start, step and argmax over a full batch of {number:,} rows, V = {vocabulary:,}, LSTM of 2 x 256; "
+        f"times are per row and step, median of {repeats}, each beside a run of the plain loop.\n{machine()}.\n"
+    )
+    with torch.no_grad():
+        print(report(vocabulary, number, steps, repeats))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""The cost of training a recurrent language model, against plain loops over the same sentences.
+
+Run as `python benchmarks/training.py [--quick]`; prints a Markdown table. The budget: at most 1.1 times the time of a
+bare loop that projects only scored positions, puts sentences of like length together and uses fused Adam.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TypeAlias
+
+import torch
+from tabulate import tabulate
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bench_core import Batch, Facts, Noise, Training
+from bench_rnn.lm import RecurrentLM
+from bench_rnn.plugin import RNNLMConfig
+
+VOCABULARY, HIDDEN, LAYERS, DROPOUT = 33_000, 256, 2, 0.3
+ROWS, PREFIX, MEAN, LONGEST = 32, 10, 25, 137  # sentences a batch; tokens given; tokens of a sentence
+BUDGET = 1.1
+
+Pass: TypeAlias = Callable[[], None]  # one update for every batch
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A way to train, and what a pass over the sentences has cost each time."""
+
+    name: str
+    run: Pass
+    seconds: list[float]
+
+
+def sentences(number: int) -> list[Tensor]:
+    """Return token sequences with lengths and frequencies much like WikiText-2's: prefix, target, stop."""
+    noise = Noise(1)
+    uniform = noise.fork("length").uniform(torch.arange(number))
+    lengths = (1 - uniform.log() * (MEAN - 1)).long().clamp(max=LONGEST)
+    tokens = noise.fork("tokens").uniform(torch.arange(number), 0, LONGEST)
+    tokens = torch.pow(float(VOCABULARY - 1), tokens).long()  # Zipf's law: log-uniform ranks, 1 and up
+    ends = lengths.clamp(min=PREFIX)  # shorter ones are filled up to the prefix, and have nothing but stop to predict
+    return [torch.cat([row[:end], row.new_zeros(1)]) for row, end in zip(tokens, ends.tolist(), strict=True)]
+
+
+def batched(rows: Sequence[Tensor]) -> list[Batch]:
+    """Put sentences together as they come."""
+    return [_batch(rows[i : i + ROWS], i) for i in range(0, len(rows), ROWS)]
+
+
+def bucketed(rows: Sequence[Tensor]) -> list[Batch]:
+    """Put sentences of like length together."""
+    return batched(sorted(rows, key=len))
+
+
+def _batch(rows: Sequence[Tensor], first: int) -> Batch:
+    padded = nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    opening = nn.functional.pad(padded[:, :PREFIX], (1, 0))
+    length = torch.tensor([len(row) for row in rows]) - PREFIX
+    return Batch(first + torch.arange(len(rows)), opening, padded[:, PREFIX:], length)
+
+
+def ours(batches: Sequence[Batch]) -> Pass:
+    """Return a pass of our model's `loss`.
+
+    The loop around it is the plainest that will do; a trainer takes its place by giving another pass over `batches`.
+    """
+    facts = Facts(vocabulary=[str(token) for token in range(VOCABULARY)])
+    model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=LAYERS, dropout=DROPOUT), facts)
+    training = Training(step=0, steps=1, epoch=0, epochs=1, noise=Noise(0))
+    return _updates(model, batches, lambda batch: model.loss(batch, training).value, fused=True)
+
+
+class Bare(nn.Module):
+    """The same network, with nothing around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, HIDDEN)
+        self.lstm = nn.LSTM(HIDDEN, HIDDEN, LAYERS, batch_first=True, dropout=DROPOUT)
+        self.logits = nn.Linear(HIDDEN, VOCABULARY)
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden: Tensor = self.dropout(self.lstm(self.dropout(self.embed(tokens)))[0])
+        return hidden
+
+
+def bare(batches: Sequence[Batch]) -> Pass:
+    """Return a pass of a bare loop that projects the scored positions only."""
+    model = Bare()
+
+    def cost(batch: Batch) -> Tensor:
+        scored = batch.mask
+        hidden = model(batch.inputs)[:, PREFIX:]
+        return cross_entropy(model.logits(hidden[scored]), batch.gold[scored])
+
+    return _updates(model, batches, cost, fused=True)
+
+
+def naive(batches: Sequence[Batch]) -> Pass:
+    """Return a pass of a loop that projects prefix and padding as well, with Adam as it comes by default."""
+    model = Bare()
+
+    def cost(batch: Batch) -> Tensor:
+        labels = batch.gold.masked_fill(~batch.mask, -100)
+        labels = torch.cat([labels.new_full((len(batch), PREFIX), -100), labels], 1)
+        return cross_entropy(model.logits(model(batch.inputs)).flatten(0, 1), labels.flatten())
+
+    return _updates(model, batches, cost, fused=False)
+
+
+def _updates(model: nn.Module, batches: Sequence[Batch], cost: Callable[[Batch], Tensor], fused: bool) -> Pass:
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=fused or None)
+
+    def run() -> None:
+        for batch in batches:
+            optimizer.zero_grad()
+            torch.autograd.backward(cost(batch))
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return run
+
+
+def measure(loops: Sequence[Loop], repeats: int) -> None:
+    """Time the loops in turn, `repeats` times over, after one pass each that does not count.
+
+    Every other turn goes backwards, because what ran before leaves its mark on the memory allocator.
+    """
+    for turn in range(repeats + 1):
+        for loop in loops if turn % 2 else reversed(loops):
+            began = perf_counter()
+            loop.run()
+            if turn:
+                loop.seconds.append(perf_counter() - began)
+
+
+def table(loops: Sequence[Loop], plain: Loop, tokens: int) -> str:
+    """Return what the loops cost, and the ratio of their medians to that of `plain`."""
+    rows = []
+    for loop in loops:
+        middle = median(loop.seconds)
+        rows.append(
+            (loop.name, middle, min(loop.seconds), max(loop.seconds), tokens / middle, middle / median(plain.seconds))
+        )
+    headers = ("loop", "seconds", "fastest", "slowest", "target tokens/s", "ratio")
+    return str(tabulate(rows, headers, tablefmt="github", floatfmt=("", ".2f", ".2f", ".2f", ".0f", ".2f")))
+
+
+def machine() -> str:
+    """Return what this runs on."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python {platform.python_version()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer batches, for a look")
+    batches, repeats = (3, 5) if parser.parse_args().quick else (12, 6)
+    torch.manual_seed(0)
+    rows = sentences(batches * ROWS)
+    together, mixed = bucketed(rows), batched(rows)
+    model = Loop("`rnn-lm`", ours(together), [])
+    plain = Loop("bare: scored positions, like lengths, fused Adam", bare(together), [])
+    slow = Loop("naive: all positions, mixed lengths, Adam", naive(mixed), [])
+    measure([model, plain], repeats)
+    measure([slow], repeats)  # by itself: its large tensors would disturb the others
+    tokens = int(sum(batch.length.sum() for batch in together))
+    print(
+        f"Training a {LAYERS} x {HIDDEN} LSTM, V = {VOCABULARY:,}, {batches} batches of {ROWS} sentences with ",
+        end="",
+    )
+    print(f"{tokens:,} target tokens; median of {repeats}. {machine()}.\n")
+    print(table([model, plain, slow], plain, tokens))
+    print(f"\nBudget for `rnn-lm`: at most {BUDGET} times the bare loop.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Exhaustive search, for small problems."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from bench_core import Batch, Decoder, Hypothesis, Noise, Stepper, SuiteError, limits
+from bench_decoders.beam import Beam
+from bench_decoders.plugin import BeamConfig, ExhaustiveConfig
+
+
+class Exhaustive(Decoder[Stepper]):
+    """Find the best of all sequences, by a beam that drops none; a row at a time, to save memory."""
+
+    config: ExhaustiveConfig
+
+    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        config = self.config
+        beam = Beam(
+            BeamConfig(
+                width=sys.maxsize,
+                finish="exhausted",
+                max_tokens=config.max_tokens,
+                candidates=config.candidates,
+                alpha=config.alpha,
+                count_stop=config.count_stop,
+                outputs=config.outputs,
+            )
+        )
+        rows = [batch.select(torch.tensor([row], device=batch.ids.device)) for row in range(len(batch))]
+        for row in rows:
+            self._refuse_if_large(model, row)
+        return [beam.decode(model, row, noise)[0] for row in rows]
+
+    def _refuse_if_large(self, model: Stepper, row: Batch) -> None:
+        """Raise SuiteError if a row has more sequences than `most`."""
+        actions = model.start(row)[0].shape[1]
+        steps = int(limits(model, row, self.config.max_tokens)) * model.actions_per_token
+        if actions**steps > self.config.most:
+            raise SuiteError(
+                f"exhaustive search would go through {actions}^{steps} sequences ({actions} actions, {steps} steps); "
+                f"it goes through {self.config.most:,} at most. Lower `max_tokens`, or search with beam."
+            )

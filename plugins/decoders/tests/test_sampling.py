@@ -1,0 +1,203 @@
+"""Sampling decoders: the sets that they leave open, what they draw from them, and how fast that ends."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from bench_core import Noise, invert
+from bench_decoders.likeliest import likeliest
+from bench_decoders.plugin import (
+    AncestralConfig,
+    ConsistentNucleusConfig,
+    ConsistentTopKConfig,
+    GreedyConfig,
+    NucleusConfig,
+    TemperatureConfig,
+    TopKConfig,
+)
+
+P = (0.05, 0.5, 0.3, 0.15)  # the first is stop
+
+
+class Even(Noise):
+    """The middles of `count` equal intervals, one for each id, so that shares of draws are exact to 1 / count."""
+
+    count = 20_000
+
+    def uniform(self, ids, step=0, size=None):
+        return (ids.double() + 0.5) / self.count
+
+
+def decode(config, model, rows, noise=Even(0)):  # noqa: B008
+    return [found for (found,) in config.load()(config).decode(model, rows, noise)]
+
+
+def shares(config, model, batch):
+    """Return how often each action is the first, over all the unit interval."""
+    firsts = [(found.actions or [0])[0] for found in decode(config, model, batch(Even.count))]
+    return [count / Even.count for count in torch.tensor(firsts).bincount(minlength=4).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        (AncestralConfig(max_tokens=1), P),
+        (TopKConfig(max_tokens=1, k=2), (0, 0.625, 0.375, 0)),
+        (TopKConfig(max_tokens=1, k=4), P),
+        (TopKConfig(max_tokens=1, k=99), P),
+        (ConsistentTopKConfig(max_tokens=1, k=2), (0.0588235, 0.588235, 0.352941, 0)),
+        (NucleusConfig(max_tokens=1, mass=0), (0, 1, 0, 0)),
+        (NucleusConfig(max_tokens=1, mass=0.2), (0, 1, 0, 0)),
+        (NucleusConfig(max_tokens=1, mass=0.4), (0, 1, 0, 0)),
+        (NucleusConfig(max_tokens=1, mass=0.5), (0, 0.625, 0.375, 0)),
+        (NucleusConfig(max_tokens=1, mass=0.8), (0, 0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95)),
+        (NucleusConfig(max_tokens=1, mass=1), P),
+        (ConsistentNucleusConfig(max_tokens=1, mass=0.2), (0.090909, 0.909091, 0, 0)),
+        (ConsistentNucleusConfig(max_tokens=1, mass=0), (0.090909, 0.909091, 0, 0)),
+        (ConsistentNucleusConfig(max_tokens=1, mass=1), P),
+        (TemperatureConfig(max_tokens=1, temperature=1), P),
+        (TemperatureConfig(max_tokens=1, temperature=0.5), [p**2 / 0.365 for p in P]),
+        (TemperatureConfig(max_tokens=1, temperature=1e-3), (0, 1, 0, 0)),
+        (TopKConfig(max_tokens=1, k=2, temperature=0.5), (0, 0.25 / 0.34, 0.09 / 0.34, 0)),
+        # squared and normalised, the first alone holds .685: temperature comes before the choice of the set
+        (NucleusConfig(max_tokens=1, mass=0.6, temperature=0.5), (0, 1, 0, 0)),
+    ],
+)
+def test_shares_of_the_first_action_follow_the_definition(table, batch, config, wanted):
+    assert shares(config, table(lambda prefix: P), batch) == pytest.approx(wanted, abs=2 / Even.count)
+
+
+@pytest.mark.parametrize("config", [TopKConfig(max_tokens=1, k=2), NucleusConfig(max_tokens=1, mass=0.5)])
+def test_of_equal_actions_the_lower_is_open(table, batch, config):
+    assert shares(config, table(lambda prefix: (0.25,) * 4), batch) == [0.5, 0.5, 0, 0] or config.name == "nucleus"
+    three = shares(config, table(lambda prefix: (0, 0.25, 0.375, 0.375)), batch)
+    assert three == [0, 0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("mass", [0, 0.3, 1 - 1e-16, 1])
+def test_rounding_never_empties_the_nucleus_and_shut_actions_stay_shut(mass):
+    log_probs = torch.tensor([[-torch.inf, 0.0, -torch.inf], [-math.log(2) - 1e-9, -torch.inf, -math.log(2) - 1e-9]])
+    for config in (NucleusConfig(mass=mass), ConsistentNucleusConfig(mass=mass)):
+        for uniform in (2.0**-53, 0.5, 1 - 2.0**-53):
+            actions = config.load()(config).choose(log_probs, torch.full((2,), uniform, dtype=torch.float64))
+            assert actions[0] == 1
+            assert actions[1] != 1
+
+
+def test_consistent_sampling_leaves_stop_impossible_where_it_is(table, batch):
+    for config in (ConsistentTopKConfig(k=2, max_tokens=5), ConsistentNucleusConfig(mass=0.3, max_tokens=5)):
+        found = decode(config, table(lambda prefix: (0, 0.5, 0.3, 0.2)), batch(200), Noise(0))
+        assert not any(hypothesis.finished for hypothesis in found)
+        assert all(math.isfinite(hypothesis.log_prob) for hypothesis in found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_consistent_sampling_never_makes_stop_less_probable(table, batch, seed):
+    draw = torch.Generator().manual_seed(seed)
+    p = torch.rand(4, generator=draw, dtype=torch.float64).pow(2)
+    p = (p / p.sum()).tolist()
+    model = table(lambda prefix: p)
+    for config in (
+        *(ConsistentTopKConfig(max_tokens=1, k=k) for k in (1, 2, 3, 4)),
+        *(ConsistentNucleusConfig(max_tokens=1, mass=mass) for mass in (0, 0.2, 0.6, 0.95, 1)),
+    ):
+        q = shares(config, model, batch)
+        shut = sum(p[action] for action in (1, 2, 3) if q[action] == 0)
+        assert q[0] == pytest.approx(p[0] / (1 - shut), abs=2 / Even.count)  # so equal to p just if all are open
+        assert q[0] >= p[0] - 1 / Even.count
+        for one, other in itertools.combinations([a for a in (1, 2, 3) if q[a]], 2):
+            assert q[one] / q[other] == pytest.approx(p[one] / p[other], rel=0.01)
+
+
+def test_samples_follow_the_open_distribution_within_four_standard_errors(table, batch):
+    number = 20_000
+    for config, q in (
+        (TopKConfig(max_tokens=1, k=2), (0, 0.625, 0.375, 0)),
+        (NucleusConfig(max_tokens=1, mass=0.8), (0, 0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95)),
+        (ConsistentTopKConfig(max_tokens=1, k=2), (0.05 / 0.85, 0.5 / 0.85, 0.3 / 0.85, 0)),
+        (TemperatureConfig(max_tokens=1, temperature=2), [p**0.5 / sum(x**0.5 for x in P) for p in P]),
+    ):
+        drawn = decode(config, table(lambda prefix: P), batch(number), Noise(11))
+        counts = torch.tensor([(found.actions or [0])[0] for found in drawn]).bincount(minlength=4).tolist()
+        for count, share in zip(counts, q, strict=True):
+            assert abs(count / number - share) <= 4 * math.sqrt(share * (1 - share) / number), (config, counts)
+
+
+def test_top_k_never_ends_and_its_consistent_form_ends_geometrically(table, batch):
+    model, number = table(lambda prefix: (0.1, 0.5, 0.3, 0.1)), 2000
+    plain = decode(TopKConfig(max_tokens=40, k=2), model, batch(number), Noise(5))
+    assert not any(found.finished for found in plain)
+    consistent = decode(ConsistentTopKConfig(max_tokens=40, k=2), model, batch(number), Noise(5))
+    lengths = torch.tensor([len(found.tokens) + found.finished for found in consistent])
+    stop = 0.1 / (0.1 + 0.8)
+    for n in (1, 5, 10, 20, 39):
+        share = (1 - stop) ** n
+        assert abs((lengths > n).double().mean() - share) <= 4 * math.sqrt(share * (1 - share) / number)
+
+
+def test_the_same_noise_draws_the_same_from_the_same_distribution(recurrent, batch):
+    model = recurrent(vocabulary=7, seed=2)
+    configs = [
+        AncestralConfig(max_tokens=9),
+        TopKConfig(max_tokens=9, k=7),
+        TopKConfig(max_tokens=9, k=6, temperature=1.0),  # seldom leaves out what is drawn
+        NucleusConfig(max_tokens=9, mass=1),
+        TemperatureConfig(max_tokens=9, temperature=1),
+    ]
+    drawn = [[found.actions for found in decode(config, model, batch(100), Noise(3))] for config in configs]
+    assert drawn[0] == drawn[1] == drawn[3] == drawn[4]
+    assert 0 < sum(a != b for a, b in zip(drawn[0], drawn[2], strict=True)) < 50
+
+
+@pytest.mark.parametrize("config", [TopKConfig(max_tokens=9, k=1), NucleusConfig(max_tokens=9, mass=0)])
+def test_a_set_of_one_is_greedy_choice(recurrent, insertion, batch, config):
+    for model in (recurrent(seed=1), insertion(seed=1)):
+        greedy = decode(GreedyConfig(max_tokens=9), model, batch(50))
+        assert [found.actions for found in decode(config, model, batch(50), Noise(1))] == [h.actions for h in greedy]
+
+
+# partial sorts against full ones
+
+SPREADS = {
+    "flat": lambda x: x * 0.1,
+    "peaked": lambda x: x * 4,
+    "tied": lambda x: (x * 2).round(),
+    "all tied": lambda x: x * 0,
+    "mostly shut": lambda x: x.masked_fill(x < 1.5, -torch.inf),
+}
+
+
+def scores(spread, size=5000, number=12):
+    draw = torch.Generator().manual_seed(4)
+    return SPREADS[spread](torch.randn(number, size, generator=draw)).log_softmax(1)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("mass", [0, 0.4, 0.999, 1])
+def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
+    log_probs = scores(spread)
+    order = log_probs.sort(dim=1, stable=True, descending=True).indices
+    probs = log_probs.double().exp().gather(1, order)
+    before = torch.cat([torch.zeros(len(probs), 1), probs.cumsum(1)[:, :-1]], 1)
+    shut = torch.zeros_like(probs, dtype=torch.bool).scatter(1, order, (before > mass) & (mass < 1))
+    for config in (NucleusConfig(mass=mass), ConsistentNucleusConfig(mass=mass)):
+        shut[:, 0] &= not config.consistent
+        wanted = log_probs.masked_fill(shut, -torch.inf)
+        for uniform in torch.rand(
+            20, len(log_probs), generator=torch.Generator().manual_seed(0), dtype=torch.float64
+        ):
+            assert torch.equal(config.load()(config).choose(log_probs, uniform), invert(wanted, uniform))
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("k", [1, 3, 256, 4999, 5000, 6000])
+def test_the_likeliest_actions_are_those_of_a_full_sort_ties_to_the_lower(spread, k):
+    log_probs = scores(spread)
+    values, order = log_probs.sort(dim=1, stable=True, descending=True)
+    found, actions = likeliest(log_probs, k)
+    assert torch.equal(found, values[:, :k])
+    assert torch.equal(actions, order[:, :k])

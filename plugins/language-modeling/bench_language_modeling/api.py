@@ -1,0 +1,33 @@
+"""What other plugins may use: the text of a corpus, without its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from bench_core import Split
+from bench_language_modeling import corpus as _corpus
+from bench_language_modeling.settings import Corpus
+
+__all__ = ["Corpus", "digests", "lines"]
+
+
+def lines(corpus: Any, split: Split, data: Path) -> list[str]:
+    """Return the lines of a split, words separated by single spaces: paragraphs or sentences, headings left out.
+
+    `corpus` is what a suite says under `corpus:`: a name, a mapping, or the Settings made of them.
+    """
+    return _corpus.text(_parsed(corpus), data).paragraphs(split)
+
+
+def digests(corpus: Any, data: Path) -> Mapping[str, str]:
+    """Return the digest of each file behind `corpus`, for a Config's `reads`."""
+    return _corpus.reads(_parsed(corpus), data)
+
+
+def _parsed(corpus: Any) -> Corpus:
+    parsed: Corpus = TypeAdapter(Corpus).validate_python(corpus)
+    return parsed

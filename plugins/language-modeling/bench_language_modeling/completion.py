@@ -1,0 +1,101 @@
+"""Sentence completion: the first words of a sentence, and what may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+
+from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split
+from bench_language_modeling import corpus
+from bench_language_modeling.plugin import SequenceCompletionConfig
+from bench_language_modeling.ragged import Ragged, bucketed, cut, padded, shuffled
+from bench_language_modeling.sentences import SPLITTERS, by_line
+from bench_language_modeling.text import SPLITS, Text
+from bench_language_modeling.tokenized import Tokenized, statistics
+from bench_language_modeling.tokens import PAD, learn
+
+FEWEST = 5  # sentences that a split must have
+
+
+class SequenceCompletion(Tokenized):
+    """A prefix of k tokens, and the rest of its sentence (Welleck et al., 2020, section 5).
+
+    A sentence shorter than k has `<cpad>` on its left. Besides the usual splits, `random` has prefixes of k tokens
+    drawn uniformly from all but the special ones, and no references.
+    """
+
+    config: SequenceCompletionConfig
+
+    def prepare(self, data: Path) -> Facts:
+        text = corpus.text(self.config.corpus, data)
+        sentences = {split: self._sentences(text, split) for split in SPLITS}
+        encoder = learn(self.config.tokenizer, sentences["train"], sentences["valid"], pad=True)
+        rows = {split: self._kept(Ragged.of(encoder.encode(sentences[split])), split, text) for split in SPLITS}
+        size, found = len(encoder.vocabulary), {split: statistics(rows[split], "sentences") for split in SPLITS}
+        for split in SPLITS:
+            self._examples(rows[split], size - 1).save(self.folder, split)
+        self._random(size, len(rows["test"])).save(self.folder, "random")
+        counts = np.bincount(rows["train"].tokens, minlength=size)
+        counts[STOP] = len(rows["train"])
+        return self._facts(text, encoder.vocabulary, counts.tolist(), {"statistics": found})
+
+    def _sentences(self, text: Text, split: Split) -> list[str]:
+        splitter = by_line if text.sentences else SPLITTERS[self.config.sentences]
+        return list(splitter(text.paragraphs(split)))
+
+    def _kept(self, rows: Ragged, split: Split, text: Text) -> Ragged:
+        """Leave out what has no continuation, if so wished; raise DataError if hardly anything is left."""
+        kept = rows
+        if self.config.short == "drop":
+            kept = Ragged.of(row for row in rows if len(row) > self.config.prefix)
+        if len(kept) < FEWEST:
+            raise DataError(
+                f"the {split} split of {text.name} has {len(kept)} sentences to complete, of {len(rows)}; at least "
+                f"{FEWEST} are needed. Choose a larger corpus, or `short: pad`."
+            )
+        return kept
+
+    def _examples(self, rows: Ragged, pad: int) -> Ragged:
+        """Bring every sentence to at least k tokens, and end it."""
+        return Ragged.of([*[pad] * (self.config.prefix - len(row)), *row, STOP] for row in rows)
+
+    def _random(self, size: int, number: int) -> Ragged:
+        """Draw prefixes of tokens that are not special: neither stop, nor `<unk>`, nor, the last, `<cpad>`."""
+        random = Random("random contexts")
+        number = number if self.config.random_contexts is None else self.config.random_contexts
+        length = range(self.config.prefix)
+        return Ragged.of([*[2 + int(random.random() * (size - 3)) for _ in length], STOP] for _ in range(number))
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        """Yield a prefix and its continuation a row; a size in tokens counts continuations, padded as they are."""
+        table, k = Ragged.load(self.folder, split), self.config.prefix
+        lengths = table.lengths - k
+        if noise and purpose == Purpose.TRAIN:
+            groups = bucketed(lengths, size, noise)
+        else:
+            order = shuffled(len(table), noise)
+            groups = cut(order, lengths[order], size)
+        for rows in groups:
+            starts, ends = table.edges[rows], table.edges[rows + 1]
+            prefix = padded(table.tokens, starts, starts + k)
+            yield Batch(
+                ids=torch.from_numpy(rows),
+                opening=torch.cat([prefix.new_full((len(rows), 1), STOP), prefix], 1),
+                gold=padded(table.tokens, starts + k, ends),
+                length=torch.from_numpy(lengths[rows]),
+            )
+
+    def prompt(self, tokens: list[int]) -> str:
+        """Leave out the padding on the left."""
+        return self.text([token for token in tokens if self.vocabulary[token] != PAD])
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        """Return the one continuation of each prefix; there is none in `random`."""
+        rows = Ragged.load(self.folder, split)
+        if split == "random":
+            return {place: [] for place in range(len(rows))}
+        return {place: [self.text(row[self.config.prefix : -1])] for place, row in enumerate(rows)}

@@ -1,0 +1,95 @@
+"""From the settings of a corpus to its text, and to the digests of what is read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from logging import getLogger
+from pathlib import Path
+
+from bench_core import DataError, Split, corpora
+from bench_language_modeling import cpython
+from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
+from bench_language_modeling.text import SPLITS, Text
+
+READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # of the catalogue
+ENOUGH = 100_000  # words that make cpython-docs worth training on
+
+
+def text(corpus: Corpus, data: Path) -> Text:
+    """Return a corpus; raise DataError if files are missing or empty, and `lines` if they are not UTF-8."""
+    if isinstance(corpus, English):
+        from bench_language_modeling import english
+
+        return english.text(corpus, _label(corpus))
+    if isinstance(corpus, Diagnostic):
+        from bench_language_modeling import diagnostics
+
+        return diagnostics.text(corpus, _label(corpus))
+    if isinstance(corpus, Files):
+        return _text(f"{corpus.train.name} ({corpora.digest(corpus.train)[:8]})", files(corpus, data))
+    if corpus.name == cpython.NAME:
+        return _docs()
+    return _text(corpus.name, files(corpus, data), sentences=corpus.name == "ptb")
+
+
+def _text(name: str, paths: Mapping[Split, Path], sentences: bool = False) -> Text:
+    def read(split: Split) -> list[str]:
+        return [" ".join(line.split()) for line in corpora.read_lines(paths[split])]
+
+    return Text(name, read, sentences)
+
+
+def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:
+    """Return the digest of all that is read; raise DataError if files are missing or empty."""
+    if isinstance(corpus, English | Diagnostic):
+        return {}
+    if isinstance(corpus, Files):
+        return {str(path): corpora.digest(path) for path in files(corpus, data).values()}
+    if corpus.name == cpython.NAME:
+        return {f"{cpython.NAME} {cpython.VERSION}": cpython.digest()}
+    return {f"{corpus.name}/{path.name}": corpora.digest(path) for path in files(corpus, data).values()}
+
+
+def files(corpus: Named | Files, data: Path) -> dict[Split, Path]:
+    """Return the file of each split."""
+    if isinstance(corpus, Files):
+        paths = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
+        wrong = [str(path) for path in paths.values() if not path.is_file() or not path.stat().st_size]
+        if wrong:
+            raise DataError(f"missing or empty: {', '.join(wrong)}, looked for from {Path.cwd()}. Correct `corpus:`.")
+        return paths
+    _check_name(corpus.name, data)
+    names = [f"ptb.{split}.txt" if corpus.name == "ptb" else f"{split}.txt" for split in SPLITS]
+    return dict(zip(SPLITS, corpora.locate(corpus.name, names, data), strict=True))
+
+
+def _check_name(name: str, data: Path) -> None:
+    """Raise DataError unless `name` is a known corpus of plain text or a folder that the user added."""
+    if name in READABLE or (name not in corpora.catalogue() and (data / name).is_dir()):
+        return
+    known = (*READABLE, cpython.NAME, *GENERATED)
+    near = get_close_matches(name, known, n=3)
+    advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
+    what = f"corpus {name!r} is not plain text" if name in corpora.catalogue() else f"no corpus is called {name!r}"
+    raise DataError(f"{what}. {advice} Or put train.txt, valid.txt and test.txt into {data / name}.")
+
+
+def _docs() -> Text:
+    """Return CPython's docs, or generated English where Python comes without enough of them."""
+    docs = cpython.text()
+    words = sum(line.count(" ") + 1 for split in SPLITS for line in docs.read(split))
+    if words >= ENOUGH:
+        return docs
+    notice = f"{docs.name} has {words:,} words, fewer than {ENOUGH:,}: generated English is used in its place."
+    getLogger("bench").warning(notice)
+    from bench_language_modeling import english
+
+    english_instead = English(name="english")
+    return english.text(english_instead, _label(english_instead), notice)
+
+
+def _label(corpus: English | Diagnostic) -> str:
+    settings = corpus.model_dump()
+    name = settings.pop("name")
+    return f"{name} ({', '.join(f'{key} {value}' for key, value in settings.items())})"

@@ -1,0 +1,105 @@
+"""English that every Python brings along: the docstrings of its standard library and the topics of `help()`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b, sha256
+from pathlib import Path
+
+from bench_language_modeling.text import Text
+
+NAME = "cpython-docs"
+VERSION = platform.python_version()
+TOPICS = "pydoc_data/topics.py"
+LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "encodings", "lib2to3"}
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|\d+|[^\w\s]|_")
+_QUOTES = str.maketrans("‘’“”", "''\"\"")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def label() -> str:
+    """Return the corpus's name in reports, with Python's version and a digest of the files behind it."""
+    return f"{NAME} {VERSION} ({digest()[:8]})"
+
+
+@cache
+def digest() -> str:
+    """Return the sha256 of all files that are read, with their names."""
+    found = sha256()
+    for name, path in sources():
+        content = path.read_bytes()
+        found.update(f"{name} {len(content)} ".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+@cache
+def sources() -> list[tuple[str, Path]]:
+    """Return the standard library's files in order of their names: no tests, no generated tables."""
+    root = sysconfig.get_path("stdlib")
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        paths = [Path(folder, name) for name in files if name.endswith(".py") and not name.startswith("_sysconfig")]
+        found += [(path.relative_to(root).as_posix(), path) for path in paths]
+    return sorted(found)
+
+
+def text() -> Text:
+    """Return one paragraph a line, words and punctuation apart; a document is wholly in one split.
+
+    A tenth of the documents each, chosen by a hash of their names, is for validation and test. A paragraph that
+    stood in an earlier document is left out.
+    """
+    splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    seen: set[str] = set()
+    for name, prose in documents():
+        lines = [line for line in dict.fromkeys(paragraphs(prose)) if line not in seen]
+        seen.update(lines)
+        splits[split(name)] += lines
+    return Text(label(), splits.__getitem__)
+
+
+def split(name: str) -> str:
+    """Return the split of a document."""
+    return {0: "valid", 1: "test"}.get(blake2b(name.encode(), digest_size=8).digest()[0] % 10, "train")
+
+
+def documents() -> Iterator[tuple[str, str]]:
+    """Yield the name and prose of each file's docstrings, and of each topic."""
+    for name, path in sources():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in strings
+            tree = ast.parse(path.read_bytes())
+        if name == TOPICS:
+            yield from sorted(_topics(tree).items())
+        else:
+            found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)]
+            yield name, "\n\n".join(filter(None, found))
+
+
+def _topics(tree: ast.Module) -> dict[str, str]:
+    tables = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    return dict(ast.literal_eval(tables[0])) if tables else {}
+
+
+def paragraphs(prose: str) -> Iterator[str]:
+    """Yield what reads as English, as words: no indented code, doctests, grammar rules, tables or bare signatures.
+
+    Words are runs of letters, with an apostrophe if need be; runs of digits and all other signs stand alone, so that
+    `os.path.join_all` makes seven words.
+    """
+    for block in re.split(r"\n\s*\n", prose.translate(_QUOTES)):
+        if block[:1].isspace() or ">>>" in block or "::=" in block:
+            continue
+        words = _WORD.findall(block)
+        if sum(word[0].isalpha() for word in words) >= max(3, 0.6 * len(words)):
+            yield " ".join(words)

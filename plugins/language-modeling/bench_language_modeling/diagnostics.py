@@ -1,0 +1,124 @@
+"""Generated streams whose best possible model is known.
+
+Numbers come from `random.Random.random`, which is the same in all versions of Python.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import log
+from random import Random
+
+import numpy as np
+
+from bench_core import Split
+from bench_language_modeling.settings import Copy, Cycle, Diagnostic, Lag, Markov
+from bench_language_modeling.text import SPLITS, Text
+
+
+def text(settings: Diagnostic, name: str) -> Text:
+    """Return a stream cut into lines of equal length; a stop stands between those of `copy` alone."""
+    copies = isinstance(settings, Copy)
+    width = 2 * settings.length + 1 if copies else settings.length
+    lines = {split: max(1, settings.tokens // (width if split == "train" else 10 * width)) for split in SPLITS}
+
+    def read(split: Split) -> list[str]:
+        tokens = stream(settings, Random(f"{settings.seed}/{split}"))
+        return [" ".join(next(tokens) for _ in range(width)) for _ in range(lines[split])]
+
+    nats = {split: optimum(settings, width * number) for split, number in lines.items()}
+    return Text(name, read, sentences=True, stops=copies, nats=nats)
+
+
+def stream(settings: Diagnostic, random: Random) -> Iterator[str]:
+    """Yield the tokens, without end."""
+    match settings:
+        case Copy():
+            return _copy(settings, random)
+        case Lag():
+            return _lag(settings, random)
+        case Markov():
+            return _markov(settings, random)
+        case Cycle():
+            return _cycle(settings)
+    raise AssertionError(settings)
+
+
+def optimum(settings: Diagnostic, tokens: int) -> float:
+    """Return the nats that the best possible model is expected to pay for the first `tokens` tokens."""
+    match settings:
+        case Copy():
+            return tokens // (2 * settings.length + 1) * settings.length * log(settings.states)
+        case Lag():
+            other = settings.fresh / settings.states
+            choice = [1 - settings.fresh + other, *[other] * (settings.states - 1)]
+            first = min(settings.lag, tokens)
+            return first * log(settings.states) + (tokens - first) * entropy(choice)
+        case Markov():
+            chain = transitions(settings)
+            start = stationary(chain)
+            rate = sum(p * entropy(row) for p, row in zip(start, chain, strict=True))
+            return entropy(start) + (tokens - 1) * rate
+    return 0.0
+
+
+def entropy(probabilities: Sequence[float]) -> float:
+    """Return the entropy of one choice, in nats."""
+    return -sum(p * log(p) for p in probabilities if p)
+
+
+def transitions(settings: Markov) -> list[list[float]]:
+    """Return p(next | state) of a random chain, uneven enough to be worth learning."""
+    random = Random(f"{settings.seed}/transitions")
+    weights = [[random.random() ** 8 + 1e-6 for _ in range(settings.states)] for _ in range(settings.states)]
+    return [[weight / sum(row) for weight in row] for row in weights]
+
+
+def stationary(chain: list[list[float]]) -> list[float]:
+    """Return how often a chain is in each state: pi = pi P, and pi sums to one."""
+    size = len(chain)
+    return [float(p) for p in np.linalg.solve(np.array(chain).T - np.eye(size) + 1, np.ones(size))]
+
+
+def _cycle(settings: Cycle) -> Iterator[str]:
+    while True:
+        yield from map(_token, range(settings.states))
+
+
+def _lag(settings: Lag, random: Random) -> Iterator[str]:
+    states = [_any(settings.states, random) for _ in range(settings.lag)]
+    yield from map(_token, states)
+    for place in range(10**18):
+        if random.random() < settings.fresh:
+            states[place % settings.lag] = _any(settings.states, random)
+        yield _token(states[place % settings.lag])
+
+
+def _markov(settings: Markov, random: Random) -> Iterator[str]:
+    chain = transitions(settings)
+    rows = [list(accumulate(row)) for row in chain]
+    state = _one(list(accumulate(stationary(chain))), random)
+    while True:
+        yield _token(state)
+        state = _one(rows[state], random)
+
+
+def _copy(settings: Copy, random: Random) -> Iterator[str]:
+    while True:
+        half = [_token(_any(settings.states, random)) for _ in range(settings.length)]
+        yield from (*half, "|", *half)
+
+
+def _token(state: int) -> str:
+    return f"s{state}"
+
+
+def _any(states: int, random: Random) -> int:
+    return int(random.random() * states)
+
+
+def _one(summed: list[float], random: Random) -> int:
+    """Draw a place, given the running sums of the places' probabilities."""
+    return bisect(summed, random.random() * summed[-1])

@@ -1,0 +1,137 @@
+"""What a suite may say of a corpus and of a tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PositiveInt, Tag
+
+
+class Settings(BaseModel):
+    """Settings inside those of a task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Named(Settings):
+    """`cpython-docs`, or a folder of the data directory."""
+
+    name: str
+
+
+class Files(Settings):
+    """A user's own files, relative to the working directory: a paragraph or sentence a line, words set apart."""
+
+    train: Path
+    valid: Path
+    test: Path
+
+
+class English(Settings):
+    """Generated English-like sentences; valid and test have a tenth of the training sentences each."""
+
+    name: Literal["english"]
+    sentences: PositiveInt = 20_000
+    seed: int = 0
+
+
+class Diagnostic(Settings):
+    """A generated stream whose best possible model is known; valid and test have a tenth of the tokens each."""
+
+    tokens: PositiveInt = 20_000
+    length: PositiveInt = 50  # tokens a line
+    seed: int = 0
+
+
+class Cycle(Diagnostic):
+    """`states` tokens in turn, for ever."""
+
+    name: Literal["cycle"]
+    states: PositiveInt = 10
+
+
+class Lag(Diagnostic):
+    """Each token equals the one `lag` steps before, or, with probability `fresh`, is drawn anew."""
+
+    name: Literal["lag"]
+    states: PositiveInt = 10
+    lag: PositiveInt = 5
+    fresh: float = Field(0.1, ge=0, le=1)
+
+
+class Markov(Diagnostic):
+    """A random chain: each token depends on the one before."""
+
+    name: Literal["markov"]
+    states: PositiveInt = 20
+
+
+class Copy(Diagnostic):
+    """`length` random tokens, a separator, and the same tokens again; `length` counts one of the two."""
+
+    name: Literal["copy"]
+    states: PositiveInt = 10
+    length: PositiveInt = 10
+
+
+GENERATED = ("english", "copy", "cycle", "lag", "markov")
+
+
+def _named(value: Any) -> Any:
+    """Take a bare name for a mapping that holds nothing else."""
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict | Settings):
+        return value
+    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
+
+
+def _choice(value: Any) -> str:
+    name = value.get("name", "files") if isinstance(value, dict) else getattr(value, "name", "files")
+    return name if name in ("files", *GENERATED) else "named"
+
+
+_Corpus: TypeAlias = Annotated[
+    Annotated[Named, Tag("named")]
+    | Annotated[Files, Tag("files")]
+    | Annotated[English, Tag("english")]
+    | Annotated[Copy, Tag("copy")]
+    | Annotated[Cycle, Tag("cycle")]
+    | Annotated[Lag, Tag("lag")]
+    | Annotated[Markov, Tag("markov")],
+    Discriminator(_choice),
+]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+
+
+class Words(Settings):
+    """White-space separated words; the rare ones become `<unk>`."""
+
+    kind: Literal["word"] = "word"
+    min_count: PositiveInt = 1  # the fewest occurrences of a word that is kept
+    most_words: PositiveInt | None = None  # keep at most these many, the most frequent ones
+
+
+class Characters(Settings):
+    """Unicode characters, spaces among them."""
+
+    kind: Literal["char"]
+
+
+class BytePairs(Settings):
+    """Byte pair encoding of each word's bytes, learnt from the training split."""
+
+    kind: Literal["bpe"]
+    vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens
+
+
+def _kinded(value: Any) -> Any:
+    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "word", **value} if isinstance(value, dict) else value
+
+
+_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]

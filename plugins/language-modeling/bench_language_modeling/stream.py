@@ -1,0 +1,99 @@
+"""Language modeling: every token of one long stream, given all that came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, SuiteError
+from bench_language_modeling import corpus
+from bench_language_modeling.plugin import LanguageModelingConfig
+from bench_language_modeling.ragged import Numbers, Ragged, padded, shuffled
+from bench_language_modeling.text import SPLITS
+from bench_language_modeling.tokenized import Tokenized, statistics
+from bench_language_modeling.tokens import learn
+
+FEWEST = 5  # tokens that a split must have
+
+
+class LanguageModeling(Tokenized):
+    """A stream of tokens, cut into windows; the stops between lines are among its tokens.
+
+    The id of a window is its number: window w begins at token w * window, whatever the size of a batch. Only where
+    training takes a random offset are windows others in each epoch, and numbered anew.
+    """
+
+    config: LanguageModelingConfig
+
+    def prepare(self, data: Path) -> Facts:
+        text = corpus.text(self.config.corpus, data)
+        lines = {split: text.read(split) for split in SPLITS}
+        encoder = learn(self.config.tokenizer, lines["train"], lines["valid"])
+        ending = [STOP] * (text.stops if self.config.stops is None else self.config.stops)
+        rows = {split: Ragged.of([*row, *ending] for row in encoder.encode(lines[split])) for split in SPLITS}
+        for split, stream in rows.items():
+            if len(stream.tokens) < FEWEST:
+                raise DataError(
+                    f"the {split} split of {text.name} has {len(stream.tokens)} tokens; at least {FEWEST} are needed."
+                )
+            np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
+        counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
+        extras = {"statistics": {split: statistics(rows[split], "lines") for split in SPLITS}}
+        best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
+        return self._facts(text, encoder.vocabulary, counts, extras | best)
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        """Yield the windows of the whole stream, every token in one of them.
+
+        With `partition: sequential`, N rows read N equal parts of the stream, each batch going on where the last one
+        ended; the fewer than N windows that remain make one batch that does not. Training keeps to that order. Else,
+        and where an evaluation is shuffled, windows stand alone.
+        """
+        if purpose == Purpose.DECODE:
+            raise SuiteError("'language-modeling' has no prefixes to go on from; 'sequence-completion' has.")
+        stream = np.load(self.folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
+        alone = self.config.partition == "random" or (noise is not None and purpose != Purpose.TRAIN)
+        edges = self._edges(len(stream), noise if alone and purpose == Purpose.TRAIN else None)
+        number = size.number if size.unit == "rows" else max(1, size.number // self.config.window)
+        windows = len(edges) - 1
+        order = _apart(shuffled(windows, noise), number) if alone else _abreast(windows, number)
+        for rows, continues in order:
+            starts, ends = edges[rows], edges[rows + 1]
+            before = np.where(starts > 0, stream[starts - 1], STOP).astype(np.int64)  # at first, a stop
+            yield Batch(
+                ids=torch.from_numpy(rows),
+                opening=torch.from_numpy(before)[:, None],
+                gold=padded(stream, starts, ends),
+                length=torch.from_numpy(ends - starts),
+                continues=continues,
+            )
+
+    def _edges(self, tokens: int, noise: Noise | None = None) -> Numbers:
+        """Return where windows begin, and the stream ends; the first is shorter by a random offset, given noise."""
+        window = self.config.window
+        offset = int(noise.shared("offset", (1,)) * window) if noise else 0
+        return np.unique(np.r_[0, np.arange(offset, tokens, window), tokens])
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        """Return the text of each window."""
+        stream = np.load(self.folder / f"{split}.npy", allow_pickle=False)
+        windows = enumerate(pairwise(self._edges(len(stream))))
+        return {place: [self.text(stream[start:end].tolist())] for place, (start, end) in windows}
+
+
+def _abreast(windows: int, number: int) -> Iterator[tuple[Numbers, bool]]:
+    """Yield the windows of `number` equally long parts, side by side, then those that are left over."""
+    steps = windows // number
+    for step in range(steps):
+        yield np.arange(number) * steps + step, step > 0
+    if windows % number:
+        yield np.arange(number * steps, windows), False
+
+
+def _apart(order: Numbers, number: int) -> Iterator[tuple[Numbers, bool]]:
+    """Yield `number` windows at a time, in the given order."""
+    return ((order[start : start + number], False) for start in range(0, len(order), number))

@@ -1,0 +1,26 @@
+"""What every corpus comes down to: lines of white-space separated words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bench_core import Split
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Text:
+    """One corpus, read when its lines are asked for."""
+
+    name: str  # in reports
+    read: Callable[[Split], list[str]]  # all lines, the empty ones too, words separated by single spaces
+    sentences: bool = False  # whether a line is a sentence; if not, it is a paragraph, a heading, or empty
+    stops: bool = True  # whether, as a stream, each line is followed by a stop
+    nats: Mapping[Split, float] = field(default_factory=dict)  # what the best possible model pays for all lines
+    notice: str = ""  # what a reader of reports should know
+
+    def paragraphs(self, split: Split) -> list[str]:
+        """Return the lines that are neither empty nor headings such as `= = History = =`."""
+        return [line for line in self.read(split) if line and not (line.startswith("= ") and line.endswith(" ="))]

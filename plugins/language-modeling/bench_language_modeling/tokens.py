@@ -1,0 +1,88 @@
+"""From lines to numbers and back: vocabularies of words, characters and byte pairs.
+
+Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
+token, whatever the tokenizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bench_language_modeling.settings import BytePairs, Characters, Tokenizer, Words
+
+SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
+CHUNK = 10_000  # lines that the byte pair encoder takes at once
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What was learnt from the text: a vocabulary, and how lines turn into its numbers."""
+
+    vocabulary: list[str]
+    encode: Callable[[Iterable[str]], Iterator[list[int]]]
+
+
+def learn(settings: Tokenizer, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
+    """Learn words and characters from both splits, byte pairs from the first; never from the test split."""
+    if isinstance(settings, BytePairs):
+        return _byte_pairs(settings.vocab_size, train, pad)
+    cut = _characters if isinstance(settings, Characters) else str.split
+    counts = Counter(token for lines in (train, valid) for line in lines for token in cut(line))
+    for special in SPECIAL:
+        del counts[special]
+    least, most = (settings.min_count, settings.most_words) if isinstance(settings, Words) else (1, None)
+    kept = sorted((token for token in counts if counts[token] >= least), key=lambda token: (-counts[token], token))
+    kept = kept[:most]
+    ids = {token: place for place, token in enumerate(kept, 2)}
+
+    def encode(lines: Iterable[str]) -> Iterator[list[int]]:
+        return ([ids.get(token, 1) for token in cut(line)] for line in lines)
+
+    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode)
+
+
+def _characters(line: str) -> list[str]:
+    return re.findall(f"{UNKNOWN}|.", line, re.DOTALL)
+
+
+def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
+    """Learn pieces of words; one that begins a word has the space before it, that of the first word too."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
+    words = pre_tokenizers.Split(Regex(" [^ ]*"), "isolated")
+    pairs.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    pairs.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - 1 - pad,
+        special_tokens=[AddedToken(UNKNOWN, lstrip=True, normalized=False)],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    known = (" ".join(["", *(word for word in line.split() if word != UNKNOWN)]) for line in train)
+    pairs.train_from_iterator(known, trainer)
+    pieces = sorted(pairs.get_vocab().items(), key=lambda item: item[1])  # `<unk>` is the first
+    vocabulary = [STOP, *(piece for piece, _ in pieces), *[PAD] * pad]
+
+    def encode(lines: Iterable[str]) -> Iterator[list[int]]:
+        spaced = [f" {line}" if line else "" for line in lines]
+        for start in range(0, len(spaced), CHUNK):
+            for encoding in pairs.encode_batch(spaced[start : start + CHUNK]):
+                yield [piece + 1 for piece in encoding.ids]
+
+    return Encoder(vocabulary, encode)
+
+
+def join(kind: str, tokens: Iterable[str]) -> str:
+    """Return the text of tokens of a vocabulary of that kind."""
+    if kind == "word":
+        return " ".join(tokens)
+    if kind == "char":
+        return "".join(tokens)
+    from tokenizers import decoders
+
+    text: str = decoders.ByteLevel().decode([f"Ġ{token}" if token in SPECIAL else token for token in tokens])
+    return text.removeprefix(" ")

@@ -1,0 +1,55 @@
+"""How surprised a model is by the references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, fsum, inf, isnan, nan
+
+from bench_core import Metric, Outcome, PluginError, SuiteError
+from bench_metrics.plugin import PerplexityConfig
+
+
+class Perplexity(Metric[Sequence[float | None]]):
+    """exp(-sum of log-probabilities / number of tokens or words), over the whole cell, in float64.
+
+    Infinite if any target is impossible, undefined (nan) where there is nothing to count.
+    """
+
+    better, unit = -1, ""
+
+    def __init__(self, config: PerplexityConfig) -> None:
+        super().__init__(config)
+        self.signature = f"log:nats|per:{config.unit}|stop:included|by:{config.by or 'default'}"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float | None]]:
+        """Return the weighted log-probability, None for -inf, and the weighted count of each example.
+
+        Raises PluginError where a score is missing or not a log-probability, SuiteError where words are not counted.
+        """
+        if self.config.unit == "word" and outcomes and not any(outcome.target_words for outcome in outcomes):
+            raise SuiteError(
+                "perplexity per word cannot be computed: the targets count no words. Set `unit: token` for this task."
+            )
+        return [self._part(outcome) for outcome in outcomes]
+
+    def combine(self, parts: Sequence[Sequence[float | None]]) -> float:
+        count = fsum(count or 0 for _, count in parts)
+        if not count:
+            return nan
+        try:
+            return exp(-fsum(-inf if log_prob is None else log_prob for log_prob, _ in parts) / count)
+        except OverflowError:
+            return inf
+
+    def _part(self, outcome: Outcome) -> Sequence[float | None]:
+        log_prob, weight = outcome.target_log_prob, outcome.weight
+        if log_prob is None or isnan(log_prob) or log_prob == inf:
+            raise PluginError(
+                f"perplexity cannot be computed: the score of example {outcome.id} is {log_prob}. "
+                "The model's `score` must give the natural logarithm of a probability, -inf where that is 0; "
+                "nan mostly means that its weights have diverged."
+            )
+        if not weight:
+            return [0.0, 0.0]
+        count = outcome.target_words if self.config.unit == "word" else outcome.target_tokens
+        return [None if log_prob == -inf else weight * log_prob, weight * count]

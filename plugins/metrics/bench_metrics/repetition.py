@@ -1,0 +1,36 @@
+"""How often outputs say again what they have said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+
+from bench_core import Metric, Outcome
+from bench_metrics.plugin import RepetitionConfig
+
+
+class Repetition(Metric[Sequence[int]]):
+    """Share of n-grams that repeat an earlier one of the same output, pooled over the first hypotheses of a cell.
+
+    It is seq-rep-n of Welleck et al. (2019, arXiv:1908.04319), but for the pooling; they average over outputs.
+    Undefined (nan) where no output has n tokens.
+    """
+
+    better, unit = -1, "%"
+
+    def __init__(self, config: RepetitionConfig) -> None:
+        super().__init__(config)
+        self.signature = f"n:{config.n}|stop:excluded|pooled"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[int]]:
+        """Return the number of repeated and of all n-grams in each output."""
+        return [_repeated(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes]
+
+    def combine(self, parts: Sequence[Sequence[int]]) -> float:
+        total = sum(total for _, total in parts)
+        return 100 * sum(repeated for repeated, _ in parts) / total if total else nan
+
+
+def _repeated(tokens: list[int], n: int) -> list[int]:
+    ngrams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+    return [len(ngrams) - len(set(ngrams)), len(ngrams)]

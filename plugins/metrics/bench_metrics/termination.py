@@ -1,0 +1,88 @@
+"""Which outputs end by themselves (Welleck et al., 2020, arXiv:2002.02492)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from math import nan
+
+from scipy.special import betaincinv
+
+from bench_core import Metric, Outcome, SuiteError
+from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
+
+
+class NonTermination(Metric[int]):
+    """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
+
+    better, unit = -1, "%"
+
+    def __init__(self, config: NonTerminationConfig) -> None:
+        super().__init__(config)
+        self.signature = _signature(config.limit)
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """Return 1 for each example that did not terminate; raise SuiteError where that is unknown."""
+        return [int(not ended) for ended in terminated(outcomes, self.config.limit)]
+
+    def combine(self, parts: Sequence[int]) -> float:
+        return 100 * sum(parts) / len(parts) if parts else nan
+
+    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
+        """Return the interval of Clopper and Pearson (1934), which holds its level at every rate."""
+        if not parts:
+            return None
+        k, n, tail = sum(parts), len(parts), (1 - level) / 2
+        low = betaincinv(k, n - k + 1, tail) if k else 0
+        high = betaincinv(k + 1, n - k, 1 - tail) if k < n else 1
+        return 100 * float(low), 100 * float(high)
+
+
+class DistinctNonTerminated(Metric[str | None]):
+    """The share of different outputs, each cut at L tokens, among those that did not terminate.
+
+    Undefined (nan) where all terminated. Low if few loops catch all contexts. Resampling repeats examples, so its
+    intervals lie too low.
+    """
+
+    better, unit = 0, "%"
+
+    def __init__(self, config: DistinctNonTerminatedConfig) -> None:
+        super().__init__(config)
+        self.signature = _signature(config.limit)
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[str | None]:
+        """Return a digest of each output that did not terminate, None for the others."""
+        limit: int | None = self.config.limit
+        ended = terminated(outcomes, limit)
+        tokens = [outcome.hypotheses[0].tokens[:limit] for outcome in outcomes]
+        return [None if end else _digest(output) for end, output in zip(ended, tokens, strict=True)]
+
+    def combine(self, parts: Sequence[str | None]) -> float:
+        endless = [part for part in parts if part is not None]
+        return 100 * len(set(endless)) / len(endless) if endless else nan
+
+
+def terminated(outcomes: Sequence[Outcome], limit: int | None) -> list[bool]:
+    """Tell for each example whether stop is among the first `limit` tokens of its first hypothesis.
+
+    Raises SuiteError where decoding broke off too early to know.
+    """
+    first = [outcome.hypotheses[0] for outcome in outcomes]
+    short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < (limit or 0)]
+    if short:
+        raise SuiteError(
+            f"whether outputs terminate within {limit} tokens cannot be known: decoding of {len(short)} of "
+            f"{len(first)} examples stopped unfinished below that limit, the first at {short[0]} tokens. Decode with "
+            f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
+        )
+    return [h.finished and (limit is None or len(h.tokens) < limit) for h in first]
+
+
+def _signature(limit: int | None) -> str:
+    return f"limit:{limit or 'of decoding'}|hypothesis:first"
+
+
+def _digest(tokens: list[int]) -> str:
+    return sha256(json.dumps(tokens).encode()).hexdigest()[:32]

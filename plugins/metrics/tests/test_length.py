@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from bench_core import Hypothesis, Outcome, SuiteError
+from bench_metrics.length import Length
+from bench_metrics.plugin import LengthConfig
+
+CELL = [
+    Outcome(0, hypotheses=[Hypothesis([4, 5], True), Hypothesis([4] * 50, True)], target_tokens=9),
+    Outcome(1, hypotheses=[Hypothesis([6] * 10, False)], target_tokens=4),
+    Outcome(2, hypotheses=[Hypothesis([], True)], target_tokens=1),
+]
+
+
+def length(of):
+    return Length(LengthConfig(of=of))
+
+
+def test_stop_counts_where_there_is_one():
+    assert length("hypothesis").measure(CELL) == [3, 10, 1]
+    assert length("hypothesis").combine([3, 10, 1]) == pytest.approx(14 / 3)
+
+
+def test_references_are_measured_beside_hypotheses():
+    assert length("reference").measure(CELL) == [9, 4, 1]
+
+
+def test_an_output_equal_to_its_reference_is_as_long():
+    same = [Outcome(0, hypotheses=[Hypothesis([1] * n, True)], target_tokens=n + 1) for n in range(5)]
+    assert length("hypothesis").measure(same) == length("reference").measure(same)
+
+
+def test_a_reference_of_unknown_length_is_an_error():
+    with pytest.raises(SuiteError, match=r"example 8 .*`of: hypothesis`"):
+        length("reference").measure([*CELL, Outcome(8)])
+
+
+def test_hypotheses_and_references_have_signatures_of_their_own():
+    assert length("hypothesis").signature != length("reference").signature

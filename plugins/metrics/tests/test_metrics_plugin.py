@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from bench_core import Facts, Hypothesis, Metric, Outcome, Scorer
+from bench_metrics.plugin import bench_metrics
+
+CONFIGS = {config.name: config for config in bench_metrics()}
+CELL = [
+    Outcome(0, hypotheses=[Hypothesis([1, 2, 1, 2, 1, 2], True)], target_log_prob=-3.25, target_tokens=4),
+    Outcome(1, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-0.1, target_tokens=1, weight=2.5),
+    Outcome(2, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-1e-9, target_tokens=2),
+    Outcome(3, hypotheses=[Hypothesis([], True)], target_log_prob=-7.7, target_tokens=9, weight=0.1),
+]
+
+
+def metric(name, **settings):
+    config = CONFIGS[name](**settings)
+    return config.load()(config)
+
+
+def test_names_are_unique():
+    assert len(CONFIGS) == len(bench_metrics())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_config_builds_its_metric(name):
+    built = metric(name)
+    assert isinstance(built, Metric)
+    assert built.better in (-1, 0, 1)
+    assert isinstance(built.unit, str)
+    assert built.signature
+    assert built.prepare(Facts(["<stop>"]), {}) is built
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_config_refuses_unknown_settings(name):
+    with pytest.raises(ValidationError):
+        CONFIGS[name](limits=3)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_suites_fill_only_settings_that_exist(name):
+    assert set(CONFIGS[name].limits) <= set(CONFIGS[name].model_fields)
+
+
+def test_only_perplexity_needs_a_likelihood():
+    assert [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)] == ["perplexity"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parts_come_back_from_json_unharmed(name):
+    built = metric(name)
+    parts = built.measure(CELL)
+    assert len(parts) == len(CELL)
+    stored = json.loads(json.dumps(parts, allow_nan=False))
+    assert stored == parts
+    assert built.combine(stored) == built.combine(parts)
+    assert built.interval(stored) == built.interval(parts)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_example_contributes_alike_alone_and_in_a_cell(name):
+    built = metric(name)
+    assert built.measure(CELL) == [part for outcome in CELL for part in built.measure([outcome])]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_order_of_examples_does_not_matter(name):
+    built, shuffled = metric(name), CELL * 25
+    whole = built.combine(built.measure(shuffled))
+    for seed in range(5):
+        random.Random(seed).shuffle(shuffled)
+        assert built.combine(built.measure(shuffled)) == whole
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_cell_without_examples_is_undefined(name):
+    built = metric(name)
+    assert built.measure([]) == []
+    value = built.combine([])
+    assert value != value
+    assert built.interval([]) is None
+
+
+def test_the_plugin_imports_nothing_heavy_and_its_metrics_no_torch():
+    code = """
+import sys
+from bench_metrics.plugin import bench_metrics
+assert not {"torch", "scipy", "numpy"} & set(sys.modules)
+for config in bench_metrics():
+    config.load()
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

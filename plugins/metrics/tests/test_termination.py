@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from math import isnan
+
+import pytest
+from scipy.stats import binom, binomtest
+
+from bench_core import Hypothesis, Outcome, SuiteError
+from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
+from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminated
+
+
+def output(tokens, finished, *others):
+    return Outcome(3, hypotheses=[Hypothesis(tokens, finished), *others])
+
+
+def ratio(outcomes, limit):
+    metric = NonTermination(NonTerminationConfig(limit=limit))
+    return metric.combine(metric.measure(outcomes))
+
+
+def distinct(outcomes, limit):
+    metric = DistinctNonTerminated(DistinctNonTerminatedConfig(limit=limit))
+    return metric.combine(metric.measure(outcomes))
+
+
+def interval(k, n, level=0.95):
+    return NonTermination(NonTerminationConfig(limit=1)).interval([1] * k + [0] * (n - k), level)
+
+
+def test_stop_as_the_last_token_allowed_still_terminates():
+    assert terminated([output([5] * 4, True)], 5) == [True]
+
+
+def test_as_many_tokens_as_allowed_and_no_stop_does_not_terminate():
+    assert terminated([output([5] * 5, False)], 5) == [False]
+
+
+def test_stop_one_token_too_late_does_not_terminate():
+    assert terminated([output([5] * 5, True)], 5) == [False]
+
+
+def test_stop_at_once_terminates_even_within_one_token():
+    assert terminated([output([], True)], 1) == [True]
+
+
+def test_the_ratio_is_a_percentage_of_examples():
+    cell = [output([1] * 3, True), output([1] * 10, False), output([1] * 9, True), output([1] * 12, True)]
+    assert ratio(cell, 10) == 50
+
+
+def test_only_the_first_hypothesis_counts():
+    endless, short = Hypothesis([1] * 10, False), Hypothesis([1], True)
+    assert ratio([output([1], True, endless)], 10) == 0
+    assert ratio([output([1] * 10, False, short)], 10) == 100
+
+
+def test_longer_decoding_does_not_change_the_ratio():
+    lengths = [0, 3, 7, 8, 9, 10, 11, 30]
+    for most in (9, 10, 12, 40):
+        assert ratio([output([1] * min(n, most), n < most) for n in lengths], 9) == 50
+
+
+def test_a_higher_limit_never_raises_the_ratio():
+    cell = [output([1] * n, True) for n in range(20)]
+    ratios = [ratio(cell, limit) for limit in range(1, 25)]
+    assert ratios == sorted(ratios, reverse=True)
+    assert (ratios[0], ratios[-1]) == (95, 0)
+
+
+def test_decoding_that_broke_off_below_the_limit_is_an_error_that_says_what_to_do():
+    cell = [output([1] * 4, False), output([1], True), output([1] * 3, False), output([1] * 10, False)]
+    with pytest.raises(
+        SuiteError, match=r"2 of 4 examples .* first at 4 tokens.*`max_tokens: 10`.*`limit` to 3 or less"
+    ):
+        ratio(cell, 10)
+    assert ratio(cell, 3) == 75
+
+
+def test_distinct_outputs_need_the_same_limit():
+    with pytest.raises(SuiteError, match="cannot be known"):
+        distinct([output([1] * 4, False)], 10)
+
+
+def test_without_a_limit_unfinished_outputs_do_not_terminate():
+    cell = [output([1] * 4, False), output([1] * 9, True), output([1] * 7, False), output([], True)]
+    assert ratio(cell, None) == 50
+    assert distinct(cell, None) == 100
+
+
+def test_the_signature_carries_the_limit():
+    signatures = [NonTermination(NonTerminationConfig(limit=limit)).signature for limit in (None, 500, 1500)]
+    assert len(set(signatures)) == 3
+    assert "limit:1500" in signatures[2]
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 20), (20, 20), (1, 20), (7, 20), (19, 20), (149, 9708)])
+def test_the_interval_is_that_of_clopper_and_pearson(k, n, level):
+    exact = binomtest(k, n).proportion_ci(level, method="exact")
+    assert interval(k, n, level) == pytest.approx((100 * exact.low, 100 * exact.high), rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 10, 9708])
+def test_no_endless_output_among_n_bounds_the_ratio_in_closed_form(n):
+    assert interval(0, n) == (0, pytest.approx(100 * (1 - 0.025 ** (1 / n))))
+    assert interval(n, n) == (pytest.approx(100 * 0.025 ** (1 / n)), 100)
+
+
+def test_the_interval_mirrors_when_endings_are_swapped():
+    low, high = interval(3, 17)
+    assert interval(14, 17) == pytest.approx((100 - high, 100 - low))
+    assert low < 100 * 3 / 17 < high
+
+
+@pytest.mark.parametrize("rate", [0.0001, 0.01, 0.1234, 0.5, 0.97])
+@pytest.mark.parametrize("n", [5, 60])
+def test_the_interval_covers_the_true_rate_at_least_as_often_as_it_says(n, rate):
+    coverage = sum(
+        binom.pmf(k, n, rate) for k in range(n + 1) if interval(k, n)[0] <= 100 * rate <= interval(k, n)[1]
+    )
+    assert coverage >= 0.95
+
+
+def test_a_simulation_covers_as_often_as_promised():
+    rate, n, repeats = 0.0153, 200, 2000
+    counts = binom.rvs(n, rate, size=repeats, random_state=1)
+    bounds = {k: interval(k, n) for k in set(counts.tolist())}
+    hits = sum(bounds[k][0] <= 100 * rate <= bounds[k][1] for k in counts.tolist())
+    assert hits / repeats > 0.95 - 3 * (0.95 * 0.05 / repeats) ** 0.5
+
+
+def test_one_loop_for_all_contexts_shows_as_one_distinct_output():
+    loop, other = output([1, 2] * 5, False), output([3] * 10, False)
+    assert distinct([loop] * 4, 10) == 25
+    assert distinct([loop, other, loop, other], 10) == 50
+    assert distinct([loop, other], 10) == 100
+
+
+def test_outputs_that_terminate_are_not_asked_whether_they_are_distinct():
+    assert distinct([output([1] * 10, False), output([4], True), output([5], True)], 10) == 100
+
+
+def test_no_endless_output_leaves_their_diversity_undefined():
+    assert isnan(distinct([output([1], True), output([2], True)], 10))
+
+
+def test_outputs_that_differ_only_beyond_the_limit_are_alike():
+    cell = [output([1] * 10 + [2], False), output([1] * 10 + [3], False)]
+    assert distinct(cell, 10) == 50
+    assert distinct(cell, 11) == 100
+
+
+def test_digits_of_neighbours_do_not_run_together():
+    assert distinct([output([1, 12], False), output([11, 2], False)], 2) == 100

@@ -1,0 +1,73 @@
+"""Recurrent language models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_rnn.cells import Recurrent
+from bench_rnn.output import Output, Softmax
+
+if TYPE_CHECKING:
+    from bench_rnn.plugin import RNNLMConfig
+
+
+@dataclass(frozen=True)
+class Memory(State):
+    """What is left of the tokens read so far."""
+
+    units: tuple[Tensor, ...]  # [N, L, H] hidden units, and for the LSTM its cells
+    output: State  # what the output layer remembers
+
+
+class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
+    """p(y) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
+
+    How h_t becomes a probability is up to the output layer, which another model hands over as `output`.
+    """
+
+    def __init__(self, config: RNNLMConfig, facts: Facts, output: Output | None = None) -> None:
+        super().__init__()
+        tokens, width = len(facts.vocabulary), config.embedding or config.hidden
+        self.embed = nn.Embedding(tokens, width)
+        self.rnn = Recurrent(config.cell, width, config.hidden, config.layers, config.dropout)
+        self.output = output or Softmax(config.hidden, tokens)
+        self.dropout = nn.Dropout(config.dropout)
+        if config.tied:
+            self.output.tie(self.embed)
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        self.output.setup(facts, noise)
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        hidden, past = self._run(batch.inputs, batch.gold.shape[1], training.memory)
+        costs, output = self.output.loss(hidden, batch.gold, batch.mask, past.output, training)  # [M] real tokens
+        return Loss(costs.mean(), batch.length.sum(), memory=replace(past, output=output))
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        hidden, past = self._run(batch.inputs, batch.gold.shape[1], scoring.memory)
+        mask = batch.mask
+        real, output = self.output.score(hidden, batch.gold, mask, past.output, scoring.by)  # [M] real tokens
+        log_probs = real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
+        return Scores(log_probs.sum(1), memory=replace(past, output=output))
+
+    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
+        return self._next(batch.opening, None)
+
+    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
+        return self._next(actions[:, None], state)
+
+    def _next(self, tokens: Tensor, past: Memory | None) -> tuple[Tensor, Memory]:
+        hidden, past = self._run(tokens, 1, past)
+        log_probs, output = self.output.log_probs(hidden, past.output)
+        return log_probs[:, 0], replace(past, output=output)
+
+    def _run(self, tokens: Tensor, last: int, past: Memory | None) -> tuple[Tensor, Memory]:
+        """Return the units after the `last` tokens [N, last, H], and a memory that `output` has yet to see."""
+        hidden, units = self.rnn(self.dropout(self.embed(tokens)), past and past.units)
+        output = past.output if past else self.output.start(hidden)
+        return self.dropout(hidden[:, -last:]), Memory(units, output)

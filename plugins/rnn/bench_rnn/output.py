@@ -1,0 +1,71 @@
+"""From hidden units to probabilities: the part of a recurrent model that others replace."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from typing_extensions import TypeVar
+
+from bench_core import Facts, Noise, State, SuiteError, Training
+
+S = TypeVar("S", bound=State, default=Any)
+
+LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
+
+
+class Output(nn.Module, ABC, Generic[S]):
+    """Turns the hidden units of K successive target steps [N, K, H] into probabilities of V tokens.
+
+    It meets every target step of a row once and in order, and none of the prefix; what must last from step to step
+    is in the memory that it returns. `mask` [N, K] tells the real tokens of `gold` [N, K] from the padding right of
+    them: M in all, whose values are given as [M], row by row.
+    """
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        """Fill what is computed once before training, such as a codebook; by default nothing."""
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        """Share the embedding's matrix [V, H] as that of the logits; by default there is none: SuiteError."""
+        raise SuiteError(f"{type(self).__name__} has no matrix that could be the embedding's. Say `tied: false`.")
+
+    def start(self, hidden: Tensor) -> S:
+        """Return what it remembers of the N rows of `hidden` before their first target step; by default nothing."""
+        return State()  # type: ignore[return-value]
+
+    @abstractmethod
+    def log_probs(self, hidden: Tensor, past: S) -> tuple[Tensor, S]:
+        """Return log-probabilities [N, K, V], and what it remembers after them."""
+
+    def score(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: S, by: str) -> tuple[Tensor, S]:
+        """Return the log-probability of each real token [M]; override where [N, K, V] is too much."""
+        log_probs, past = self.log_probs(hidden, past)
+        return log_probs.gather(2, gold[:, :, None])[:, :, 0][mask], past
+
+    def loss(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: S, training: Training) -> tuple[Tensor, S]:
+        """Return what to minimise for each real token [M]; by default its negative log-probability."""
+        log_probs, past = self.score(hidden, gold, mask, past, "exact")
+        return -log_probs, past
+
+
+class Softmax(Output[State]):
+    """p(v) is proportional to exp(u_v . h + c_v); computed for real tokens only."""
+
+    def __init__(self, hidden: int, tokens: int) -> None:
+        super().__init__()
+        self.logits = nn.Linear(hidden, tokens)
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        self.logits.weight = embedding.weight
+
+    def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
+        return self.logits(hidden).log_softmax(2), past
+
+    def score(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: State, by: str) -> tuple[Tensor, State]:
+        most = max(1, LOGITS // self.logits.out_features)
+        parts = zip(torch.split(hidden[mask], most), torch.split(gold[mask], most), strict=True)
+        costs = [cross_entropy(self.logits(units), tokens, reduction="none") for units, tokens in parts]
+        return -torch.cat(costs), past

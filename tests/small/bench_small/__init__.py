@@ -1,0 +1,1 @@
+"""A plugin for the core's own tests: a task, a model, decoders and metrics that take no time."""

@@ -1,0 +1,162 @@
+"""The parts themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from bench_core import (
+    Batch,
+    Decoder,
+    Facts,
+    Hypothesis,
+    Loss,
+    Metric,
+    Noise,
+    Purpose,
+    Sampler,
+    Scorer,
+    Scores,
+    Size,
+    State,
+    Stepper,
+    Task,
+    draw,
+    walk,
+)
+
+
+class Letters(Task):
+    def prepare(self, data):
+        if self.config.file:
+            words = (data / self.config.file).read_text().split()
+        else:
+            words = ["abcd"[: 1 + number % 4] * (1 + number % 2) for number in range(self.config.words)]
+        letters = sorted(set("".join(words)))
+        (self.folder / "letters.json").write_text(json.dumps(letters))
+        for start, split in enumerate(("train", "valid", "test")):
+            (self.folder / f"{split}.json").write_text(json.dumps(words if split == "train" else words[start::3]))
+        extras = {"corpus": "made-up letters", "embedded": True, "statistics": {"train": {"words": len(words)}}}
+        return Facts(["<stop>", *letters], extras=extras)
+
+    def _words(self, split):
+        letters = json.loads((self.folder / "letters.json").read_text())
+        ids = {letter: number for number, letter in enumerate(letters, 1)}
+        return [[ids[letter] for letter in word] for word in json.loads((self.folder / f"{split}.json").read_text())]
+
+    def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        words = self._words(split)
+        order = torch.arange(len(words))
+        if noise is not None:
+            order = noise.uniform(order).argsort()
+        number, k = size.number, self.config.prefix
+        for rows in order.split(max(1, number // 10) if size.unit == "tokens" else number):
+            chosen = [words[row] for row in rows.tolist()]
+            longest = max(max(len(word) - k, 0) for word in chosen) + 1
+            gold = [[*word[k:], *[0] * (longest - len(word[k:]))] for word in chosen]
+            length = torch.tensor([len(word[k:]) + 1 for word in chosen])
+            opening = torch.tensor([[0, *word[:k], *[1] * (k - len(word[:k]))] for word in chosen])
+            yield Batch(rows, opening, torch.tensor(gold), length)
+
+    def text(self, tokens):
+        letters = json.loads((self.folder / "letters.json").read_text())
+        return "".join(letters[token - 1] for token in tokens)
+
+    def references(self, split):
+        k = self.config.prefix
+        return {number: [self.text(word[k:])] for number, word in enumerate(self._words(split))}
+
+
+@dataclass(frozen=True)
+class Last(State):
+    token: torch.Tensor
+
+
+class Bigram(nn.Module, Stepper, Scorer):
+    def __init__(self, config, facts):
+        super().__init__()
+        if config.breaks == "building":
+            raise ValueError("cannot be built")
+        self.config = config
+        self.table = nn.Embedding(len(facts.vocabulary), len(facts.vocabulary))
+        nn.init.normal_(self.table.weight, 0, config.scale)
+
+    def start(self, batch):
+        token = batch.opening[:, -1]
+        return self.table(token).log_softmax(1), Last(token)
+
+    def step(self, state, actions):
+        return self.table(actions).log_softmax(1), Last(actions)
+
+    def _costs(self, batch):
+        scores = self.table(batch.inputs[:, -batch.gold.shape[1] :]).log_softmax(2)
+        return -scores.gather(2, batch.gold[:, :, None])[:, :, 0] * batch.mask
+
+    def loss(self, batch, training):
+        if self.config.breaks == "training":
+            raise RuntimeError("out of luck")
+        weight = batch.mask.sum()
+        value = self._costs(batch).sum() / weight
+        if training.phase.get("noisy"):
+            value = value * (1 + 0.1 * torch.rand(()))
+        return Loss(value * (float("nan") if self.config.breaks == "nan" and training.step >= 2 else 1), weight)
+
+    def score(self, batch, scoring):
+        return Scores(-self._costs(batch).sum(1) * (1.5 if scoring.by == "half" else 1))
+
+
+class Blind(nn.Module, Sampler):
+    def __init__(self, config, facts):
+        super().__init__()
+        self.stop = nn.Parameter(torch.zeros(()))
+
+    def loss(self, batch, training):
+        return Loss((self.stop - 1) ** 2, batch.mask.sum())
+
+    def sample(self, batch, max_tokens, noise):
+        return [Hypothesis([1], True) for _ in range(len(batch))]
+
+
+class Argmax(Decoder[Stepper]):
+    def decode(self, model, batch, noise):
+        return [
+            [one]
+            for one in walk(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
+        ]
+
+
+class Draw(Decoder[Sampler]):
+    def decode(self, model, batch, noise):
+        if self.config.breaks:
+            raise RuntimeError("lost the dice")
+        if isinstance(model, Stepper):
+            return [[one] for one in walk(model, batch, draw(noise), self.config.max_tokens)]
+        return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
+
+
+class Ended(Metric):
+    better, unit, digits = 1, "%", 1
+
+    @property
+    def signature(self):
+        return f"most:{self.config.most}"
+
+    def measure(self, outcomes):
+        return [float(outcome.hypotheses[0].finished) for outcome in outcomes]
+
+    def combine(self, parts):
+        return 100 * sum(parts) / len(parts)
+
+
+class Nats(Metric):
+    better, unit, signature = -1, "nats", "stop:included"
+
+    def measure(self, outcomes):
+        return [[-outcome.target_log_prob, outcome.target_tokens] for outcome in outcomes]
+
+    def combine(self, parts):
+        return sum(nats for nats, _ in parts) / sum(tokens for _, tokens in parts)

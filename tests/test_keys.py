@@ -1,0 +1,74 @@
+"""Keys change with what decides a result, and with nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_core import keys
+from bench_core.plan import plan
+from bench_core.suite import load
+
+CODE = '''
+"""A module."""
+def f(x: int) -> int:
+    """Add one."""
+    return x + 1  # as said
+'''
+
+
+def test_comments_docstrings_and_formatting_do_not_count():
+    other = '"""Another."""\n\ndef f(x: int) -> int:\n\n    return (x +\n        1)\n'
+    assert keys.parsed(CODE) == keys.parsed(other)
+
+
+@pytest.mark.parametrize("change", [("x + 1", "x + 2"), ("int:", "float:"), ("def f", "def g"), ("return", "yield")])
+def test_code_counts(change):
+    assert keys.parsed(CODE) != keys.parsed(CODE.replace(*change))
+
+
+def test_a_string_that_is_no_docstring_counts():
+    assert keys.parsed("x = 'a'") != keys.parsed("x = 'b'")
+
+
+def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tmp_path):
+    def planned(**replaced):
+        found = plan(load(suite_file(**replaced)), tmp_path)
+        return {
+            kind: {s.key for s in found.stages.values() if s.kind == kind}
+            for kind in ("prepare", "train", "decode", "score", "measure")
+        }
+
+    first = planned()
+    changes = {
+        ("lr: 0.1", "lr: 0.2"): {"train", "decode", "score", "measure"},
+        ("threads: 1", "threads: 2"): {"train", "decode", "score", "measure"},
+        ("words: {name: letters}", "words: {name: letters, words: 9}"): {
+            "prepare",
+            "train",
+            "decode",
+            "score",
+            "measure",
+        },
+        ("max_tokens: 6", "max_tokens: 7"): {"decode", "measure"},
+        ("max_tokens: 6", "max_tokens: 6, scored: 3"): {"score", "measure"},
+        ("title: Small", "title: Other"): set(),
+        ("nats: {name: nats}", "nats: {name: nats, by: half}"): {"train", "decode", "score", "measure"},
+    }
+    for (old, new), expected in changes.items():
+        second = planned(**{old: new})
+        assert {kind for kind in first if first[kind] != second[kind]} == expected, (old, new)
+
+
+def test_names_of_a_suite_do_not_enter_keys(suite_file, tmp_path):
+    first = plan(load(suite_file()), tmp_path)
+    second = plan(load(suite_file(**{"one: {": "uno: {"})), tmp_path)
+    assert set(first.stages) == set(second.stages)
+
+
+def test_stages_are_shared_and_inputs_come_first(suite_file, tmp_path):
+    found = plan(load(suite_file()), tmp_path)
+    assert [found.count(kind) for kind in ("prepare", "train", "decode", "score", "measure")] == [1, 4, 8, 4, 12]
+    seen = set()
+    for stage in found.stages.values():
+        assert {key for _, key in stage.inputs.values()} <= seen
+        seen.add(stage.key)

@@ -1,0 +1,200 @@
+"""A suite from file to results, with the small plugin."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import bench_core
+from bench_core.errors import SuiteError
+from bench_core.runner import Runner, Silent
+from bench_core.store import Store
+from bench_core.suite import load
+
+
+class Heard(Silent):
+    def __init__(self):
+        self.stages, self.warnings = [], []
+
+    def begin(self, stage, number, total):
+        self.stages.append(stage)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+    def kinds(self):
+        return sorted(stage.kind for stage in self.stages)
+
+
+@pytest.fixture
+def go(tmp_path, suite_file):
+    def run(path=None, **options):
+        heard = Heard()
+        found = bench_core.run(
+            path or suite_file(),
+            store=tmp_path / "store",
+            out=tmp_path / "runs",
+            data=tmp_path,
+            progress=heard,
+            **options,
+        )
+        return found, heard
+
+    return run
+
+
+def values(run):
+    return [(row["model"], row["decoder"], row["seed"], row["ended"], row["nats"]) for row in run.rows()]
+
+
+def test_every_cell_is_done_and_each_training_once(go):
+    run, heard = go()
+    assert len(run.cells) == 2 * 2 * 2
+    assert all(cell.status == "done" for cell in run.cells)
+    assert heard.kinds().count("train") == 4
+    assert heard.kinds().count("decode") == 8
+    assert heard.kinds().count("score") == 4
+    assert heard.kinds().count("prepare") == 1
+
+
+def test_a_second_run_computes_nothing_and_finds_the_same(go):
+    first, _ = go()
+    second, heard = go()
+    assert heard.stages == []
+    assert values(first) == values(second)
+    assert first.folder != second.folder
+
+
+def test_an_added_decoder_or_metric_trains_nothing(go, suite_file):
+    go()
+    _, heard = go(
+        suite_file(**{"  draw: {name: draw}": "  draw: {name: draw}\n  again: {name: argmax, max_tokens: 3}"})
+    )
+    assert set(heard.kinds()) == {"decode", "measure"}
+    _, heard = go(suite_file(**{"  nats: {name: nats}": "  nats: {name: nats}\n  third: {name: ended, most: 2}"}))
+    assert set(heard.kinds()) == {"measure"}
+
+
+def test_the_seed_decides_the_draws_and_nothing_else_does(go):
+    run, _ = go()
+    found = {(model, decoder, seed): nats for model, decoder, seed, _, nats in values(run)}
+    assert found["one", "argmax", 0] == found["one", "draw", 0]
+    assert found["one", "argmax", 0] != found["one", "argmax", 1]
+
+
+def test_a_failing_model_fails_its_cells_and_no_others(go, suite_file):
+    for breaks, word in (
+        ("training", "out of luck"),
+        ("building", "cannot be built"),
+        ("nan", "step 3: the loss is nan"),
+    ):
+        text = {"two: {name: bigram, scale: 2.0}": f"two: {{name: bigram, breaks: {breaks}}}"}
+        run, _ = go(suite_file(**text))
+        status = {(cell.cell["model"], cell.status) for cell in run.cells}
+        assert status == {("one", "done"), ("two", "failed")}
+        assert all(word in cell.reason for cell in run.cells if cell.status == "failed")
+
+
+def test_a_failing_decoder_leaves_the_scores_of_its_cell(go, suite_file):
+    run, _ = go(suite_file(**{"draw: {name: draw}": "draw: {name: draw, breaks: true}"}))
+    for cell in run.cells:
+        assert cell.status == ("failed" if cell.cell["decoder"] == "draw" else "done")
+        assert cell.numbers["nats"].value is not None
+
+
+def test_a_failure_is_no_result_and_is_tried_again(go, suite_file, tmp_path):
+    path = suite_file(**{"two: {name: bigram, scale: 2.0}": "two: {name: bigram, breaks: training}"})
+    go(path)
+    assert list((tmp_path / "store" / "failures").glob("train-*.log"))
+    _, heard = go(path)
+    assert "train" in heard.kinds()
+
+
+def test_a_damaged_number_is_set_aside_and_made_again(go, tmp_path):
+    first, _ = go()
+    path = next((tmp_path / "store" / "measure").glob("*/number.json"))
+    path.write_text(path.read_text().replace("0", "1"))
+    second, heard = go()
+    assert heard.kinds() == ["measure"]
+    assert "damaged" in heard.warnings[0]
+    assert values(first) == values(second)
+    assert list((tmp_path / "store" / "set-aside").iterdir())
+
+
+def test_damaged_weights_are_set_aside_and_trained_again(go, suite_file, tmp_path):
+    first, _ = go()
+    for path in (tmp_path / "store" / "train").glob("*/weights.safetensors"):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    run, heard = go(suite_file(**{"draw: {name: draw}": "draw: {name: draw, max_tokens: 4}"}))
+    assert len(heard.warnings) == 4
+    assert all(cell.status == "done" for cell in run.cells)
+    assert [row["nats"] for row in first.rows()] == [row["nats"] for row in run.rows()]
+
+
+def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file, tmp_path):
+    class Interrupted(Silent):
+        def begin(self, stage, number, total):
+            if stage.kind == "decode":
+                raise KeyboardInterrupt
+
+    runner = Runner(load(suite_file()), tmp_path, Store(tmp_path / "store"), Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(tmp_path / "runs")
+    (folder,) = (tmp_path / "runs").iterdir()
+    lines = [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
+    assert {line["status"] for line in lines} == {"not run"}
+    heard = Heard()
+    found = bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs", progress=heard)
+    assert "prepare" not in heard.kinds()
+    assert heard.kinds().count("train") < 4
+    assert all(cell.status == "done" for cell in found.cells)
+
+
+def test_missing_data_leaves_the_cells_of_other_tasks(go, suite_file):
+    text = {"words: {name: letters}": "words: {name: letters}\n  more: {name: letters, file: absent.txt}"}
+    run, _ = go(suite_file(**text, **{"rows: [decoder]": "rows: [task, decoder]"}))
+    assert {(cell.cell["task"], cell.status) for cell in run.cells} == {("words", "done"), ("more", "not run")}
+    assert all("absent.txt is missing" in cell.reason for cell in run.cells if cell.status == "not run")
+
+
+def test_changed_data_reruns_what_read_it(go, suite_file, tmp_path):
+    path = suite_file(**{"{name: letters}": "{name: letters, file: words.txt}"})
+    (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d a")
+    go(path)
+    assert go(path)[1].stages == []
+    (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d")
+    assert go(path)[1].kinds().count("train") == 4
+
+
+def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):
+    from bench_core.outcomes import read_outcomes
+
+    go(suite_file(**{"max_tokens: 6": "max_tokens: 6, examples: 5"}))
+    ids = {
+        tuple(outcome.id for outcome in read_outcomes(path))
+        for path in (tmp_path / "store" / "decode").glob("*/outcomes.jsonl.gz")
+    }
+    assert len(ids) == 1
+    assert len(next(iter(ids))) == 5
+
+
+def test_the_run_folder_holds_what_a_report_needs(go):
+    run, _ = go()
+    names = {path.name for path in run.folder.iterdir()}
+    assert names >= {"suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "history"}
+    assert len(list((run.folder / "history").glob("*.jsonl"))) == 4
+    assert run.info["tasks"]["words"]["corpus"] == "made-up letters"
+    assert run.info["models"]["one"]["parameters"] == 25
+    assert len(run.info["samples"]) == 2 * 2 * 3
+    assert str(run.folder.parent.parent) not in (run.folder / "run.json").read_text()
+
+
+def test_phases_change_settings_and_go_on_with_the_best_weights(go, suite_file):
+    phases = "phases: [{epochs: 1}, {updates: 4, noisy: true, lr: 0.01, reset: [table]}], "
+    run, _ = go(suite_file(**{"training: {": "training: {" + phases}))
+    assert all(cell.status == "done" for cell in run.cells)
+    with pytest.raises(SuiteError, match=r"a phase of 'bigram' cannot set 'noisi'. Did you mean 'noisy'"):
+        go(suite_file(**{"training: {": "training: {" + phases.replace("noisy", "noisi")}))

@@ -1,0 +1,192 @@
+"""Suites: what is right is resolved, what is wrong is told at once, with its place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bench_small.suites import SUITE
+
+from bench_core.errors import SuiteError
+from bench_core.suite import load
+
+
+def mistakes(path, **options):
+    with pytest.raises(SuiteError) as error:
+        load(path, **options)
+    return str(error.value).replace(str(path), "S")
+
+
+def test_the_small_suite_is_resolved(suite_file):
+    suite = load(suite_file())
+    assert suite.models["two"].config.scale == 2.0
+    assert suite.models["two"].training.epochs == 3
+    assert suite.decoders["draw"].max_tokens == 6
+    assert suite.metrics["ended"].most == 6
+    assert suite.seeds == [0, 1]
+
+
+def test_limits_fill_what_a_part_leaves_open_and_nothing_else(suite_file):
+    suite = load(suite_file(**{"draw: {name: draw}": "draw: {name: draw, max_tokens: 3}"}))
+    assert (suite.decoders["argmax"].max_tokens, suite.decoders["draw"].max_tokens) == (6, 3)
+    suite = load(suite_file(**{"limits: {max_tokens: 6}": "limits: {}"}))
+    assert suite.decoders["argmax"].max_tokens == suite.limits.max_tokens == 1000
+
+
+def test_a_profile_is_laid_over_and_named(suite_file):
+    suite = load(suite_file(), "tiny")
+    assert (suite.label, suite.seeds, suite.tasks["words"].words) == ("tests/small-tiny", [0], 12)
+    assert suite.models["one"].training.epochs == 1
+    assert suite.models["one"].training.lr == 0.1
+    assert "profiles" not in suite.effective
+
+
+def test_a_profile_takes_a_part_away_by_null(suite_file):
+    text = SUITE + "  less: {models: {two: null}}\n"
+    assert list(load(suite_file(text), "less").models) == ["one"]
+
+
+def test_settings_reach_into_keys_with_dots(suite_file):
+    text = SUITE.replace("draw: {name: draw}", "draw-0.5: {name: draw}")
+    suite = load(suite_file(text), settings=["decoders.draw-0.5.max_tokens=2", "models.one.scale=1e-3"], seeds=3)
+    assert suite.decoders["draw-0.5"].max_tokens == 2
+    assert suite.models["one"].config.scale == 0.001
+    assert suite.seeds == [0, 1, 2]
+
+
+def test_a_model_may_train_its_own_way(suite_file):
+    text = {"two: {name: bigram, scale: 2.0}": "two: {name: bigram, training: {lr: 1e-2, select: {split: train}}}"}
+    plan = load(suite_file(**text)).models["two"].training
+    assert (plan.lr, plan.epochs, plan.select.split, plan.select.metric) == (0.01, 3, "train", "nats")
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
+    text = """
+    suite: a
+    titel: A
+    tasks: {w: {name: lettres}, v: {name: letters, words: none}}
+    models: {one: {name: bigram, sclae: 1}, two: {scale: 1}}
+    decoders: {d: {name: draw, max_tokens: 0}}
+    metrics: {m: {name: ended}}
+    training: {lr: -1, optimiser: adam}
+    seeds: [1, 1]
+    tables: [{id: t, rows: [decoders], values: []}]
+    """
+    lines = mistakes(suite_file(text)).splitlines()
+    assert [line.split(": ")[0] for line in lines[:-1]] == [
+        "S:3:1",
+        "S:4:13",
+        "S:4:48",
+        "S:5:30",
+        "S:5:41",
+        "S:6:28",
+        "S:8:12",
+        "S:8:20",
+        "S:9:1",
+        "S:10:25",
+        "S:10:36",
+    ]
+    assert lines[-1] == "11 mistakes."
+    assert "Did you mean 'title'" in lines[0]
+    assert "Did you mean 'letters'" in lines[1]
+    assert "Did you mean 'scale'" in lines[3]
+    assert "Did you mean 'optimizer'" in lines[7]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("name: argmax", "name: argmx", "S:10:12: no decoder is called 'argmx'. Did you mean 'argmax'"),
+        ("values: [ended", "values: [endde", "no metric of this suite is called 'endde'. Did you mean 'ended'"),
+        ("rows: [decoder]", "rows: []", "table 'main' does not say which decoder: argmax, draw."),
+        ("rows: [decoder]", "rows: [seed]", "seeds are averaged over"),
+        ("rows: [decoder]", "rows: [decoder, model]", "an axis can stand in rows or in columns"),
+        ("{metric: nats}", "{metric: natz}", "no metric of this suite is called 'natz'"),
+        ("{metric: nats}", "{metric: nats, decoder: drow}", "no decoder of this suite is called 'drow'"),
+        ("seeds: 2", "seeds: 0", "S:16:1: 'seeds': input should be greater than 0 (found 0)"),
+        ("threads: 1", "threads: 1, gpu: 3", "unknown key 'gpu'"),
+        ("suite: tests/small", "suite: ../escape", "S:2:1: 'suite'"),
+        (
+            "limits: {max_tokens: 6}",
+            "limits: {max_tokens: 6}\nskip: [{model: tow}]",
+            "no model of this suite is called 'tow'",
+        ),
+        ("max_tokens: 6", "max_tokens: six", "'max_tokens'"),
+        ("seeds: 2", "seeds: 2\nseeds: 3", "the key 'seeds' is given twice"),
+        ("title: Small", "title: [Small", "this is not YAML"),
+        ("id: main", "id: main, reference: {table: nowhere}", "no published table has the id 'nowhere'"),
+        ("lr: 0.1", "lr: .inf", "'lr'"),
+        ("lr: 0.1", "lr: 0.1, schedule: inverse-sqrt", "needs warmup"),
+    ],
+)
+def test_a_mistake_is_told_with_place_and_remedy(suite_file, old, new, message):
+    assert message in mistakes(suite_file(**{old: new}))
+
+
+def test_unknown_profiles_and_settings_are_refused(suite_file):
+    assert "no profile 'tny'. Did you mean 'tiny'" in mistakes(suite_file(), profile="tny")
+    assert "expected KEY.KEY=VALUE" in mistakes(suite_file(), settings=["seeds"])
+    assert "--set models.one.scal: unknown key 'scal'" in mistakes(suite_file(), settings=["models.one.scal=1"])
+
+
+def test_mistakes_in_a_profile_stand_at_their_own_place(suite_file):
+    text = SUITE + "  wrong: {models: {one: {scale: big}}}\n"
+    line = text.count("\n")
+    assert f"S:{line}:26: 'scale'" in mistakes(suite_file(text), profile="wrong")
+
+
+REFERENCES = """
+paper: A paper
+tables:
+  - id: printed
+    place: Table 1
+    rows: {best: {first: {mean: 1.5, std: 0.1}}, random: {first: {mean: 2}}}
+"""
+
+
+def test_published_rows_must_be_mapped(suite_file, tmp_path):
+    (tmp_path / "references").mkdir()
+    (tmp_path / "references" / "a.yaml").write_text(REFERENCES)
+    table = "values: [ended], where: {model: one}, reference: {table: printed, rows: %s, columns: {first: %s}}"
+    path = lambda rows, column="one": suite_file(  # noqa: E731
+        SUITE.replace("values: [ended, nats]", table % (rows, column))
+    )
+    suite = load(path("{best: argmax, random: draw}"))
+    assert suite.published["printed"].rows["best"]["first"].mean == 1.5
+    assert "published 'random' must be mapped" in mistakes(path("{best: argmax}"))
+    load(path("{best: argmax, random: null}"))
+    assert "no such name: 'worst'" in mistakes(path("{best: argmax, random: draw, worst: draw}"))
+    assert "published 'first' must be mapped" in mistakes(path("{best: argmax, random: draw}", "onne"))
+
+
+def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tmp_path):
+    (tmp_path / "references").mkdir()
+    (tmp_path / "references" / "a.yaml").write_text(REFERENCES.replace("mean: 1.5", "mean: 1.5, sd: 3"))
+    assert re.search(r"a\.yaml:6:\d+: ", mistakes(suite_file()))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe", "not UTF-8"),
+        (b"", "expected a mapping"),
+        (b"- a", "expected a mapping"),
+        (b"a: !!python/object:os.system x", "tags such as"),
+        (b"a: &x [*x]", "S"),
+        (b"suite: 2001-01-01", "a date is not a value"),
+        (b"? [a]\n: b", "a key must be a word"),
+        (b"a: \x00", "this is not YAML"),
+        (b"a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+         b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]", "too many values"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_suites_are_refused(tmp_path, small, content, message):
+    path = tmp_path / "suite.yaml"
+    path.write_bytes(content)
+    assert message in mistakes(path)
+
+
+def test_yaml_is_read_by_the_rules_of_version_1_2(suite_file):
+    suite = load(suite_file(**{"title: Small": "title: on"}), settings=["models.one.scale=1e-3", "seeds=[010]"])
+    assert suite.title == "on"
+    assert suite.seeds == [10]

@@ -1,0 +1,220 @@
+"""The training loop: what it promises, checked from outside."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bench_core import Batch, Loss, Noise, Task
+from bench_core.errors import SuiteError, TrainingError
+from bench_core.model import Model, State
+from bench_core.schema import TrainingConfig
+from bench_core.train import Average, Selection, Trainer, evaluating
+
+
+class Numbers(Task):
+    """Ten examples whose ids are their data; `streams` of them if asked."""
+
+    streams = False
+
+    def prepare(self, data): ...
+    def text(self, tokens): ...
+    def references(self, split): ...
+
+    def batches(self, split, purpose, size, noise=None):
+        order = torch.arange(10)
+        if noise is not None and not self.streams:
+            order = noise.uniform(order).argsort()
+        for number, ids in enumerate(order.split(size.number)):
+            gold = torch.zeros(len(ids), 1, dtype=torch.long)
+            yield Batch(ids, gold, gold, gold[:, 0] + 1, continues=self.streams and number > 0)
+
+
+class Memory(State):
+    pass
+
+
+class Line(nn.Module, Model):
+    """Fits y = w to the number 3; notes what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(1))
+        self.inner = nn.Linear(2, 2)
+        self.seen = []
+
+    def loss(self, batch, training):
+        self.seen.append((batch.ids.tolist(), training, self.training))
+        return Loss((self.w - 3).square().sum() + 0 * self.inner.weight.sum(), batch.mask.sum(), memory=Memory())
+
+
+def trained(judge=lambda model: (model.w - 3).abs().item(), better=-1, task=None, **settings):
+    torch.manual_seed(0)
+    model = Line()
+    config = TrainingConfig(**{"batch_size": 4, "epochs": 5, "lr": 0.1, **settings})
+    task = task or Numbers(None, None)
+    trainer = Trainer(model, task, config, Noise(1), torch.device("cpu"), Selection(judge, better, "error"))
+    history = trainer.run()
+    return model, history, trainer
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_training_reaches_the_minimum(optimizer):
+    model, history, _ = trained(optimizer=optimizer, epochs=100)
+    assert abs(model.w.item() - 3) < 0.05
+    assert len(history) == 100
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+def test_an_epoch_sees_every_example_once_in_an_order_of_its_own():
+    model, _, _ = trained()
+    epochs = [[], [], [], [], []]
+    for ids, training, _ in model.seen:
+        epochs[training.epoch] += ids
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 5
+    assert [training.step for _, training, _ in model.seen] == list(range(15))
+    assert {training.steps for _, training, _ in model.seen} == {15}
+
+
+def test_noise_differs_by_step_and_not_by_model():
+    first, _, _ = trained()
+    second, _, _ = trained(lr=0.2)
+    assert len({training.noise for _, training, _ in first.seen}) == 15
+    assert [training.noise for _, training, _ in first.seen] == [training.noise for _, training, _ in second.seen]
+
+
+def test_the_best_weights_are_kept():
+    worth = iter([5.0, 1.0, 3.0, 4.0, 2.0])
+    kept = []
+
+    def judge(model):
+        kept.append(model.w.item())
+        return next(worth)
+
+    model, history, _ = trained(judge)
+    assert model.w.item() == kept[1]
+    assert [entry["best"] for entry in history] == [True, True, False, False, False]
+
+
+def test_higher_can_be_better():
+    worth = iter([1.0, 5.0, 3.0, 4.0, 2.0])
+    _, history, _ = trained(lambda model: next(worth), better=1)
+    assert [entry["best"] for entry in history] == [True, True, False, False, False]
+
+
+def test_patience_ends_a_training():
+    _, history, _ = trained(lambda model: 1.0, patience=2, epochs=50)
+    assert len(history) == 3
+
+
+def test_plateau_halves_the_rate_without_progress():
+    _, history, _ = trained(lambda model: 1.0, schedule="plateau", lr=0.8, epochs=4)
+    assert [entry["lr"] for entry in history] == pytest.approx([0.8, 0.8, 0.4, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("constant", [0.5, 1, 1, 1, 1, 1]),
+        ("inverse-sqrt", [0.5, 1, math.sqrt(2 / 3), math.sqrt(2 / 4), math.sqrt(2 / 5), math.sqrt(2 / 6)]),
+        ("linear", [0.5, 1, 0.75, 0.5, 0.25, 0]),
+        ("cosine", [0.5, 1, *(0.5 * (1 + math.cos(math.pi * k / 4)) for k in (1, 2, 3, 4))]),
+    ],
+)
+def test_schedules_follow_their_formula(schedule, expected):
+    _, history, _ = trained(schedule=schedule, warmup=2, lr=1.0, updates=6, epochs=None, evaluate_every=1)
+    assert [entry["lr"] for entry in history] == pytest.approx(expected, abs=1e-12)
+
+
+def test_updates_and_epochs_whichever_is_first():
+    assert trained(updates=4, epochs=5)[2].progress.step == 4
+    assert trained(updates=400, epochs=2)[2].progress.step == 6
+    assert trained(updates=7, epochs=None)[2].progress.step == 7
+
+
+def test_evaluations_come_as_often_as_asked_and_at_the_end():
+    _, history, _ = trained(updates=8, evaluate_every=3)
+    assert [entry["step"] for entry in history] == [3, 6, 8]
+
+
+def test_gradients_are_clipped_to_their_norm():
+    free, _, _ = trained(optimizer="sgd", lr=0.01, updates=1, epochs=None)
+    clipped, _, _ = trained(optimizer="sgd", lr=0.01, updates=1, epochs=None, clip=0.5)
+    assert free.w.item() == pytest.approx(0.06)
+    assert clipped.w.item() == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_stops_with_its_step(value):
+    class Broken(Line):
+        def loss(self, batch, training):
+            loss = super().loss(batch, training)
+            return Loss(loss.value * value, loss.weight) if training.step == 3 else loss
+
+    trainer = Trainer(
+        Broken(), Numbers(None, None), TrainingConfig(batch_size=4), Noise(0), torch.device("cpu"),
+        Selection(lambda model: 0.0, -1, "x"),
+    )  # fmt: skip
+    with pytest.raises(TrainingError, match="step 4"):
+        trainer.run()
+
+
+def test_memory_is_carried_where_a_batch_continues():
+    task = Numbers(None, None)
+    task.streams = True
+    model, _, _ = trained(task=task, epochs=2)
+    assert [training.memory is not None for _, training, _ in model.seen] == [False, True, True] * 2
+
+
+def test_phases_follow_each_other_with_their_settings():
+    phases = [{"epochs": 1, "order": "first"}, {"updates": 2, "lr": 0.5, "order": "second"}]
+    model, history, _ = trained(phases=phases)
+    assert [training.phase["order"] for _, training, _ in model.seen] == ["first"] * 3 + ["second"] * 2
+    assert [entry["lr"] for entry in history] == [0.1, 0.5]
+
+
+def test_a_phase_can_reset_a_module_and_the_optimizer_s_memory_of_it():
+    phases = [{"updates": 3}, {"updates": 1, "reset": ["inner"], "lr": 1e-12}]
+    model, _, trainer = trained(phases=phases)
+    torch.manual_seed(0)
+    assert not torch.equal(model.inner.weight, Line().inner.weight)
+    assert trainer.optimizer.state[model.inner.weight]["step"] == 1
+    assert trainer.optimizer.state[model.w]["step"] == 4
+    with pytest.raises(SuiteError, match="phases reset 'outer', but the model's modules are: inner"):
+        trained(phases=[{"updates": 1, "reset": ["outer"]}])
+
+
+def test_training_and_evaluation_modes_are_set():
+    modes = []
+    model, _, _ = trained(lambda model: modes.append((model.training, torch.is_grad_enabled())) or 0.0)
+    assert set(modes) == {(False, False)}
+    assert all(mode for _, _, mode in model.seen)
+
+
+def test_an_evaluation_leaves_torch_s_generator_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    with evaluating(Line()):
+        torch.rand(5)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_averages_weigh_by_tokens():
+    average = Average()
+    average.add(Loss(torch.tensor(1.0), torch.tensor(3)))
+    average.add(Loss(torch.tensor(5.0), torch.tensor(1)))
+    assert average.values() == {"loss": 2.0}
+
+
+def test_an_empty_split_is_an_error():
+    class Empty(Numbers):
+        def batches(self, *args):
+            return iter(())
+
+    with pytest.raises(TrainingError, match="no batches"):
+        trained(task=Empty(None, None))
