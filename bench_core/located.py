@@ -34,22 +34,37 @@ class Located:
                 return f"{self.path}:{self.places[tuple(keys[:end])]}"
         return f"{self.path}:1:1"
 
-    def overlay(self, other: Mapping[str, Any], origin: Keys = (), place: str = "") -> None:
-        """Lay a mapping over this one, key by key; None takes a mapping away. Values keep the place they had."""
-        self._overlay(self.data, other, (), origin, place)
+    def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:
+        """Lay a mapping over this one, key by key; None takes a mapping away, and one with a name replaces it whole.
 
-    def _overlay(self, below: dict[str, Any], above: Mapping[str, Any], keys: Keys, origin: Keys, place: str) -> None:
+        Its values stand under `origin` in the file.
+        """
+        self._overlay(self.data, other, (), origin)
+
+    def _overlay(self, below: dict[str, Any], above: Mapping[str, Any], keys: Keys, origin: Keys) -> None:
         for key, value in above.items():
-            self.places[*keys, key] = place or self.places.get((*origin, *keys, key), "1:1")
+            self.places[*keys, key] = self.places.get((*origin, *keys, key), "1:1")
             if value is None and isinstance(below.get(key), dict):
                 del below[key]
-            elif isinstance(value, Mapping) and isinstance(below.get(key), dict):
-                self._overlay(below[key], value, (*keys, key), origin, place)
+            elif _merges(value) and isinstance(below.get(key), dict):
+                self._overlay(below[key], value, (*keys, key), origin)
             else:
                 below[key] = value
-                self._replaced(value, (*keys, key), origin, place)
+                self._replaced(value, (*keys, key), origin)
 
-    def _replaced(self, value: Any, keys: Keys, origin: Keys, place: str) -> None:
+    def put(self, keys: Keys, value: Any, place: str) -> None:
+        """Put a value in the place of another, or where there is none."""
+        inside = self.data
+        for key in keys[:-1]:
+            if not isinstance(inside.get(key), dict):
+                inside[key] = {}
+            inside = inside[key]
+        inside[keys[-1]] = value
+        for end in range(1, len(keys) + 1):
+            self.places[keys[:end]] = place
+        self._replaced(value, keys, (), place)
+
+    def _replaced(self, value: Any, keys: Keys, origin: Keys, place: str = "") -> None:
         """Note the places inside a value that was put in whole."""
         inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
         for key, item in inside:
@@ -90,6 +105,11 @@ def parse(text: str, path: str = "<text>") -> Located:
 def scalar(text: str) -> Any:
     """Read one value as a suite would, such as `1e-3`, `true`, `[1, 2]` or a word."""
     return parse(f"value: {text}", "--set").data["value"]
+
+
+def _merges(value: Any) -> bool:
+    """Return whether a mapping changes another; one that names a part declares it anew."""
+    return isinstance(value, Mapping) and not isinstance(value.get("name"), str)
 
 
 @dataclass

@@ -39,7 +39,7 @@ class Markup:
     def cell(self, entry: Entry, digits: int, footnotes: Mapping[str, str]) -> str:
         """Return our number with its marks, and the published one beside it."""
         marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
-        marks += [footnotes[reason] for reason in entry.reasons]
+        marks += [footnotes[reason] for reason in entry.reasons[:1]]
         raised = self.raised.format(self.text(" ".join(marks))) if marks else ""
         small = self.small.format(self.text(printed(entry.published, digits))) if entry.published else ""
         return " ".join(word for word in (self.text(ours(entry, digits)) + raised, small) if word)

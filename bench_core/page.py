@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import shorten
 from typing import Any
 
 from bench_core.names import join
@@ -12,15 +11,17 @@ from bench_core.order import cell_name, name_on, names_on, ordered
 from bench_core.results import Run
 from bench_core.tables import Column, Grid
 
-ENVIRONMENT = ("python", "torch", "bench", "device", "threads")  # what may be told: neither host nor time
-LONGEST = 300  # characters of a reason in a footnote; the list of cells without results has all of it
+# What may be told of it: neither host nor time.
+ENVIRONMENT = ("python", "torch", "bench", "device", "precision", "threads")
+LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
+LONGEST_OUTPUT = 600  # characters of an output
 
 
 @dataclass(frozen=True)
 class Sample:
     """An output to show."""
 
-    cell: str
+    name: str  # of cell and example
     texts: Mapping[str, str]  # prompt, output, reference
     finished: bool
 
@@ -32,20 +33,20 @@ class Page:
     title: str
     facts: Sequence[str]
     statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
-    without: Sequence[str]  # the cells that have no results
+    incomplete: Sequence[str]  # the cells that failed or did not run
     samples: Sequence[Sample]
 
 
 def page(run: Run) -> Page:
     """Return what a report says about a whole run."""
-    without = [
-        f"{cell_name(one.cell)}: {one.status}{f', {one.reason}' if one.reason else ''}"
+    incomplete = [
+        f"{cell_name(one.cell)} ({one.status}){f': {one.reason}' if one.reason else ''}"
         for one in ordered(run)
         if one.status != "done"
     ]
     samples = [_sample(sample) for sample in run.info.get("samples") or ()]
     title = run.info.get("title") or run.suite.title or run.suite.suite
-    return Page(title, _facts(run), _statistics(run), without, samples)
+    return Page(title, _facts(run), _statistics(run), incomplete, samples)
 
 
 def environment(run: Run) -> dict[str, Any]:
@@ -55,16 +56,16 @@ def environment(run: Run) -> dict[str, Any]:
 
 
 def _facts(run: Run) -> list[str]:
-    said = {"python": "Python {}", "threads": "{} threads"}
-    computed = [said.get(key, f"{key} {{}}").format(value) for key, value in environment(run).items()]
     known = run.info.get("models") or {}
     sizes = {name: known.get(name, {}).get("parameters") for name in names_on(run, "model")}
     models = [name if size is None else f"{name} ({size:,} parameters)" for name, size in sizes.items()]
     facts = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
-        "Computed with": ", ".join(computed),
+        "Computed with": ", ".join(f"{key} {value}" for key, value in environment(run).items()),
         "Corpus": ", ".join(_corpora(run, names_on(run, "task"))),
+        "Vocabulary": ", ".join(_vocabularies(run)),
+        "Notice": " ".join(_notices(run)),
         "Models": ", ".join(models),
     }
     return [f"{name}: {text}" for name, text in facts.items() if text]
@@ -75,6 +76,17 @@ def _corpora(run: Run, tasks: Iterable[str]) -> list[str]:
     known = run.info.get("tasks") or {}
     corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
     return [f"{corpus} ({task})" for task, corpus in corpora.items() if corpus]
+
+
+def _vocabularies(run: Run) -> list[str]:
+    known = run.info.get("tasks") or {}
+    return [f"{about['vocabulary']:,} ({task})" for task, about in known.items() if about.get("vocabulary")]
+
+
+def _notices(run: Run) -> list[str]:
+    """Return what readers of the results should know about the data, each once."""
+    known = run.info.get("tasks") or {}
+    return list(dict.fromkeys(about["notice"] for about in known.values() if about.get("notice")))
 
 
 def _statistics(run: Run) -> list[list[str]]:
@@ -96,9 +108,14 @@ def _statistic(value: float | None) -> str:
 
 
 def _sample(sample: Mapping[str, Any]) -> Sample:
-    texts = {"prompt": "prompt", "text": "output", "reference": "reference"}
-    given = {name: str(sample[key]) for key, name in texts.items() if sample.get(key) is not None}
-    return Sample(cell_name(sample.get("cell") or {}), given, bool(sample.get("finished", True)))
+    texts = {"prompt": sample.get("prompt"), "output": sample["text"], "reference": sample.get("reference")}
+    shown = {name: _cut(text, LONGEST_OUTPUT) for name, text in texts.items() if text or name == "output"}
+    example = f", example {sample['id']}" if "id" in sample else ""
+    return Sample(cell_name(sample["cell"]) + example, shown, sample.get("finished", True))
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]} …"
 
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
@@ -113,8 +130,11 @@ def _seeds(grid: Grid) -> str:
         return ""
     seeds = {entry.seeds for entry in done}
     text = "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
-    partial = any(not entry.complete for entry in done)
-    return f"{text} †k/n: the mean over only k of n seeds, as the others have no number." if partial else text
+    if any(not entry.complete for entry in done):
+        text += " †k/n: the mean over only k of n seeds, as the others have no number."
+    if any(entry.interval for entry in done):
+        text += f" Intervals over the examples of single seeds are in tables/{grid.table.id}.csv."
+    return text
 
 
 def _metrics(grid: Grid) -> Iterable[str]:
@@ -167,7 +187,9 @@ def _published(grid: Grid) -> str:
 
 
 def _reasons(grid: Grid) -> Iterable[str]:
-    return (f"[{place}] {shorten(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
+    yield from (f"[{place}] {_cut(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
+    if any(len(entry.reasons) > 1 for row in grid.entries for entry in row):
+        yield "Where seeds differ in why they have no number, the reason of the first is given."
 
 
 def _range(numbers: Collection[int]) -> str:

@@ -50,7 +50,7 @@ class Select(Strict):
     metric: str = "loss"
     split: str = "valid"
     decoder: str | None = None  #: for a metric over generated text
-    examples: PositiveInt | None = None  #: how many are decoded for it
+    examples: PositiveInt | None = None  #: how many are decoded or scored for it
 
 
 class Phase(BaseModel):

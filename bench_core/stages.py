@@ -98,13 +98,17 @@ class Workshop:
             size = Size(settings["training"]["batch_size"], settings["training"]["batch_unit"])
             return Selection(lambda model: mean_loss(model, task, split, size, noise, device), -1, label)
         metric = built("metric", select["metric"])
+        common: dict[str, Any] = {
+            "task": task,
+            "split": split,
+            "noise": noise,
+            "device": device,
+            "examples": select["examples"],
+        }
         if select["decoder"] is None:
-            outcomes_of = partial(scored, task=task, by=select["by"], split=split, noise=noise, device=device)
+            outcomes_of: Callable[..., list[Outcome]] = partial(scored, by=select["by"], **common)
         else:
-            decoder, number = built("decoder", select["decoder"]), select["examples"]
-            outcomes_of = partial(
-                decoded, task=task, decoder=decoder, split=split, noise=noise, device=device, examples=number
-            )
+            outcomes_of = partial(decoded, decoder=built("decoder", select["decoder"]), **common)
 
         def judge(model: Any) -> float:
             outcomes = outcomes_of(model)

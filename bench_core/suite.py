@@ -111,12 +111,11 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         keys, equals, value = setting.partition("=")
         if not equals or not keys:
             raise SuiteError(f"--set {setting}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
-        above: Any = located.scalar(value)
-        for key in reversed(_split(keys, source.data)):
-            above = {key: above}
-        source.overlay(above, place=f"--set {keys}")
+        if isinstance(source.data.get(keys.partition(".")[0]), list):
+            raise SuiteError(f"--set {setting}: lists are set as a whole, such as --set 'splits=[valid, test]'.")
+        source.put(tuple(_split(keys, source.data)), located.scalar(value), f"--set {keys}")
     if seeds is not None:
-        source.overlay({"seeds": seeds}, place="--seeds")
+        source.put(("seeds",), seeds, "--seeds")
 
 
 def _split(keys: str, data: Any) -> list[str]:

@@ -85,8 +85,8 @@ class Grid:
 
     @property
     def reasons(self) -> list[str]:
-        """Return why seeds are missing, each reason once, in the order of its first appearance."""
-        return list(dict.fromkeys(reason for row in self.entries for entry in row for reason in entry.reasons))
+        """Return the first reason of every entry that has some, each once, for footnotes."""
+        return list(dict.fromkeys(reason for row in self.entries for entry in row for reason in entry.reasons[:1]))
 
 
 def grids(run: Run) -> list[Grid]:
@@ -173,9 +173,8 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
         if number := _number(one, column.value):
             found.setdefault(_variant(number), number)
     if not found:
-        same = (one.numbers[column.value] for one in run.cells if column.value in one.numbers)
-        digits = next(same, Number()).digits
-        return [Column(column.label, column.names, column.value, Number(digits=digits))]
+        same = (number for one in run.cells if (number := _number(one, column.value)))
+        return [Column(column.label, column.names, column.value, Number(digits=next(same, Number()).digits))]
     variants = sorted(found, key=lambda one: (KINDS.index(one.kind) if one.kind in KINDS else 9, one))
     return [
         Column(column.label, column.names, column.value, found[one], one == variants[0], _mark(found[one], variants))
@@ -243,4 +242,6 @@ def _status(missing: Sequence[CellResult], published: Value | None) -> Status:
 
 
 def _reason(one: CellResult, value: str) -> str:
-    return one.reason if one.status != "done" else one.numbers.get(value, Number()).reason
+    """Return why a metric has no number: what is known of it alone, or of its cell."""
+    own = one.numbers.get(value, Number()).reason
+    return own if own not in ("", "not run") else one.reason

@@ -46,6 +46,14 @@ def test_a_profile_takes_a_part_away_by_null(suite_file):
     assert list(load(suite_file(text), "less").models) == ["one"]
 
 
+def test_an_overlay_that_names_a_part_declares_it_anew(suite_file):
+    text = SUITE + "  other: {models: {two: {name: bigram, noisy: true}, one: {noisy: true}}}\n"
+    suite = load(suite_file(text), "other")
+    assert (suite.models["two"].config.scale, suite.models["two"].config.noisy) == (0.1, True)
+    assert suite.models["one"].config.noisy
+    assert load(suite_file(), settings=["models.two={name: bigram}"]).models["two"].config.scale == 0.1
+
+
 def test_settings_reach_into_keys_with_dots(suite_file):
     text = SUITE.replace("draw: {name: draw}", "draw-0.5: {name: draw}")
     suite = load(suite_file(text), settings=["decoders.draw-0.5.max_tokens=2", "models.one.scale=1e-3"], seeds=3)

@@ -1,4 +1,4 @@
-"""`bench report`: render a run."""
+"""`bench report RUN`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 
 import click
 
+from bench_core.commands import options
 
-@click.command("report")
+
+@click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=Path("reports"), help="Where reports are kept.")
-@click.option("--json", "as_json", is_flag=True, help="List the files written as JSON.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
+)
+@options.as_json
 def command(run: Path, out: Path, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as Markdown, LaTeX, CSV and JSON."""
     from bench_core.report import write_report

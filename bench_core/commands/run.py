@@ -45,14 +45,12 @@ def command(
     folder = out / loaded.label
     write_report(found, folder)
     failed = [cell for cell in found.cells if cell.status != "done"]
-    stages = len(runner.computed)
+    done = len(runner.computed)
     click.echo(
-        f"{len(found.cells)} cells; {stages or 'no'} stages computed, the rest was stored."
-        if stages or not failed
-        else f"{len(found.cells)} cells; nothing computed."
+        f"{len(found.cells)} cells: " + (f"{done} stages computed" if done else "all stored, nothing computed")
     )
-    for reason in dict.fromkeys(cell.reason for cell in failed):
-        number = sum(cell.reason == reason for cell in failed)
-        click.echo(f"{failed[0].status if number else ''} {number} cells: {reason}", err=True)
+    for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
+        number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
+        click.echo(f"{number} cells {status}: {reason}", err=True)
     click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""`bench show`: all that is known about one cell."""
+"""`bench show RUN CELL`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench_core.commands import options
+
 if TYPE_CHECKING:
     from bench_core.data import Outcome
     from bench_core.results import CellResult, Number, Run
@@ -17,20 +19,20 @@ if TYPE_CHECKING:
 OUTPUTS = 3  # how many outputs are shown
 
 
-@click.command("show")
+@click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("cell", nargs=-1, required=True)
-@click.option("--store", type=click.Path(path_type=Path), help="Show the first outputs, from this store.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: Path, cell: tuple[str, ...], store: Path | None, as_json: bool) -> None:
-    """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`.
+@options.store
+@options.as_json
+def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> None:
+    """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
 
     Axes that have one name may be left out, and names may be cut short.
     """
     from bench_core.results import read_run
 
     found = find(read_run(run), ",".join(cell))
-    outputs = first_outputs(store, found, OUTPUTS) if store else []
+    outputs = first_outputs(store, found, OUTPUTS)
     click.echo(json.dumps(plain(found, outputs), indent=1) if as_json else text(found, outputs))
 
 
@@ -72,8 +74,14 @@ def chosen(what: str, given: str, known: list[str]) -> str:
 
 
 def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
-    """Return the first outcomes of a cell; none if the store does not hold them."""
-    return []
+    """Return the first decoded outcomes of a cell; none if the store does not hold them."""
+    from bench_core.outcomes import read_outcomes
+    from bench_core.store import Store
+
+    key = cell.artifacts.get("decode", "")
+    if not key or not Store(store).has("decode", key):
+        return []
+    return read_outcomes(Store(store).get("decode", key).file("outcomes.jsonl.gz"))[:count]
 
 
 def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
@@ -92,11 +100,12 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     from bench_core.markup import visible
     from bench_core.order import cell_name
 
-    lines = [cell_name(cell.cell), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
+    lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
     if cell.numbers:
         headings = ["metric", "value", "interval", "unit", "examples", "kind", "signature"]
         rows = [[name, *_words(number)] for name, number in cell.numbers.items()]
         lines += ["", tabulate(rows, headings, disable_numparse=True)]
+        lines += [f"{name}: {visible(number.reason)}" for name, number in cell.numbers.items() if number.reason]
     if cell.artifacts:
         lines += ["", tabulate(cell.artifacts.items(), ["artifact", "key"], disable_numparse=True)]
     for output in outputs:
@@ -110,12 +119,12 @@ def _name(cell: CellResult, axis: str) -> str:
 
 
 def _words(number: Number) -> list[str]:
-    from bench_core.markup import rounded, visible
+    from bench_core.markup import rounded
 
-    value = visible(number.reason) if number.value is None else rounded(number.value, number.digits)
+    value = "–" if number.value is None else rounded(number.value, number.digits)
     between = [rounded(end, number.digits) for end in number.interval or ()]
     interval = f"[{', '.join(between)}]" if between else ""
-    return [value or "–", interval, number.unit, f"{number.examples:,}", number.kind, number.signature]
+    return [value, interval, number.unit, f"{number.examples:,}", number.kind, number.signature]
 
 
 def _texts(output: Outcome) -> dict[str, str]:

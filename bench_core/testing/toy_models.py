@@ -291,7 +291,7 @@ class Latent(nn.Module, Sampler, Scorer):
     def _elbo(self, batch: Batch, noise: Noise) -> Tensor:
         """Return a lower bound of each log p(y) [N], from one trajectory inferred from y."""
         means, log_stds = self.infer(self.embed(batch.gold))[0].chunk(2, 2)
-        hidden, total = self._origin(len(batch)), means.new_zeros(len(batch))
+        hidden, total = self._origin(len(batch)), self.drift.weight.new_zeros(len(batch))
         for t, (mean, log_std) in enumerate(zip(means.unbind(1), log_stds.unbind(1), strict=True)):
             drawn = noise.normal(batch.ids, t, self.config.hidden)
             hidden = self._move(hidden, mean + log_std.exp() * drawn)

@@ -26,7 +26,7 @@ P = (0.05, 0.5, 0.3, 0.15)  # the first is stop
 class Even(Noise):
     """The middles of `count` equal intervals, one for each id, so that shares of draws are exact to 1 / count."""
 
-    count = 20_000
+    count = 4_000
 
     def uniform(self, ids, step=0, size=None):
         return (ids.double() + 0.5) / self.count
@@ -71,11 +71,12 @@ def test_shares_of_the_first_action_follow_the_definition(table, batch, config, 
     assert shares(config, table(lambda prefix: P), batch) == pytest.approx(wanted, abs=2 / Even.count)
 
 
-@pytest.mark.parametrize("config", [TopKConfig(max_tokens=1, k=2), NucleusConfig(max_tokens=1, mass=0.5)])
-def test_of_equal_actions_the_lower_is_open(table, batch, config):
-    assert shares(config, table(lambda prefix: (0.25,) * 4), batch) == [0.5, 0.5, 0, 0] or config.name == "nucleus"
-    three = shares(config, table(lambda prefix: (0, 0.25, 0.375, 0.375)), batch)
-    assert three == [0, 0, 0.5, 0.5]
+def test_of_equal_actions_the_lower_is_open(table, batch):
+    even, late = table(lambda prefix: (0.25,) * 4), table(lambda prefix: (0, 0.25, 0.375, 0.375))
+    for config in (TopKConfig(max_tokens=1, k=2), NucleusConfig(max_tokens=1, mass=0.4)):
+        assert shares(config, even, batch) == [0.5, 0.5, 0, 0]
+        assert shares(config, late, batch) == [0, 0, 0.5, 0.5]
+    assert shares(TopKConfig(max_tokens=1, k=1), late, batch) == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("mass", [0, 0.3, 1 - 1e-16, 1])
@@ -95,7 +96,7 @@ def test_consistent_sampling_leaves_stop_impossible_where_it_is(table, batch):
         assert all(math.isfinite(hypothesis.log_prob) for hypothesis in found)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_consistent_sampling_never_makes_stop_less_probable(table, batch, seed):
     draw = torch.Generator().manual_seed(seed)
     p = torch.rand(4, generator=draw, dtype=torch.float64).pow(2)

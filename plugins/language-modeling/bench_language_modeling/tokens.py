@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from bench_language_modeling.settings import BytePairs, Characters, Tokenizer, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
-CHUNK = 10_000  # lines that the byte pair encoder takes at once
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Encoder:
     """What was learnt from the text: a vocabulary, and how lines turn into its numbers."""
 
     vocabulary: list[str]
-    encode: Callable[[Iterable[str]], Iterator[list[int]]]
+    encode: Callable[[Sequence[str]], Iterator[list[int]]]
 
 
 def learn(settings: Tokenizer, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
@@ -38,7 +37,7 @@ def learn(settings: Tokenizer, train: Sequence[str], valid: Sequence[str], pad: 
     kept = kept[:most]
     ids = {token: place for place, token in enumerate(kept, 2)}
 
-    def encode(lines: Iterable[str]) -> Iterator[list[int]]:
+    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         return ([ids.get(token, 1) for token in cut(line)] for line in lines)
 
     return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode)
@@ -50,30 +49,28 @@ def _characters(line: str) -> list[str]:
 
 def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
     """Learn pieces of words; one that begins a word has the space before it, that of the first word too."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
-    words = pre_tokenizers.Split(Regex(" [^ ]*"), "isolated")
+    words = pre_tokenizers.Split(" ", "merged_with_next")
     pairs.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    pairs.decoder = decoders.ByteLevel()
+    pairs.encode_special_tokens = True  # `<unk>` inside a word is text like any other
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=size - 1 - pad,
-        special_tokens=[AddedToken(UNKNOWN, lstrip=True, normalized=False)],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=size - 1 - pad, special_tokens=[UNKNOWN], initial_alphabet=alphabet, show_progress=False
     )
     known = (" ".join(["", *(word for word in line.split() if word != UNKNOWN)]) for line in train)
     pairs.train_from_iterator(known, trainer)
-    pieces = sorted(pairs.get_vocab().items(), key=lambda item: item[1])  # `<unk>` is the first
-    vocabulary = [STOP, *(piece for piece, _ in pieces), *[PAD] * pad]
 
-    def encode(lines: Iterable[str]) -> Iterator[list[int]]:
-        spaced = [f" {line}" if line else "" for line in lines]
-        for start in range(0, len(spaced), CHUNK):
-            for encoding in pairs.encode_batch(spaced[start : start + CHUNK]):
-                yield [piece + 1 for piece in encoding.ids]
+    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
+        types = sorted({word for line in lines for word in line.split()})
+        encodings = pairs.encode_batch([f" {word}" for word in types])
+        pieces = {word: [piece + 1 for piece in each.ids] for word, each in zip(types, encodings, strict=True)}
+        pieces[UNKNOWN] = [1]
+        return ([piece for word in line.split() for piece in pieces[word]] for line in lines)
 
-    return Encoder(vocabulary, encode)
+    learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
+    return Encoder([STOP, *sorted(learnt, key=learnt.__getitem__), *[PAD] * pad], encode)
 
 
 def join(kind: str, tokens: Iterable[str]) -> str:

@@ -45,13 +45,13 @@ class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         hidden, past = self._run(batch.inputs, batch.gold.shape[1], training.memory)
-        costs, output = self.output.loss(hidden, batch.gold, batch.mask, past.output, training)  # [M] real tokens
+        costs, output = self.output.loss(hidden, batch, past.output, training)  # [M] real tokens
         return Loss(costs.mean(), batch.length.sum(), memory=replace(past, output=output))
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         hidden, past = self._run(batch.inputs, batch.gold.shape[1], scoring.memory)
+        real, output = self.output.score(hidden, batch, past.output, scoring.by)  # [M] real tokens
         mask = batch.mask
-        real, output = self.output.score(hidden, batch.gold, mask, past.output, scoring.by)  # [M] real tokens
         log_probs = real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
         return Scores(log_probs.sum(1), memory=replace(past, output=output))
 

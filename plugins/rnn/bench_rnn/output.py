@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import TypeVar
 
-from bench_core import Facts, Noise, State, SuiteError, Training
+from bench_core import Batch, Facts, Noise, State, SuiteError, Training
 
 S = TypeVar("S", bound=State, default=Any)
 
@@ -21,8 +21,8 @@ class Output(nn.Module, ABC, Generic[S]):
     """Turns the hidden units of K successive target steps [N, K, H] into probabilities of V tokens.
 
     It meets every target step of a row once and in order, and none of the prefix; what must last from step to step
-    is in the memory that it returns. `mask` [N, K] tells the real tokens of `gold` [N, K] from the padding right of
-    them: M in all, whose values are given as [M], row by row.
+    is in the memory that it returns. Of a batch it is given the units that predict `gold`, and values each of the M
+    real tokens there, row by row: `hidden[batch.mask]` are the units of these [M, H].
     """
 
     def setup(self, facts: Facts, noise: Noise) -> None:
@@ -40,14 +40,14 @@ class Output(nn.Module, ABC, Generic[S]):
     def log_probs(self, hidden: Tensor, past: S) -> tuple[Tensor, S]:
         """Return log-probabilities [N, K, V], and what it remembers after them."""
 
-    def score(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: S, by: str) -> tuple[Tensor, S]:
-        """Return the log-probability of each real token [M]; override where [N, K, V] is too much."""
+    def score(self, hidden: Tensor, batch: Batch, past: S, by: str) -> tuple[Tensor, S]:
+        """Return the log-probability of each real token of `gold` [M]; to override where [N, K, V] is too much."""
         log_probs, past = self.log_probs(hidden, past)
-        return log_probs.gather(2, gold[:, :, None])[:, :, 0][mask], past
+        return log_probs.gather(2, batch.gold[:, :, None])[:, :, 0][batch.mask], past
 
-    def loss(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: S, training: Training) -> tuple[Tensor, S]:
-        """Return what to minimise for each real token [M]; by default its negative log-probability."""
-        log_probs, past = self.score(hidden, gold, mask, past, "exact")
+    def loss(self, hidden: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
+        """Return what to minimise for each real token of `gold` [M]; by default its negative log-probability."""
+        log_probs, past = self.score(hidden, batch, past, "exact")
         return -log_probs, past
 
 
@@ -64,8 +64,9 @@ class Softmax(Output[State]):
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
         return self.logits(hidden).log_softmax(2), past
 
-    def score(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: State, by: str) -> tuple[Tensor, State]:
+    def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
+        mask = batch.mask
         most = max(1, LOGITS // self.logits.out_features)
-        parts = zip(torch.split(hidden[mask], most), torch.split(gold[mask], most), strict=True)
+        parts = zip(torch.split(hidden[mask], most), torch.split(batch.gold[mask], most), strict=True)
         costs = [cross_entropy(self.logits(units), tokens, reduction="none") for units, tokens in parts]
         return -torch.cat(costs), past

@@ -63,22 +63,17 @@ class Codes(Output):
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
         return (self.bits(hidden) @ self.codebook.to(hidden).T).log_softmax(2), past
 
-    def score(self, hidden: Tensor, gold: Tensor, mask: Tensor, past: State, by: str) -> tuple[Tensor, State]:
-        return (
-            (-self.costs(hidden[mask], gold[mask]), past)
-            if by == "bits"
-            else super().score(hidden, gold, mask, past, by)
-        )
+    def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
+        return (-self.costs(hidden, batch), past) if by == "bits" else super().score(hidden, batch, past, by)
 
-    def loss(
-        self, hidden: Tensor, gold: Tensor, mask: Tensor, past: State, training: Training
-    ) -> tuple[Tensor, State]:
-        costs = self.costs(hidden[mask], gold[mask])
-        return costs * training.noise.shared("weights", tuple(costs.shape)), past
+    def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        drawn = training.noise.uniform(batch.ids, 0, batch.gold.shape[1])  # [N, K]
+        return self.costs(hidden, batch) * drawn[batch.mask], past
 
-    def costs(self, hidden: Tensor, gold: Tensor) -> Tensor:
-        codes = self.codebook[gold].to(hidden)
-        return nn.functional.binary_cross_entropy_with_logits(self.bits(hidden), codes, reduction="none").sum(1)
+    def costs(self, hidden: Tensor, batch: Batch) -> Tensor:
+        codes = self.codebook[batch.gold[batch.mask]].to(hidden)
+        logits = self.bits(hidden[batch.mask])
+        return nn.functional.binary_cross_entropy_with_logits(logits, codes, reduction="none").sum(1)
 
 
 @pytest.fixture(autouse=True)
@@ -160,13 +155,11 @@ def test_a_layer_without_a_matrix_of_logits_cannot_be_tied():
 
 
 def test_a_layer_may_cost_draw_and_score_in_its_own_way():
-    config = RNNLMConfig(hidden=4, layers=1)
-    lm = RecurrentLM(config, FACTS, Codes(4, 5))
+    lm = RecurrentLM(RNNLMConfig(hidden=4, layers=1), FACTS, Codes(4, 5))
     hidden, _ = lm.rnn(lm.embed(ROWS.inputs))
-    real = torch.cat([hidden[row, 2 : 2 + length] for row, length in enumerate([3, 4, 1])])
-    costs = lm.output.costs(real, torch.tensor([1, 2, 0, 4, 3, 2, 0, 0]))
-    drawn = (costs * NOISE.shared("weights", (8,))).mean()
-    torch.testing.assert_close(lm.loss(ROWS, TRAINING).value, drawn)
+    costs = lm.output.costs(hidden[:, 2:], ROWS)
+    drawn = torch.cat([NOISE.uniform(ROWS.ids, 0, 4)[row, :length] for row, length in enumerate([3, 4, 1])])
+    torch.testing.assert_close(lm.loss(ROWS, TRAINING).value, (costs * drawn).mean())
     by_row = torch.stack([part.sum() for part in costs.split([3, 4, 1])])
     torch.testing.assert_close(lm.score(ROWS, replace(SCORING, by="bits")).log_probs, -by_row)
     assert (lm.score(ROWS, SCORING).log_probs > -by_row).all()  # codes of no token hold some of the bits' mass

@@ -1,0 +1,42 @@
+"""Start-up times of the command line, each against `python -c pass`: medians over whole processes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+from tabulate import tabulate
+
+BENCH = shutil.which("bench", path=str(Path(sys.executable).parent)) or "bench"
+ROWS = [
+    ("python -c pass", [sys.executable, "-c", "pass"], None),
+    ("bench --help", [BENCH, "--help"], 0.15),
+    ("bench list", [BENCH, "list"], 0.3),
+    ("bench check suites/quickstart.yaml", [BENCH, "check", "suites/quickstart.yaml"], 0.5),
+]
+
+
+def seconds(command: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    rows = []
+    for name, command, budget in ROWS:
+        seconds(command)  # so that byte code and file caches are warm
+        times = [seconds(command) for _ in range(11)]
+        rows.append([name, median(times), budget or "", "" if budget is None else "yes" if median(times) <= budget else "no"])
+    plain = rows[0][1]
+    for row in rows:
+        row.insert(2, row[1] / plain)
+    print(tabulate(rows, ["command", "seconds", "times plain Python", "budget", "met"], "pipe", floatfmt=".2f"))
+
+
+if __name__ == "__main__":
+    main()

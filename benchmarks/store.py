@@ -1,0 +1,83 @@
+"""What is stored costs little: a cell found in the store, a plan of 10,000 cells, a report of 1,000 cells."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tabulate import tabulate
+
+import bench_core
+from bench_core.plan import plan
+from bench_core.report import write_report
+from bench_core.suite import load
+
+SUITE = """
+suite: benchmarks/store
+tasks:
+  words:
+    {{name: sequence-completion, corpus: {{name: english, sentences: 200}}, tokenizer: {{kind: word}}, prefix: 2}}
+models:
+{models}
+decoders:
+{decoders}
+metrics: {{non-termination: {{name: non-termination}}, length: {{name: length}}}}
+training: {{updates: 1, batch_size: 4, select: {{examples: 4}}}}
+seeds: {seeds}
+limits: {{max_tokens: 4, examples: 4, scored: 4}}
+hardware: {{device: cpu, threads: 1}}
+tables:
+  - {{id: main, rows: [decoder], columns: [model], values: [non-termination, length]}}
+"""
+
+
+def suite(folder: Path, models: int, decoders: int, seeds: int) -> Path:
+    """Write a suite of models x decoders x seeds cells."""
+    lines = SUITE.format(
+        models="\n".join(f"  m{n}: {{name: rnn-lm, hidden: 4, layers: 1, dropout: {n / 100}}}" for n in range(models)),
+        decoders="\n".join(f"  d{n}: {{name: greedy, max_tokens: {n + 1}}}" for n in range(decoders)),
+        seeds=seeds,
+    ).replace("limit: ", "limit: ")
+    path = folder / f"suite-{models}-{decoders}-{seeds}.yaml"
+    path.write_text(lines.replace("{name: non-termination}", "{name: non-termination, limit: 1}"))
+    return path
+
+
+def timed(action: Callable[[], Any], repeats: int = 5) -> float:
+    """Return the median time of several goes."""
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - begun)
+    return median(times)
+
+
+def main(folder: Path) -> None:
+    quick = "--quick" in sys.argv
+    rows = []
+    path = suite(folder, 20, 25, 20)
+    rows.append(["plan of 10,000 cells", timed(lambda: plan(load(path), folder)), "2 s"])
+    path = suite(folder, 2, 10, 2 if quick else 10)
+    go = lambda: bench_core.run(path, store=folder / "store", out=folder / "runs", data=folder)  # noqa: E731
+    found = go()
+    cells = len(found.cells)
+    seconds = timed(go)
+    rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
+    many = bench_core.results.Run(found.folder, found.suite, found.info, [*found.cells] * (1000 // cells), found.published)
+    rows.append(["report of 1,000 cells", timed(lambda: write_report(many, folder / "report")), "1 s"])
+    print(tabulate(rows, ["what", "seconds", "budget"], "pipe", floatfmt=".4f"))
+
+
+if __name__ == "__main__":
+    place = Path(tempfile.mkdtemp(prefix="bench-store-"))
+    try:
+        main(place)
+    finally:
+        shutil.rmtree(place)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+import torch
+
+from bench_core import DataError, Noise, Purpose, Size, SuiteError
+from bench_language_modeling.plugin import LanguageModelingConfig
+
+TOKENS = 103  # in the tests' streams, of words w0, w1, ...
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Own files of seven lines: words in order, so that a token says where it stands."""
+    paths = {}
+    for split in ("train", "valid", "test"):
+        words = [f"w{place}" for place in range(TOKENS - 7)]
+        lines = [" ".join(words[start : start + 15]) for start in range(0, len(words), 15)]
+        paths[split] = tmp_path / f"{split}.txt"
+        paths[split].write_text("\n".join(lines) + "\n")
+    return {split: str(path) for split, path in paths.items()}
+
+
+def prepared(tmp_path, **settings):
+    config = LanguageModelingConfig.model_validate(settings)
+    task = config.load()(config, tmp_path)
+    return task, task.prepare(tmp_path)
+
+
+def stream(task, tmp_path, split="test"):
+    return np.load(tmp_path / f"{split}.npy").tolist()
+
+
+def windows(batches):
+    """The tokens of each window, by its id."""
+    found = {}
+    for batch in batches:
+        for place, gold, length in zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True):
+            assert place not in found
+            assert gold[length:] == [0] * (len(gold) - length)
+            found[place] = gold[:length]
+    return found
+
+
+def joined(found):
+    return [token for place in sorted(found) for token in found[place]]
+
+
+@pytest.mark.parametrize("partition", ["sequential", "random"])
+@pytest.mark.parametrize(
+    "size", [Size(1), Size(2), Size(3), Size(7), Size(20), Size(500), Size(25, "tokens"), Size(1, "tokens")]
+)
+@pytest.mark.parametrize("window", [1, 8, 35, 200])
+def test_windows_of_any_size_cover_the_stream_once_with_the_same_ids(files, tmp_path, partition, size, window):
+    task, _ = prepared(tmp_path, corpus=files, window=window, partition=partition)
+    found = windows(task.batches("test", Purpose.SCORE, size))
+    assert joined(found) == stream(task, tmp_path)
+    assert found == windows(task.batches("test", Purpose.SCORE, Size(4)))
+    assert set(found) == set(task.references("test"))
+
+
+def test_lines_are_followed_by_stops_and_words_keep_their_order(files, tmp_path):
+    task, facts = prepared(tmp_path, corpus=files)
+    words = [facts.vocabulary[token] for token in stream(task, tmp_path)]
+    assert len(words) == TOKENS
+    assert words[15] == words[-1] == "<stop>"
+    assert [word for word in words if word != "<stop>"] == [f"w{place}" for place in range(TOKENS - 7)]
+    assert facts.counts[0] == 7
+    assert sum(facts.counts) == TOKENS
+
+
+def test_stops_can_be_left_out(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, stops=False)
+    assert 0 not in stream(task, tmp_path)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_a_row_that_continues_goes_on_where_the_same_row_ended(files, tmp_path, number):
+    task, _ = prepared(tmp_path, corpus=files, window=8)
+    tokens, continued, ended = stream(task, tmp_path), 0, None
+    for batch in task.batches("test", Purpose.TRAIN, Size(number), Noise(1)):
+        starts = [place * 8 for place in batch.ids.tolist()]
+        if batch.continues:
+            assert starts == ended
+            continued += 1
+        ended = [start + length for start, length in zip(starts, batch.length.tolist(), strict=True)]
+        assert batch.opening[:, 0].tolist() == [tokens[start - 1] if start else 0 for start in starts]
+    assert continued == 13 // number - 1
+
+
+def test_rows_read_equal_parts_of_the_stream(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, window=8)
+    batches = [batch.ids.tolist() for batch in task.batches("test", Purpose.SCORE, Size(3))]
+    assert batches == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11], [12]]
+
+
+def test_what_a_model_reads_is_the_stream_one_token_earlier(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, window=8)
+    (*_, batch) = task.batches("test", Purpose.SCORE, Size(1))
+    tokens = stream(task, tmp_path)
+    assert batch.inputs[0].tolist() == tokens[-8:-1]
+    assert batch.gold[0].tolist() == tokens[-7:]
+    assert batch.mask.all()
+
+
+def test_a_random_epoch_covers_the_stream_once_at_an_offset_of_its_own(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, window=8, partition="random")
+    first = set()
+    for key in range(12):
+        batches = list(task.batches("test", Purpose.TRAIN, Size(4), Noise(key)))
+        assert not any(batch.continues for batch in batches)
+        found = windows(batches)
+        assert joined(found) == stream(task, tmp_path)
+        assert list(found) != sorted(found)
+        first.add(len(found[0]))
+    assert len(first) > 3
+
+
+@pytest.mark.parametrize("partition", ["sequential", "random"])
+def test_a_shuffled_evaluation_has_the_same_windows_each_alone(files, tmp_path, partition):
+    task, _ = prepared(tmp_path, corpus=files, window=8, partition=partition)
+    batches = list(task.batches("test", Purpose.SCORE, Size(4), Noise(3)))
+    found = windows(batches)
+    assert not any(batch.continues for batch in batches)
+    assert list(found) != sorted(found)
+    assert found == windows(task.batches("test", Purpose.SCORE, Size(4)))
+
+
+def test_the_same_noise_gives_the_same_epoch_and_other_noise_another(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, window=8, partition="random")
+    orders = [
+        [b.gold.tolist() for b in task.batches("train", Purpose.TRAIN, Size(4), Noise(key))] for key in (1, 1, 2)
+    ]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_references_say_what_stands_in_each_window(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files, window=8)
+    assert task.references("test")[1] == ["w8 w9 w10 w11 w12 w13 w14 <stop>"]
+
+
+def test_a_stream_is_not_decoded(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files)
+    assert task.config.purposes("test") == {Purpose.TRAIN, Purpose.SCORE}
+    with pytest.raises(SuiteError, match="sequence-completion"):
+        next(task.batches("test", Purpose.DECODE, Size(4)))
+
+
+def test_too_short_a_stream_is_refused(files, tmp_path):
+    (tmp_path / "valid.txt").write_text("one two\n")
+    with pytest.raises(DataError, match=r"valid split of train\.txt.*3 tokens"):
+        prepared(tmp_path, corpus=files)
+
+
+@pytest.mark.parametrize("name", ["markov", "lag", "copy", "cycle"])
+def test_facts_hold_the_best_possible_cost_of_a_token(tmp_path, name):
+    corpus = {"name": name, "tokens": 4000}
+    _, facts = prepared(tmp_path, corpus=corpus)
+    expected = {"copy": 10 * log(10) / 22, "cycle": 0.0}
+    if name in expected:
+        assert facts.extras["entropy"] == pytest.approx(expected[name])
+    assert 0 <= facts.extras["entropy"] < log(len(facts.vocabulary))
+
+
+def test_batches_are_integers_that_a_model_can_embed(files, tmp_path):
+    task, _ = prepared(tmp_path, corpus=files)
+    batch = next(task.batches("test", Purpose.SCORE, Size(2)))
+    assert {batch.ids.dtype, batch.opening.dtype, batch.gold.dtype, batch.length.dtype} == {torch.int64}

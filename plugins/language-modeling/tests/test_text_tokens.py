@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter
+
+from bench_language_modeling.sentences import SPLITTERS, by_rule, by_spacy
+from bench_language_modeling.settings import Tokenizer
+from bench_language_modeling.tokens import join, learn
+
+TRAIN = ["the cat sat on the mat .", "", "the naïve 日本 cat <unk> sat", "x<unk>y ' s \ufeff!"]
+VALID = ["a dog sat ."]
+UNSEEN = ["the 象 jumped – over €5 .", "<stop> and <cpad> are words , <unk> is not"]
+
+
+def learned(tokenizer, pad=False):
+    return learn(TypeAdapter(Tokenizer).validate_python(tokenizer), TRAIN, VALID, pad)
+
+
+def reread(encoder, kind, lines):
+    return [join(kind, [encoder.vocabulary[token] for token in tokens]) for tokens in encoder.encode(lines)]
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 280}])
+def test_what_was_encoded_reads_as_before(tokenizer):
+    kind = tokenizer if isinstance(tokenizer, str) else "bpe"
+    assert reread(learned(tokenizer), kind, TRAIN + VALID) == TRAIN + VALID
+
+
+def test_byte_pairs_can_say_everything():
+    assert reread(learned({"kind": "bpe", "vocab_size": 259}, pad=True), "bpe", UNSEEN) == UNSEEN
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 280}])
+def test_special_tokens_have_their_places_and_never_come_out_of_text(tokenizer):
+    encoder = learned(tokenizer, pad=True)
+    size = len(encoder.vocabulary)
+    assert encoder.vocabulary[:2] == ["<stop>", "<unk>"]
+    assert encoder.vocabulary[-1] == "<cpad>"
+    assert len(set(encoder.vocabulary)) == size
+    tokens = {token for row in encoder.encode([*TRAIN, *UNSEEN]) for token in row}
+    assert not tokens & {0, size - 1}
+    assert next(encoder.encode(["<unk>"])) == [1]
+
+
+def test_words_are_sorted_by_how_often_they_occur_and_ties_by_name():
+    assert learned("word").vocabulary[2:8] == ["sat", "the", ".", "cat", "'", "a"]
+
+
+def test_rare_words_become_unknown():
+    kept = learned({"kind": "word", "min_count": 2}).vocabulary
+    assert kept == ["<stop>", "<unk>", "sat", "the", ".", "cat"]
+    most = learned({"kind": "word", "most_words": 3})
+    assert most.vocabulary == kept[:5]
+    assert list(most.encode(["the cat sat"])) == [[3, 1, 2]]
+
+
+def test_byte_pairs_are_learnt_from_train_alone():
+    assert not any("dog" in piece for piece in learned({"kind": "bpe", "vocab_size": 2000}).vocabulary)
+
+
+def test_frequent_words_are_one_byte_pair_and_no_piece_spans_two():
+    vocabulary = learned({"kind": "bpe", "vocab_size": 2000}).vocabulary
+    assert {"Ġthe", "Ġcat", "Ġsat"} <= set(vocabulary)
+    assert not any("Ġ" in piece[1:] for piece in vocabulary)
+
+
+PARAGRAPH = 'he said , " stop ! " and left . who ? <unk> did ( it ) .'
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_no_splitter_changes_or_loses_a_word(name):
+    paragraphs = [PARAGRAPH, "no end", ". . .", "one"]
+    assert " ".join(SPLITTERS[name](paragraphs)) == " ".join(paragraphs)
+
+
+def test_the_rule_cuts_after_every_end():
+    assert list(by_rule([PARAGRAPH])) == ['he said , " stop !', '" and left .', "who ?", "<unk> did ( it ) ."]
+
+
+def test_spacy_keeps_the_quote_with_the_sentence_before():
+    assert list(by_spacy([PARAGRAPH])) == ['he said , " stop ! "', "and left .", "who ?", "<unk> did ( it ) ."]

@@ -1,0 +1,211 @@
+"""The command line: what it prints, what it refuses, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(sys.executable).parent / "bench"
+SUITE = """
+suite: tests/tiny
+tasks:
+  sentences: {name: sequence-completion, corpus: {name: english, sentences: 120}, prefix: 2}
+models:
+  lstm: {name: rnn-lm, hidden: 8, layers: 1}
+decoders:
+  greedy: {name: greedy}
+  sampled: {name: ancestral}
+metrics:
+  non-termination: {name: non-termination}
+  perplexity: {name: perplexity}
+training: {epochs: 1, batch_size: 16}
+limits: {max_tokens: 12, examples: 8}
+hardware: {device: cpu, threads: 1}
+tables:
+  - {id: main, caption: Main, rows: [decoder], columns: [model], values: [non-termination, perplexity]}
+"""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    (tmp_path / "suite.yaml").write_text(SUITE)
+
+    def run(*words, code=0, **environment):
+        found = subprocess.run(
+            [BENCH, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment},
+        )
+        assert "Traceback" not in found.stderr + found.stdout
+        assert found.returncode == code, found.stdout + found.stderr
+        return found
+
+    run.folder = tmp_path
+    return run
+
+
+def test_a_suite_runs_to_its_report_and_then_finds_all_stored(bench):
+    first = bench("run", "suite.yaml")
+    assert "2 cells: 8 stages computed" in first.stdout
+    report = bench.folder / "reports" / "tests" / "tiny"
+    text = (report / "report.md").read_text()
+    assert "| greedy " in text
+    second = bench("run", "suite.yaml")
+    assert "2 cells: all stored, nothing computed" in second.stdout
+    assert (report / "report.md").read_text() == text
+    run = sorted((bench.folder / "runs").iterdir())[0]
+    again = bench("report", str(run), "--out", "again")
+    assert "again" in again.stdout
+    assert (bench.folder / "again" / "tests" / "tiny" / "report.md").read_text() == text
+    shown = bench("show", str(run), "decoder=greedy")
+    assert "non-termination" in shown.stdout
+    planned = json.loads(bench("plan", "suite.yaml", "--json").stdout)
+    assert all(row["to do"] == 0 for row in planned["stages"])
+
+
+def test_python_and_the_command_line_give_the_same_results(bench):
+    import bench_core
+
+    bench("run", "suite.yaml")
+    by_command = json.loads((bench.folder / "reports" / "tests" / "tiny" / "results.json").read_text())
+    run = bench_core.run(bench.folder / "suite.yaml", store=bench.folder / "other", out=bench.folder / "others")
+    rows = {(row["decoder"], row["non-termination"], row["perplexity"]) for row in run.rows()}
+    cells = {
+        (cell["cell"]["decoder"], *(cell["numbers"][name]["value"] for name in ("non-termination", "perplexity")))
+        for cell in by_command["cells"]
+    }
+    assert rows == cells
+
+
+def test_help_imports_neither_torch_nor_pydantic():
+    code = (
+        "import sys; sys.argv = ['bench', '--help']\n"
+        "from bench_core.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print({'torch', 'pydantic'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["check", "suite.yaml"], ["describe", "model", "rnn-lm"], ["schema"], ["plan", "suite.yaml"]]
+)
+def test_looking_and_checking_import_no_torch(bench, words):
+    code = (
+        f"import sys; sys.argv = ['bench', *{words}]\n"
+        "from bench_core.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code, stop.code\n"
+        "assert not {'torch', 'spacy', 'scipy'} & set(sys.modules), sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=bench.folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lst"], "Did you mean 'list'"),
+        (["run", "absent.yaml"], "absent.yaml: cannot be read"),
+        (["run"], "Missing argument"),
+        (["run", "suite.yaml", "--profile", "x"], "no profile 'x'"),
+        (["run", "suite.yaml", "--set", "models.lstm.hiden=3"], "Did you mean 'hidden'"),
+        (["run", "suite.yaml", "--seeds", "0"], "--seeds"),
+        (["check", "suite.yaml", "--set", "decoders.greedy.k=3"], "unknown key 'k'"),
+        (["describe", "model", "lstm"], "no model is called 'lstm'"),
+        (["report", "nowhere"], "nowhere is not a run"),
+        (["data", "fetch", "nothing"], "no corpus is called 'nothing'"),
+        (["run", "suite.yaml", "--set", "tasks.sentences.corpus=wikitext-2", "--data", "."], "wikitext-2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_carried_out_exits_with_2_and_says_why(bench, words, message):
+    assert message in bench(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("decoders.greedy={name: top-k, k: 0}", "'k'"),
+        ("decoders.greedy={name: beam, width: 0}", "'width'"),
+        ("decoders.greedy={name: nucleus, mass: 1.5}", "'mass'"),
+        ("decoders.greedy={name: nucleus, mass: -0.1}", "'mass'"),
+    ],
+)
+def test_settings_out_of_range_are_refused(bench, setting, message):
+    assert message in bench("check", "suite.yaml", "--set", setting, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "empty"), (b"caf\xe9 au lait\n" * 50, "not UTF-8"), (b"\x00\x01" * 50, "not text")],
+    ids=["empty", "latin-1", "binary"],
+)
+def test_bad_corpus_files_are_named(bench, content, message):
+    for name in ("train", "valid", "test"):
+        (bench.folder / f"{name}.txt").write_bytes(content)
+    files = "tasks.sentences.corpus={train: train.txt, valid: valid.txt, test: test.txt}"
+    found = bench("run", "suite.yaml", "--set", files, code=2 if content == b"" else 1)
+    assert message in found.stderr
+    assert "train.txt" in found.stderr
+
+
+def test_a_loss_that_is_no_number_fails_its_cells_with_the_step(bench):
+    found = bench("run", "suite.yaml", "--set", "training.lr=1e38", code=1)
+    assert "step" in found.stderr
+    assert "Lower `lr`" in found.stderr
+    assert "failed" in (bench.folder / "reports" / "tests" / "tiny" / "report.md").read_text()
+
+
+def test_an_interruption_exits_with_130_and_loses_nothing(bench):
+    process = subprocess.Popen(
+        [BENCH, "run", "suite.yaml", "--set", "training.epochs=100000"],
+        cwd=bench.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    store = bench.folder / ".bench" / "store"
+    for _ in range(600):
+        if list(store.glob("prepare/*/manifest.json")) and list(store.glob("unfinished/train*")):
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "interrupted; what was finished is stored" in errors
+    assert list(store.glob("prepare/*/manifest.json"))
+    assert not list(store.glob("unfinished/*"))
+    bench("run", "suite.yaml")
+
+
+def test_corpora_are_listed_and_verified(bench):
+    listed = json.loads(bench("data", "list", "--json", "--data", ".").stdout)
+    assert {row["corpus"] for row in listed["corpora"]} >= {"wikitext-2", "ptb", "multi30k"}
+    assert all(row["here"] == "no" for row in listed["corpora"])
+    assert "wikitext-2" in bench("data", "verify", "wikitext-2", "--data", ".", code=2).stderr
+
+
+def test_the_schema_is_json_and_knows_the_parts(bench):
+    schema = json.loads(bench("schema").stdout)
+    names = [
+        one["properties"]["name"]["const"] for one in schema["properties"]["models"]["additionalProperties"]["anyOf"]
+    ]
+    assert "rnn-lm" in names
+
+
+def test_doctor_finds_this_machine_well(bench):
+    found = json.loads(bench("doctor", "--json").stdout)
+    assert {row["what"] for row in found} >= {"Python", "torch", "plugins", "disk", "corpora"}
+
+
+def test_check_build_prepares_and_builds(bench):
+    assert "fit" in bench("check", "suite.yaml", "--build").stdout
+    assert list((bench.folder / ".bench" / "store" / "prepare").iterdir())

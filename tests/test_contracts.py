@@ -1,0 +1,209 @@
+"""Every contract finds the mistakes that it names, and nothing where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from bench_core import Purpose, Size
+from bench_core.testing import (
+    DECODER_CONTRACTS,
+    METRIC_CONTRACTS,
+    MODEL_CONTRACTS,
+    TASK_CONTRACTS,
+    Case,
+    Contract,
+    MetricCase,
+    TaskCase,
+    catches,
+    check_model,
+    check_task,
+    decoders,
+    metrics,
+    models,
+    patched,
+    tasks,
+    tiny_batch,
+    toys,
+)
+from bench_core.testing.mutants.models import draws_in_turn, forgets_to_reorder, mixes_rows, weighs_padding
+
+
+def named(contracts):
+    pairs = [(contract, mutant) for contract in contracts for mutant in contract.mutants]
+    return pytest.mark.parametrize(
+        ("contract", "mutant"), pairs, ids=[f"{contract}-{mutant.__name__}" for contract, mutant in pairs]
+    )
+
+
+def catchers(contract, mutant, cases):
+    """Return the names of all cases to which the contract applies, and of those whose mutant it finds."""
+    applying = {name: case for name, case in cases.items() if contract.applies(case)}
+    return set(applying), {name for name, case in applying.items() if finds(contract, mutant(case))}
+
+
+def finds(contract, case):
+    try:
+        contract(case)
+    except AssertionError:
+        return True
+    return False
+
+
+@cache
+def model_cases():
+    return {config.name: Case.of(config()) for config in toys.bench_models()}
+
+
+@cache
+def decoder_cases():
+    return {
+        f"{model.name} {decoder.name}": Case.of(model(), decoder(max_tokens=4))
+        for model in toys.bench_models()
+        for decoder in toys.bench_decoders()
+        if any(issubclass(given, decoder.needs) for given in model.gives)
+    }
+
+
+@pytest.fixture(scope="module")
+def task_cases(tmp_path_factory):
+    made = [(config, tmp_path_factory.mktemp(config.name)) for config in toys.bench_tasks()]
+    return {config.name: TaskCase.of(config(), folder, folder) for config, folder in made}
+
+
+@cache
+def metric_cases():
+    return {config.name: MetricCase.of(config()) for config in toys.bench_metrics()}
+
+
+@named(MODEL_CONTRACTS)
+def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant):
+    applying, caught = catchers(contract, mutant, model_cases())
+    drawing = {"toy-insertion", "toy-latent"}  # other toys draw nothing in `score` and `loss`
+    by_chance = mutant is draws_in_turn and str(contract) != "a_sample_depends_on_its_id_alone"
+    assert caught == (drawing if by_chance else applying)
+
+
+@named(DECODER_CONTRACTS)
+def test_a_contract_of_decoders_catches_its_mutants(contract, mutant):
+    _, caught = catchers(contract, mutant, decoder_cases())
+    families = {name.split()[0] for name in caught}
+    assert len(families) >= 3, caught
+
+
+@named(TASK_CONTRACTS)
+def test_a_contract_of_tasks_catches_its_mutants(contract, mutant, task_cases):
+    applying, caught = catchers(contract, mutant, task_cases)
+    assert {"toy-letters", "toy-reversal"} <= caught <= applying
+
+
+@named(METRIC_CONTRACTS)
+def test_a_contract_of_metrics_catches_its_mutants(contract, mutant):
+    applying, caught = catchers(contract, mutant, metric_cases())
+    assert caught == applying == {"toy-exact-match", "toy-perplexity"}
+
+
+def test_mutants_leave_the_parts_that_they_break_as_they_were(task_cases):
+    for contracts, cases in (
+        (MODEL_CONTRACTS[:-2], model_cases()),
+        (DECODER_CONTRACTS, decoder_cases()),
+        (TASK_CONTRACTS, task_cases),
+        (METRIC_CONTRACTS, metric_cases()),
+    ):
+        for contract in contracts:
+            for case in filter(contract.applies, cases.values()):
+                [mutant(case) for mutant in contract.mutants]
+                assert not finds(contract, case)
+
+
+@pytest.mark.parametrize("module", [models, decoders, tasks, metrics], ids=lambda module: module.__name__)
+def test_every_contract_is_listed_and_names_a_mutant(module):
+    written = [thing for thing in vars(module).values() if isinstance(thing, Contract)]
+    listed = next(value for name, value in vars(module).items() if name.endswith("_CONTRACTS"))
+    assert set(map(str, written)) == set(map(str, listed))
+    assert all(contract.mutants and contract.check.__doc__ for contract in listed)
+
+
+@pytest.mark.parametrize("config", toys.bench_tasks(), ids=lambda config: config.name)
+@pytest.mark.parametrize("size", [Size(1), Size(4), Size(9, "tokens")], ids=str)
+def test_toy_tasks_keep_the_contracts(config, size, tmp_path):
+    assert len(check_task(TaskCase.of(config(), tmp_path, tmp_path, size))) == len(TASK_CONTRACTS)
+
+
+def test_windows_of_a_stream_are_exempt_for_their_purpose_alone(task_cases):
+    letters, stream = task_cases["toy-letters"].task, task_cases["toy-stream"].task
+
+    def batches(task, split, purpose, size, noise=None):
+        return (stream if purpose is Purpose.TRAIN else letters).batches(split, purpose, size, noise)
+
+    case = replace(task_cases["toy-letters"], task=patched(letters, batches=batches))
+    check_task(case)
+    forgetful = [contract for contract in TASK_CONTRACTS if "stop" in str(contract)]
+    for contract in forgetful:
+        assert all(finds(contract, mutant(case)) for mutant in contract.mutants)
+
+
+def test_all_broken_contracts_are_told_at_once():
+    case = weighs_padding(mixes_rows(forgets_to_reorder(model_cases()["toy-recurrent"])))
+    with pytest.raises(ExceptionGroup) as group:
+        check_model(case)
+    assert "selected_rows_go_on_as_they_would" in str(group.value)
+    assert "a_row_scores_alike_alone_and_in_a_batch" in str(group.value)
+    assert group.group_contains(AssertionError, match="weight is 25, not the target tokens")
+    assert not group.group_contains(RuntimeError)
+
+
+def test_a_contract_that_cannot_be_tried_is_told_with_the_others():
+    def fall_over(model, batch, training):
+        raise ZeroDivisionError("no tokens")
+
+    case = model_cases()["toy-recurrent"]
+    with pytest.raises(ExceptionGroup) as group:
+        check_model(replace(case, model=patched(case.model, loss=fall_over)))
+    assert "the_loss_is_finite_and_weighs_target_tokens" in str(group.value)
+    assert group.group_contains(ZeroDivisionError)
+
+
+def test_contracts_leave_torch_as_it_was():
+    @catches(when=lambda case: True)
+    def it_fails_in_float64(case):
+        """Draw something first."""
+        assert torch.rand(1).dtype == torch.get_default_dtype() == torch.float64
+        assert not torch.is_grad_enabled()
+        raise AssertionError("after all")
+
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    with pytest.raises(AssertionError, match="after all"):
+        it_fails_in_float64(None)
+    check_model(Case.of(toys.RecurrentConfig(), seed=3))
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_case_is_built_in_float64_from_its_seed():
+    first, again, other = (Case.of(toys.RecurrentConfig(), seed=seed) for seed in (1, 1, 2))
+    for name, weights in first.model.state_dict().items():
+        assert weights.dtype == torch.float64
+        assert torch.equal(weights, again.model.state_dict()[name])
+        assert not torch.equal(weights, other.model.state_dict()[name])
+
+
+def test_the_rows_of_a_case_differ_and_end_one_by_one():
+    for source in ("none", "tokens", "bag", "vector", "grid"):
+        batch = tiny_batch(source=source)
+        openings, sources = batch.opening.tolist(), [] if batch.source is None else batch.source.tolist()
+        assert len({str(row) for row in (sources or openings)}) >= len(batch) - 1
+        assert len(set(batch.length.tolist())) == len(batch)
+        assert (batch.gold.gather(1, batch.length[:, None] - 1) == 0).all()
+
+
+def test_contracts_do_not_need_pytest():
+    code = "import sys, bench_core.testing; assert 'pytest' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
