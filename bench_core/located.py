@@ -52,7 +52,7 @@ class Located:
                 below[key] = value
                 self._replaced(value, (*keys, key), origin)
 
-    def put(self, keys: Keys, value: Any, place: str) -> None:
+    def put(self, keys: tuple[str, ...], value: Any, place: str) -> None:
         """Put a value in the place of another, or where there is none."""
         inside = self.data
         for key in keys[:-1]:

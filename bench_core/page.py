@@ -14,16 +14,16 @@ from bench_core.tables import Column, Grid
 # What may be told of it: neither host nor time.
 ENVIRONMENT = ("python", "torch", "bench", "device", "precision", "threads")
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
-LONGEST_OUTPUT = 600  # characters of an output
+LONGEST_OUTPUT = 300  # characters of an output
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An output to show."""
+    """One example, and what each cell of the first seed made of it."""
 
-    name: str  # of cell and example
-    texts: Mapping[str, str]  # prompt, output, reference
-    finished: bool
+    name: str  # of task, split and example
+    given: Mapping[str, str]  # prompt and reference, where they may be told
+    outputs: Sequence[tuple[str, str]]  # cell and output
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def page(run: Run) -> Page:
         for one in ordered(run)
         if one.status != "done"
     ]
-    samples = [_sample(sample) for sample in run.info.get("samples") or ()]
+    samples = _samples(run.info.get("samples") or ())
     title = run.info.get("title") or run.suite.title or run.suite.suite
     return Page(title, _facts(run), _statistics(run), incomplete, samples)
 
@@ -107,11 +107,23 @@ def _statistic(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def _sample(sample: Mapping[str, Any]) -> Sample:
-    texts = {"prompt": sample.get("prompt"), "output": sample["text"], "reference": sample.get("reference")}
-    shown = {name: _cut(text, LONGEST_OUTPUT) for name, text in texts.items() if text or name == "output"}
-    example = f", example {sample['id']}" if "id" in sample else ""
-    return Sample(cell_name(sample["cell"]) + example, shown, sample.get("finished", True))
+def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:
+    """Gather the outputs of different cells by their example."""
+    examples: dict[str, list[Mapping[str, Any]]] = {}
+    for sample in told:
+        name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
+        examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
+    return [Sample(name, _given(outputs[0]), [_output(one) for one in outputs]) for name, outputs in examples.items()]
+
+
+def _given(sample: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _cut(sample[name], LONGEST_OUTPUT) for name in ("prompt", "reference") if sample.get(name)}
+
+
+def _output(sample: Mapping[str, Any]) -> tuple[str, str]:
+    cell = {axis: name for axis, name in sample["cell"].items() if axis not in ("task", "split", "seed")}
+    ending = "" if sample.get("finished", True) else " (ended by the limit)"
+    return cell_name(cell), f"{_cut(sample['text'], LONGEST_OUTPUT)}{ending}"
 
 
 def _cut(text: str, length: int) -> str:
@@ -181,7 +193,7 @@ def _published(grid: Grid) -> str:
     if not printed or not any(entry.published for row in grid.entries for entry in row):
         return ""
     runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
-    words = [printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
+    words = [printed.paper, printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
     note = f" {printed.note}" if printed.note else ""
     return f"Small type: as published, {', '.join(word for word in words if word)}.{note}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench_core import located
 from bench_core.errors import SuiteError
@@ -17,7 +17,7 @@ class Value(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mean: float | int | str | bool | list[float | int | str | bool] = Field(union_mode="left_to_right")
+    mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
 
 
@@ -28,6 +28,7 @@ class Published(BaseModel):
 
     id: str
     place: str  #: where it stands in the paper, such as "Table 1"
+    paper: str = ""  #: filled in from its file
     caption: str = ""
     unit: str | dict[str, str] = ""
     direction: dict[str, Literal["up", "down"]] = {}  #: which way a column is better
@@ -65,7 +66,7 @@ def load_published(folder: Path) -> dict[str, Published]:
             if table.id in found:
                 place = source.place(["tables", number, "id"])
                 raise SuiteError(f"{place}: the id {table.id!r} is taken by another published table. Rename one.")
-            found[table.id] = table
+            found[table.id] = table.model_copy(update={"paper": file.paper})
     return found
 
 

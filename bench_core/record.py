@@ -122,7 +122,7 @@ class Record:
             return Number(reason=self.failures.get(key, "not run"))
         found = self.numbers[key]
         _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].config)
-        interval = tuple(found["interval"]) if found["interval"] else None
+        interval = tuple(map(float, found["interval"])) if found["interval"] else None
         return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:

@@ -118,10 +118,14 @@ def _rendered(template: str, markup: Markup, run: Run, filled: Sequence[Grid]) -
     said = page(run)
     statistics = [[markup.text(word) for word in row] for row in said.statistics]
     tables = [(grid.table, markup.table(grid), footnotes(run, grid)) for grid in filled]
-    return templates.get_template(template).render(page=said, statistics=statistics, tables=tables)
+    samples = [
+        (one, [["by", "output"], *([markup.text(word) for word in row] for row in one.outputs)])
+        for one in said.samples
+    ]
+    return templates.get_template(template).render(page=said, statistics=statistics, tables=tables, samples=samples)
 
 
-def _pipe_table(rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a Markdown table of marked-up text, headings first."""
-    sides = ["left", *["right"] * (len(rows[0]) - 1)]
+def _pipe_table(rows: Sequence[Sequence[str]], side: str = "right") -> str:
+    """Lay out a Markdown table of marked-up text, headings first; all columns but the first lean to `side`."""
+    sides = ["left", *[side] * (len(rows[0]) - 1)]
     return str(tabulate(rows[1:], rows[0], tablefmt="pipe", colalign=sides, disable_numparse=True))

@@ -64,8 +64,12 @@ def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
 
 
 def _cell_as_json(one: CellResult) -> dict[str, Any]:
-    numbers = {name: {**vars(number), "value": _finite(number.value)} for name, number in one.numbers.items()}
-    return {**vars(one), "numbers": numbers}
+    return {**vars(one), "numbers": {name: _number_as_json(number) for name, number in one.numbers.items()}}
+
+
+def _number_as_json(number: Number) -> dict[str, Any]:
+    interval = [_finite(end) for end in number.interval] if number.interval else None
+    return {**vars(number), "value": _finite(number.value), "interval": interval}
 
 
 def _finite(value: float | None) -> float | str | None:
@@ -84,7 +88,7 @@ def _number(entry: Mapping[str, Any]) -> Number:
         **{
             **entry,
             "value": None if value is None else float(value),
-            "interval": tuple(interval) if interval else None,
+            "interval": tuple(map(float, interval)) if interval else None,
         }
     )
 

@@ -211,9 +211,10 @@ class Runner:
 
     def _fail(self, stage: Stage, error: Exception) -> None:
         log = self.store.log_failure(stage.kind, stage.key, "".join(traceback.format_exception(error)))
-        known = isinstance(error, BenchError)
-        text = str(error) if known else f"{type(error).__name__}: {error} (see {log})"
+        text = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
         self.failures[stage.key] = f"{stage.kind} of {stage.label}: {text}"
+        if not isinstance(error, BenchError):
+            self.progress.warn(f"the traceback of the failure is in {log}")
 
     def _folder(self, out: Path, started: str) -> Path:
         """Make and return a new folder for the run."""

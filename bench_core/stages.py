@@ -167,13 +167,13 @@ class Workshop:
         value = float(metric.combine(parts))
         interval = metric.interval(parts)
         number = {
-            "value": value if math.isfinite(value) else str(value),
+            "value": _as_json(value),
             "examples": len(outcomes),
             "unit": metric.unit,
             "digits": metric.digits,
             "better": metric.better,
             "signature": metric.signature,
-            "interval": list(interval) if interval else None,
+            "interval": [_as_json(end) for end in interval] if interval else None,
         }
         write_lines(folder / "parts.jsonl.gz", parts)
         (folder / "number.json").write_text(json.dumps(number))
@@ -201,6 +201,11 @@ class Workshop:
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], model.to(device)
         return self.kept["model"][1], task, device
+
+
+def _as_json(value: float) -> float | str:
+    """Return a number that JSON can hold; infinities and NaN become words."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _sample(outcome: Outcome) -> dict[str, Any]:

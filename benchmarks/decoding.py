@@ -38,8 +38,9 @@ class LSTM(nn.Module, Stepper[Memory]):
         self.embed = nn.Embedding(vocabulary, hidden)
         self.rnn = nn.LSTM(hidden, hidden, layers, batch_first=True)
         self.project = nn.Linear(hidden, vocabulary)
-        for weight in (*self.rnn.parameters(), self.project.weight):
-            nn.init.normal_(weight, std=0.2)  # wide enough for distributions as peaked as those of a trained model
+        for weight in self.rnn.parameters():
+            nn.init.normal_(weight, std=0.2)  # units that move
+        nn.init.normal_(self.project.weight, std=0.6)  # distributions as peaked as those of a trained model
         self.project.bias.data = -torch.arange(1.0, vocabulary + 1).log()
 
     def loss(self, batch: Batch, training: Any) -> Any:

@@ -63,7 +63,7 @@ def model_cases():
 @cache
 def decoder_cases():
     return {
-        f"{model.name} {decoder.name}": Case.of(model(), decoder(max_tokens=4))
+        f"{model.name} {decoder.name}": Case.of(model(), decoder(max_tokens=2 if "exhaustive" in decoder.name else 4))
         for model in toys.bench_models()
         for decoder in toys.bench_decoders()
         if any(issubclass(given, decoder.needs) for given in model.gives)

@@ -94,13 +94,10 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     )
     # third parties come from the environment at hand, the project itself does not: its finders are not followed
     site = environment / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
+    ours = ("bench", "_bench", "__editable__", "_editable")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if (
-            not entry.name.startswith(("bench", "_bench", "__editable__", "_editable"))
-            and not (site / entry.name).exists()
-        ):
-            if entry.suffix != ".pth":
-                (site / entry.name).symlink_to(entry)
+        if not entry.name.startswith(ours) and entry.suffix != ".pth" and not (site / entry.name).exists():
+            (site / entry.name).symlink_to(entry)
     listed = subprocess.run(
         [environment / "bin" / "bench", "list", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
     )

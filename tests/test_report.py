@@ -320,10 +320,11 @@ def samples(text):
 def test_sample_outputs_are_shown_with_what_the_run_discloses(tmp_path):
     run = run_of(tmp_path, [cell("rnn", "greedy", 0)], {}, samples=samples("so it goes"))
     text = written(run, tmp_path / "report")["report.md"].decode()
-    assert "- words/rnn/greedy/test, seed 0, example 7 (ended by a limit)\n  - output: so it goes\n" in text
+    assert "### words/test, example 7\n" in text
+    assert re.search(r"\| rnn/greedy +\| so it goes \(ended by the limit\) +\|", text)
     assert "prompt" not in text
     (long,) = page(replace(run, info={"samples": samples("word " * 1000)})).samples
-    assert len(long.texts["output"]) < 700
+    assert len(long.outputs[0][1]) < 400
 
 
 def hostile_run(tmp_path):
@@ -344,8 +345,8 @@ def test_markdown_shows_hostile_text_as_it_is(tmp_path):
     text = written(hostile_run(tmp_path), tmp_path / "report")["report.md"].decode()
     rendered = html.render(text)
     assert "<script" not in rendered
-    assert rendered.count("<tr>") == 5
-    assert len(re.findall(r"<t[dh]\b", rendered)) == 4 * 5
+    assert rendered.count("<tr>") == 7  # results, statistics and outputs
+    assert len(re.findall(r"<t[dh]\b", rendered)) == 4 * 5 + 2 * 2
     assert unescape(rendered).count(visible(HOSTILE)) >= 7
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
 

@@ -33,9 +33,13 @@ def test_what_is_written_is_read(store):
 
 
 def test_an_error_leaves_nothing_behind(store):
-    with pytest.raises(KeyboardInterrupt), store.writing("train", "k", {}) as folder:
-        (folder / "a.txt").write_text("half")
-        raise KeyboardInterrupt
+    def interrupted():
+        with store.writing("train", "k", {}) as folder:
+            (folder / "a.txt").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not store.has("train", "k")
     assert not list((store.root / "unfinished").iterdir())
 

@@ -30,6 +30,7 @@ def command(
     out: Path,
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
+    from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.progress import Lines
     from bench_core.report import write_report
@@ -38,11 +39,11 @@ def command(
     from bench_core.suite import load
 
     loaded = load(suite, profile, settings, seeds)
+    folder = home(out, loaded.label)
     progress = Lines(loaded.label)
     runner = Runner(loaded, data_folder(data), Store(store), progress)
     with progress:
         found = runner.run(runs)
-    folder = out / loaded.label
     write_report(found, folder)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)

@@ -127,17 +127,18 @@ class Reversal(Letters):
 
 
 class Stream(Letters):
-    """All words of a split as a stream, cut in two rows and into windows."""
+    """All words of a split as a stream, cut into two rows at most and into windows."""
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         stream = torch.tensor(
             [token for word in self._read()["splits"][split] for token in [*self._tokens(word), STOP]]
         )
-        rows = stream[: len(stream) // 2 * 2].view(2, -1)
-        before, ids = torch.full((2, 1), STOP), torch.arange(2)
-        for number, window in enumerate(torch.split(rows, self.config.window, 1)):
-            length = torch.full((2,), window.shape[1])
-            yield Batch(ids, before, window, length, continues=number > 0)
+        number = min(2, size.number if size.unit == "rows" else 1 + size.number // (2 * self.config.window))
+        rows = stream[: len(stream) // number * number].view(number, -1)
+        before, ids = torch.full((number, 1), STOP), torch.arange(number)
+        for turn, window in enumerate(torch.split(rows, self.config.window, 1)):
+            length = torch.full_like(ids, window.shape[1])
+            yield Batch(ids, before, window, length, continues=turn > 0)
             before = window[:, -1:]
 
 

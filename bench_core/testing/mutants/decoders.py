@@ -78,10 +78,10 @@ def puts_the_worst_first(case: Case) -> Case:
 
 
 def exceeds_its_limit(case: Case) -> Case:
-    """A hypothesis may become two tokens longer than was asked for."""
+    """A hypothesis may become one token longer than was asked for."""
 
     def decode(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        longer = decoder.config.model_copy(update={"max_tokens": decoder.config.max_tokens + 2})
+        longer = decoder.config.model_copy(update={"max_tokens": decoder.config.max_tokens + 1})
         return type(decoder)(longer).decode(model, batch, noise)
 
     return replace(case, decoder=patched(case.decoder, decode=decode))

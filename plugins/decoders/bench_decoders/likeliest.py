@@ -11,12 +11,16 @@ def likeliest(log_probs: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the `k` highest of each row [N, k] and their actions, best first; ties to the lower action.
 
     The same as `best`, which reads all of a large table once more to find ties; here one place more than asked for
-    tells which rows have any, and only those are read again.
+    tells in which rows a tie crosses the border, and only those are read again.
     """
-    k, size = min(k, log_probs.shape[1]), log_probs.shape[1]
-    values, actions = log_probs.topk(min(k + 1, size), 1)
-    tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0]
-    values, actions = values[:, :k], actions[:, :k]
+    if 8 * k > log_probs.shape[1]:  # a full sort is as quick
+        values, actions = log_probs.sort(stable=True, dim=1, descending=True)
+        return values[:, :k], actions[:, :k]
+    values, actions = log_probs.topk(k + 1, 1)
+    tied = (values[:, k - 1] == values[:, k]).nonzero()[:, 0]
+    actions = actions[:, :k]
     if len(tied):
-        values[tied], actions[tied] = best(log_probs[tied], k)
-    return values, actions
+        actions[tied] = best(log_probs[tied], k)[1]
+    actions = actions.sort(1).values
+    values, order = log_probs.gather(1, actions).sort(stable=True, dim=1, descending=True)
+    return values, actions.gather(1, order)

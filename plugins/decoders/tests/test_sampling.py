@@ -111,11 +111,11 @@ def test_consistent_sampling_never_makes_stop_less_probable(table, batch, seed):
         assert q[0] == pytest.approx(p[0] / (1 - shut), abs=2 / Even.count)  # so equal to p just if all are open
         assert q[0] >= p[0] - 1 / Even.count
         for one, other in itertools.combinations([a for a in (1, 2, 3) if q[a]], 2):
-            assert q[one] / q[other] == pytest.approx(p[one] / p[other], rel=0.01)
+            assert q[one] * p[other] == pytest.approx(q[other] * p[one], abs=2 / Even.count)
 
 
 def test_samples_follow_the_open_distribution_within_four_standard_errors(table, batch):
-    number = 20_000
+    number = 10_000
     for config, q in (
         (TopKConfig(max_tokens=1, k=2), (0, 0.625, 0.375, 0)),
         (NucleusConfig(max_tokens=1, mass=0.8), (0, 0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95)),
@@ -172,7 +172,7 @@ SPREADS = {
 }
 
 
-def scores(spread, size=5000, number=12):
+def scores(spread, size, number=4):
     draw = torch.Generator().manual_seed(4)
     return SPREADS[spread](torch.randn(number, size, generator=draw)).log_softmax(1)
 
@@ -180,7 +180,7 @@ def scores(spread, size=5000, number=12):
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("mass", [0, 0.4, 0.999, 1])
 def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
-    log_probs = scores(spread)
+    log_probs = scores(spread, size=20_000)
     order = log_probs.sort(dim=1, stable=True, descending=True).indices
     probs = log_probs.double().exp().gather(1, order)
     before = torch.cat([torch.zeros(len(probs), 1), probs.cumsum(1)[:, :-1]], 1)
@@ -195,9 +195,9 @@ def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("k", [1, 3, 256, 4999, 5000, 6000])
+@pytest.mark.parametrize("k", [1, 3, 256, 5000, 6000])
 def test_the_likeliest_actions_are_those_of_a_full_sort_ties_to_the_lower(spread, k):
-    log_probs = scores(spread)
+    log_probs = scores(spread, size=5000)
     values, order = log_probs.sort(dim=1, stable=True, descending=True)
     found, actions = likeliest(log_probs, k)
     assert torch.equal(found, values[:, :k])

@@ -37,7 +37,7 @@ def _text(name: str, paths: Mapping[Split, Path], sentences: bool = False) -> Te
     def read(split: Split) -> list[str]:
         return [" ".join(line.split()) for line in corpora.read_lines(paths[split])]
 
-    return Text(name, read, sentences)
+    return Text(name, read, sentences, embedded=False)
 
 
 def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:

@@ -72,7 +72,7 @@ def entropy(probabilities: Sequence[float]) -> float:
 def transitions(settings: Markov) -> list[list[float]]:
     """Return p(next | state) of a random chain, uneven enough to be worth learning."""
     random = Random(f"{settings.seed}/transitions")
-    weights = [[random.random() ** 8 + 1e-6 for _ in range(settings.states)] for _ in range(settings.states)]
+    weights = [[random.random() ** 8 + 0.01 for _ in range(settings.states)] for _ in range(settings.states)]
     return [[weight / sum(row) for weight in row] for row in weights]
 
 

@@ -22,7 +22,8 @@ class Tokenized(Task):
         """Keep the vocabulary in the folder, and say where it comes from."""
         (self.folder / "vocabulary.json").write_text(json.dumps(vocabulary), encoding="utf-8")
         notice = {"notice": text.notice} if text.notice else {}
-        return Facts(vocabulary, counts, extras={"corpus": text.name, **notice, **extras})
+        about = {"corpus": text.name, "embedded": text.embedded, **notice}
+        return Facts(vocabulary, counts, extras={**about, **extras})
 
     @cached_property
     def vocabulary(self) -> list[str]:

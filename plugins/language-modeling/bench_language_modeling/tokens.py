@@ -74,11 +74,11 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
 
 
 def join(kind: str, tokens: Iterable[str]) -> str:
-    """Return the text of tokens of a vocabulary of that kind."""
+    """Return the text of tokens of a vocabulary of that kind; a stop inside of a stream is a word."""
     if kind == "word":
         return " ".join(tokens)
     if kind == "char":
-        return "".join(tokens)
+        return "".join(f" {token} " if token == STOP else token for token in tokens)
     from tokenizers import decoders
 
     text: str = decoders.ByteLevel().decode([f"Ġ{token}" if token in SPECIAL else token for token in tokens])

@@ -7,6 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from bench_core import DataError, Noise, Purpose, Size
+from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.api import lines
 from bench_language_modeling.plugin import SequenceCompletionConfig
 
@@ -193,6 +194,13 @@ def test_prefix_and_continuation_of_smaller_tokens_read_as_the_sentence(tmp_path
         assert task.text([*batch.opening[place, 1:].tolist(), *gold]) == sentence
     if isinstance(tokenizer, dict):
         assert len(facts.vocabulary) == 300
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 270}])
+@pytest.mark.parametrize("prefix", [0, 10])
+def test_the_task_keeps_all_contracts(tmp_path, tokenizer, prefix):
+    settings = {"corpus": {"name": "english", "sentences": 60}, "tokenizer": tokenizer, "prefix": prefix}
+    assert check_task(TaskCase.of(SequenceCompletionConfig.model_validate(settings), tmp_path, tmp_path))
 
 
 @pytest.mark.parametrize(

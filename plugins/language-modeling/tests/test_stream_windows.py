@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bench_core import DataError, Noise, Purpose, Size, SuiteError
+from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.plugin import LanguageModelingConfig
 
 TOKENS = 103  # in the tests' streams, of words w0, w1, ...
@@ -142,6 +143,12 @@ def test_references_say_what_stands_in_each_window(files, tmp_path):
     assert task.references("test")[1] == ["w8 w9 w10 w11 w12 w13 w14 <stop>"]
 
 
+def test_a_stop_inside_of_a_window_is_a_word_whatever_the_tokenizer(files, tmp_path):
+    for tokenizer in ("word", "char", {"kind": "bpe", "vocab_size": 259}):
+        task, _ = prepared(tmp_path, corpus=files, window=10_000, tokenizer=tokenizer)
+        assert len(task.references("test")[0][0].split()) == TOKENS
+
+
 def test_a_stream_is_not_decoded(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files)
     assert task.config.purposes("test") == {Purpose.TRAIN, Purpose.SCORE}
@@ -163,6 +170,12 @@ def test_facts_hold_the_best_possible_cost_of_a_token(tmp_path, name):
     if name in expected:
         assert facts.extras["entropy"] == pytest.approx(expected[name])
     assert 0 <= facts.extras["entropy"] < log(len(facts.vocabulary))
+
+
+def test_the_task_keeps_all_contracts(tmp_path):
+    (tmp_path / "task").mkdir()
+    config = LanguageModelingConfig.model_validate({"corpus": {"name": "english", "sentences": 40}, "window": 8})
+    assert check_task(TaskCase.of(config, tmp_path, tmp_path / "task"))
 
 
 def test_batches_are_integers_that_a_model_can_embed(files, tmp_path):

@@ -58,6 +58,12 @@ def test_byte_pairs_are_learnt_from_train_alone():
     assert not any("dog" in piece for piece in learned({"kind": "bpe", "vocab_size": 2000}).vocabulary)
 
 
+def test_no_byte_pair_is_spent_on_the_word_for_unknown_words():
+    settings = TypeAdapter(Tokenizer).validate_python({"kind": "bpe", "vocab_size": 400})
+    vocabulary = learn(settings, ["<unk> of the <unk>"] * 9, []).vocabulary
+    assert not any("un" in piece for piece in vocabulary[2:])
+
+
 def test_frequent_words_are_one_byte_pair_and_no_piece_spans_two():
     vocabulary = learned({"kind": "bpe", "vocab_size": 2000}).vocabulary
     assert {"Ġthe", "Ġcat", "Ġsat"} <= set(vocabulary)
