@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from pluggy import PluginManager
+from pluggy import PluginManager, PluginValidationError
 
 import bench_core
 from bench_core import hooks
@@ -57,6 +57,16 @@ class Installed:
                 f"such as `supports = ({bench_core.API}, {bench_core.API})`."
             )
         self.manager.register(module, plugin)
+        try:
+            self.manager.check_pending()
+            for kind in KINDS:
+                list(getattr(module, f"bench_{kind}s", list)())
+        except PluginValidationError as error:
+            self.manager.unregister(module)
+            raise PluginError(f"{module.__name__} answers a hook that the core does not have: {error}.") from None
+        except Exception:
+            self.manager.unregister(module)
+            raise
         self.origins[plugin] = distribution or module.__name__.partition(".")[0], version
 
 
@@ -102,7 +112,7 @@ def parts(kind: PartKind) -> dict[str, Part]:
     for implementation in getattr(installed().manager.hook, f"bench_{kind}s").get_hookimpls():
         distribution, version = installed().origins[implementation.plugin_name]
         package = implementation.function.__module__.partition(".")[0]
-        for config in implementation.function():
+        for config in cast("Iterable[type[Config]]", implementation.function()):
             part = Part(kind, config, implementation.plugin_name, distribution, version, package)
             other = found.setdefault(config.name, part)
             if other is not part:

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 import torch
 
-from bench_core import Purpose, Size
+from bench_core import Purpose, Size, SuiteError
 from bench_core.testing import (
     DECODER_CONTRACTS,
     METRIC_CONTRACTS,
@@ -143,9 +143,10 @@ def test_windows_of_a_stream_are_exempt_for_their_purpose_alone(task_cases):
 
     case = replace(task_cases["toy-letters"], task=patched(letters, batches=batches))
     check_task(case)
-    forgetful = [contract for contract in TASK_CONTRACTS if "stop" in str(contract)]
-    for contract in forgetful:
-        assert all(finds(contract, mutant(case)) for mutant in contract.mutants)
+    (contract,) = (contract for contract in TASK_CONTRACTS if "stop" in str(contract))
+    for mutant in contract.mutants:
+        assert finds(contract, mutant(case))
+        assert not finds(contract, replace(mutant(case), windows=set(Purpose)))
 
 
 def test_all_broken_contracts_are_told_at_once():
@@ -193,6 +194,11 @@ def test_a_case_is_built_in_float64_from_its_seed():
         assert weights.dtype == torch.float64
         assert torch.equal(weights, again.model.state_dict()[name])
         assert not torch.equal(weights, other.model.state_dict()[name])
+
+
+def test_a_decoder_that_cannot_use_a_model_makes_no_case():
+    with pytest.raises(SuiteError, match="toy-greedy needs a Stepper"):
+        Case.of(toys.LatentConfig(), toys.GreedyConfig())
 
 
 def test_the_rows_of_a_case_differ_and_end_one_by_one():

@@ -73,6 +73,12 @@ def test_a_plugin_is_found_with_its_origin(install):
         ("supports = (2, 3)", "says `supports = (2, 3)`; this core has version 1"),
         ("supports = 1", "TypeError"),
         (DECODER.format(name="x").replace("bench_decoders()", "bench_decoders(model)"), "model"),
+        (
+            DECODER.format(name="x").replace("bench_decoders()", "bench_dekoders()"),
+            "a hook that the core does not have",
+        ),
+        (DECODER.format(name="x").replace("[Config]", "[Confi]"), "NameError: name 'Confi' is not defined"),
+        (DECODER.format(name="x").replace("[Config]", "Config"), "is not iterable"),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_told_and_the_others_work(install, code, reason):

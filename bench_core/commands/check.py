@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.errors import BenchError
+from bench_core.errors import BenchError, DataError
 
 if TYPE_CHECKING:
     from bench_core.suite import Suite
@@ -63,9 +63,21 @@ def _check(
     suite = load(path, profile, settings)
     cells = cells_of(suite)
     check_fit(suite, cells)
+    _look_for_data(suite, data)
     if build:
         _build(suite, data, store)
     return len(cells)
+
+
+def _look_for_data(suite: Suite, data: Path | None) -> None:
+    """Say which tasks could not be prepared here: no mistake of the suite, since data may lie elsewhere."""
+    from bench_core.corpora import data_folder
+
+    for name, task in suite.tasks.items():
+        try:
+            task.reads(data_folder(data))
+        except DataError as error:
+            click.echo(f"note: task {name!r}: {error}")
 
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
+from pydantic import BaseModel
 
 from bench_core.commands import options
 
@@ -34,7 +36,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
         if key in about:
             click.echo(f"{key}: {', '.join(about[key])}")
     if about["settings"]:
-        click.echo(tabulate(about["settings"], headers="keys"))
+        click.echo(tabulate(about["settings"], headers="keys", maxcolwidths=[None, 60, 40]))
 
 
 def _about(found: Part) -> dict[str, Any]:
@@ -57,8 +59,25 @@ def _about(found: Part) -> dict[str, Any]:
 
 
 def _type(annotation: Any) -> str:
-    return inspect.formatannotation(annotation).replace("typing.", "")
+    """Return a type as a suite's writer would say it, such as `int | null` or `{name, states}`."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(inside[0])
+    if origin is Literal:
+        return " | ".join(map(str, inside))
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(map(_type, inside)))
+    if origin is not None:
+        return f"{origin.__name__}[{', '.join(map(_type, inside))}]"
+    if annotation is type(None):
+        return "null"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return f"{{{', '.join(annotation.model_fields)}}}"
+    return str(getattr(annotation, "__name__", annotation))
 
 
 def _default(field: Any) -> str:
-    return "required" if field.is_required() else str(field.get_default(call_default_factory=True))
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return str(value.model_dump(mode="json") if isinstance(value, BaseModel) else "null" if value is None else value)

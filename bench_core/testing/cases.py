@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -26,8 +26,10 @@ from bench_core import (
     Size,
     Source,
     Stepper,
+    SuiteError,
     TaskConfig,
 )
+from bench_core.check import misfit
 from bench_core.testing.contracts import float64
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
@@ -61,8 +63,11 @@ class Case:
         device: str = "cpu",
     ) -> Self:
         """Build the model in float64 with weights `scale` times as large as usual, so that rows differ."""
+        reason = decoder and misfit(decoder, config)
+        if reason:
+            raise SuiteError(reason)
         source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
-        facts, batch = facts or tiny_facts(source), batch or tiny_batch(source=source)
+        facts, batch = facts or tiny_facts(source), tiny_batch(source=source) if batch is None else batch
         with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
             model = config.load()(config, facts).to(device)
@@ -74,12 +79,14 @@ class Case:
 
     def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
         """Return the log-probability of each row's target [N]."""
-        scores: Tensor = self.model.score(batch or self.batch, Scoring(by, noise or self.noise)).log_probs
+        batch = self.batch if batch is None else batch
+        scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
         return scores
 
     def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
         """Return what the decoder makes of the batch."""
-        found: list[list[Hypothesis]] = self.decoder.decode(model or self.model, batch or self.batch, self.noise)
+        batch, model = self.batch if batch is None else batch, self.model if model is None else model
+        found: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.noise)
         return found
 
 
@@ -93,13 +100,24 @@ class TaskCase:
     data: Path
     folder: Path
     size: Size = SIZE
+    windows: Set[Purpose] = frozenset()  # for which rows are windows of a stream, without beginning or end
     noise: Noise = NOISE
 
     @classmethod
-    def of(cls, config: TaskConfig, data: Path, folder: Path, size: Size = SIZE) -> Self:
-        """Prepare the task in the empty `folder`, from the corpora in `data`."""
+    def of(
+        cls,
+        config: TaskConfig,
+        data: Path,
+        folder: Path,
+        size: Size = SIZE,
+        windows: Set[Purpose] = frozenset(),
+    ) -> Self:
+        """Prepare the task in the empty `folder`, from the corpora in `data`, which better be small.
+
+        Purposes for which any batch `continues` belong to `windows` without being named.
+        """
         facts = config.load()(config, folder).prepare(data)
-        return cls(config, config.load()(config, folder), facts, data, folder, size)
+        return cls(config, config.load()(config, folder), facts, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:
         """Return every split of the usual three with what it can be used for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import TypeVar, get_args, get_origin
 
 import torch
@@ -29,7 +30,6 @@ def steps(case: Case) -> bool:
 @catches(mutants.needs_something_else)
 def it_needs_what_its_config_says(case: Case) -> None:
     """`Decoder[Stepper]` in the class, and `needs = Stepper` in the Config."""
-
     found, said = _needs(type(case.decoder)), case.decoder.config.needs
     assert found is said, f"the class decodes a {found.__name__}; its Config says that it needs a {said.__name__}"
 
@@ -64,7 +64,6 @@ def a_hypothesis_costs_what_its_chain_costs(case: Case) -> None:
 @catches(mutants.forgets_a_row, mutants.finds_nothing_for_a_row)
 def every_row_has_a_hypothesis(case: Case) -> None:
     """In the order of the batch."""
-
     found = case.decoded()
     assert len(found) == len(case.batch), f"{len(found)} lists of hypotheses for {len(case.batch)} rows"
     assert all(found), "a row has no hypothesis"
@@ -72,13 +71,14 @@ def every_row_has_a_hypothesis(case: Case) -> None:
 
 @catches(mutants.puts_the_worst_first, when=steps)
 def the_best_come_first(case: Case) -> None:
-    """Whatever length is worth, of those equally long the more probable."""
-    for row in case.decoded():
-        for before, after in ((before, after) for i, after in enumerate(row) for before in row[:i]):
-            assert before.log_prob is not None, "a hypothesis lacks its log-probability"
-            assert after.log_prob is not None, "a hypothesis lacks its log-probability"
-            if _length(before) == _length(after):
-                assert before.log_prob >= after.log_prob, f"{before} comes before {after}"
+    """Whatever length and stop are worth: of those alike in both, the more probable, with or without its stop."""
+    for row, found in enumerate(case.decoded()):
+        batch = one_row(case.batch, row)
+        for before, after in combinations(found, 2):
+            if (len(before.tokens), before.finished) == (len(after.tokens), after.finished):
+                worth, less = _worth(case, batch, before), _worth(case, batch, after)
+                better = any(one >= other - 1e-9 for one, other in zip(worth, less, strict=True))
+                assert better, f"{before} comes before {after}"
 
 
 @catches(mutants.exceeds_its_limit, mutants.ignores_the_limit_of_a_row)
@@ -148,6 +148,13 @@ def _hypotheses(case: Case) -> list[tuple[Hypothesis, Batch]]:
 
 def _choices(case: Case, batch: Batch, chain: Sequence[int]) -> list[tuple[Tensor, int]]:
     return list(zip(costs(case.model, batch, chain), chain, strict=True))
+
+
+def _worth(case: Case, batch: Batch, one: Hypothesis) -> tuple[float, float]:
+    """Return the log-probability of a hypothesis with its stop, if it has one, and without."""
+    assert one.log_prob is not None, "a hypothesis lacks its log-probability"
+    actions = one.actions or []
+    return one.log_prob, sum(log_probs[action].item() for log_probs, action in _choices(case, batch, actions))
 
 
 def _said(row: Sequence[Hypothesis]) -> list[tuple[list[int], bool]]:

@@ -20,7 +20,6 @@ def check_metric(case: MetricCase) -> list[str]:
 @catches(mutants.forgets_an_outcome)
 def there_is_one_part_an_outcome(case: MetricCase) -> None:
     """In the order of the outcomes, however few."""
-
     for number in (len(case.outcomes), 1):
         parts = case.metric.measure(case.outcomes[:number])
         assert len(parts) == number, f"{len(parts)} parts of {number} outcomes"
@@ -29,7 +28,6 @@ def there_is_one_part_an_outcome(case: MetricCase) -> None:
 @catches(mutants.keys_parts_by_number)
 def parts_survive_being_stored(case: MetricCase) -> None:
     """As JSON, which knows no tuples, sets or keys that are numbers."""
-
     parts = case.metric.measure(case.outcomes)
     stored = json.loads(json.dumps(parts))
     assert stored == _listed(parts), "JSON changes the parts"
@@ -39,7 +37,6 @@ def parts_survive_being_stored(case: MetricCase) -> None:
 @catches(mutants.depends_on_the_order)
 def the_order_of_outcomes_does_not_matter(case: MetricCase) -> None:
     """Neither to `measure` nor to `combine`."""
-
     parts = case.metric.measure(case.outcomes)
     _same(case, parts[::-1], parts, "of parts in the opposite order")
     _same(case, [*parts[2:], *parts[:2]], parts, "of parts in another order")
@@ -58,7 +55,6 @@ def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
 @catches(mutants.is_better_both_ways, mutants.has_no_signature)
 def it_says_how_to_read_it(case: MetricCase) -> None:
     """Which way is better, in which unit, and what may share a column with it."""
-
     metric = case.metric
     assert metric.better in (-1, 0, 1), f"`better` is {metric.better!r}, not -1, 0 or 1"
     assert isinstance(metric.signature, str), f"`signature` is {metric.signature!r}"

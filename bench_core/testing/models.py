@@ -49,7 +49,6 @@ def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
 @catches(mutants.claims_too_much, mutants.claims_too_little, mutants.claims_a_likelihood_it_lacks)
 def the_config_says_what_the_class_gives(case: Case) -> None:
     """Its capabilities, and likelihoods if it has any."""
-
     kind, gives = case.config.load(), case.config.gives
     for capability in gives:
         assert issubclass(kind, capability), f"{kind.__name__} is no {capability.__name__}, as its Config says"
@@ -62,7 +61,6 @@ def the_config_says_what_the_class_gives(case: Case) -> None:
 @catches(mutants.allocates_on_a_device_of_its_own)
 def it_builds_on_the_meta_device(case: Case) -> None:
     """Where nothing is computed: the constructor only allocates."""
-
     with torch.device("meta"):
         model = case.config.load()(case.config, case.facts)
     for name, tensor in model.state_dict().items():
@@ -72,7 +70,6 @@ def it_builds_on_the_meta_device(case: Case) -> None:
 @catches(mutants.masks_after_the_softmax, when=can(Stepper))
 def probabilities_sum_to_one_at_every_step(case: Case) -> None:
     """Over all actions that are open, after any chain."""
-
     for log_probs, _ in _walked(case):
         assert not log_probs.isnan().any(), "a log-probability is not a number"
         close(log_probs.logsumexp(1), torch.zeros_like(log_probs[:, 0]), "log of the sum of probabilities")
@@ -81,7 +78,6 @@ def probabilities_sum_to_one_at_every_step(case: Case) -> None:
 @catches(mutants.stops_anywhere, when=lambda case: can(Stepper)(case) and case.model.actions_per_token > 1)
 def it_stops_only_between_tokens(case: Case) -> None:
     """Such as after a slot, never after a word."""
-
     for step, (log_probs, _) in enumerate(_walked(case)):
         shut = bool((log_probs[:, STOP] == -torch.inf).all())
         assert shut or step % case.model.actions_per_token == 0, f"stop is open within a token, at step {step}"
@@ -107,7 +103,6 @@ def the_score_is_the_sum_of_its_steps(case: Case) -> None:
 @catches(mutants.reads_backwards, when=can(Stepper))
 def reading_a_chain_gives_gold_back(case: Case) -> None:
     """And the chain is as long as its target asks for, padded with stop."""
-
     chains = case.model.chain(case.batch, case.noise).tolist()
     for chain, gold, length in zip(chains, case.batch.gold.tolist(), case.batch.length.tolist(), strict=True):
         taken = (length - 1) * case.model.actions_per_token
@@ -124,18 +119,19 @@ def selected_rows_go_on_as_they_would(case: Case) -> None:
     for chosen in ([*range(number)][::-1], [row // 2 for row in range(number)], [number - 1]):
         rows = torch.tensor(chosen, device=case.batch.ids.device)
         for turn in range(1, len(wanted)):
-            log_probs, state = case.model.start(case.batch)
+            _, state = case.model.start(case.batch)
             for step, (_, actions) in enumerate(wanted[:-1], 1):
-                if step == turn:
-                    state = state.select(rows)
-                log_probs, state = case.model.step(state, actions if step < turn else actions[rows])
-            close(log_probs, wanted[-1][0][rows], f"rows {chosen} selected before step {turn}")
+                if step < turn:
+                    _, state = case.model.step(state, actions)
+                    continue
+                state = state.select(rows) if step == turn else state
+                log_probs, state = case.model.step(state, actions[rows])
+                close(log_probs, wanted[step][0][rows], f"step {step} of rows {chosen}, selected before step {turn}")
 
 
 @catches(mutants.draws_in_turn, mutants.counts_padding, mutants.mixes_rows, when=can(Scorer))
 def a_row_scores_alike_alone_and_in_a_batch(case: Case) -> None:
     """In any order, however much it is padded, by every likelihood."""
-
     batch = case.batch
     for by in case.config.likelihoods:
         together = case.scored(by)
@@ -160,14 +156,12 @@ def a_sample_depends_on_its_id_alone(case: Case) -> None:
 @catches(mutants.draws_in_turn)
 def the_loss_does_not_depend_on_the_order_of_rows(case: Case) -> None:
     """So whatever it draws, it draws by the ids of examples."""
-
     close(_loss(case, turned(case.batch)).value, _loss(case).value, "loss in the opposite order")
 
 
 @catches(mutants.weighs_padding, mutants.loses_its_gradient, mutants.loses_without_bounds)
 def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
     """Its gradients too, and they reach the parameters."""
-
     with torch.enable_grad():
         model = deepcopy(case.model).train()
         loss = _loss(replace(case, model=model))
@@ -191,7 +185,6 @@ def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
 )
 def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
     """With the memory that each window leaves for the next."""
-
     stream, opening = _stream(case), case.batch.opening[:, :1]
     for by in case.config.likelihoods:
         whole = case.scored(by, _window(case, opening, stream))
@@ -242,7 +235,6 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
 @catches(mutants.climbs)
 def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
     """In a hundred steps the loss falls by a third."""
-
     rows = torch.arange(8, device=case.batch.ids.device) % min(4, len(case.batch))
     case = replace(case, model=deepcopy(case.model), batch=case.batch.select(rows))
     before = _loss(case).value.item()
@@ -292,7 +284,8 @@ def _walked(case: Case) -> list[tuple[Tensor, Tensor]]:
 
 
 def _loss(case: Case, batch: Batch | None = None, memory: object = None, step: int = 0) -> Loss:
-    loss: Loss = case.model.loss(batch or case.batch, Training(step, 100, 0, 1, case.noise.fork(step), memory))
+    batch = case.batch if batch is None else batch
+    loss: Loss = case.model.loss(batch, Training(step, 100, 0, 1, case.noise.fork(step), memory))
     return loss
 
 

@@ -78,7 +78,6 @@ def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
 @catches(mutants.speaks_another_vocabulary, mutants.brings_another_source)
 def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
     """Tokens within the vocabularies, and a source of the kind and shape announced."""
-
     words = len(case.facts.vocabulary)
     for batch in _all(case):
         for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
@@ -103,7 +102,6 @@ def the_same_rows_have_the_same_ids(case: TaskCase) -> None:
 @catches(mutants.loses_a_reference, mutants.refers_to_letters)
 def references_know_every_decoded_example(case: TaskCase) -> None:
     """With a list of texts each."""
-
     for split, purpose in case.purposes():
         if purpose is Purpose.DECODE:
             references, ids = case.task.references(split), set(_ids(case.batches(split, purpose)))
@@ -116,7 +114,6 @@ def references_know_every_decoded_example(case: TaskCase) -> None:
 @catches(mutants.speaks_in_lists)
 def tokens_become_text(case: TaskCase) -> None:
     """No tokens too."""
-
     for batch in _all(case):
         for gold, length in zip(batch.gold.tolist(), batch.length.tolist(), strict=True):
             tokens = [token for token in gold[:length] if token != STOP]
@@ -140,7 +137,6 @@ def prepared_twice_it_is_the_same(case: TaskCase) -> None:
 @catches(mutants.keeps_a_set_in_its_facts, mutants.repeats_a_token)
 def facts_are_plain_and_consistent(case: TaskCase) -> None:
     """So that they can be stored as JSON."""
-
     facts = case.facts
     for name, value in asdict(facts).items():
         assert plain(value), f"`{name}` of the facts cannot be stored as JSON"
@@ -173,10 +169,10 @@ def plain(value: object) -> bool:
 
 
 def _of_examples(case: TaskCase) -> list[tuple[str, Purpose]]:
-    """Return splits with their purposes, but for those where batches are windows of a stream in any split."""
+    """Return splits with their purposes, but for those for which rows are windows of a stream."""
     uses = case.purposes()
     streams = {use for split, use in uses if any(batch.continues for batch in case.batches(split, use))}
-    return [(split, use) for split, use in uses if use not in streams]
+    return [(split, use) for split, use in uses if use not in streams | case.windows]
 
 
 def _all(case: TaskCase) -> list[Batch]:

@@ -71,7 +71,7 @@ class Pool:
         """Return the rank that a live chain must be able to reach for the row to stay open."""
         if self.stopped >= self.enough:
             return torch.inf
-        if self.config.finish == "first" or len(self.found) < self.config.outputs:
+        if len(self.found) < self.config.outputs:
             return -torch.inf
         worst, minus_rank, *_ = self.found[-1]
         return -torch.inf if worst else -minus_rank

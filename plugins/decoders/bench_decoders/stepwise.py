@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert
-from bench_core.walking import walk  # `bench_core.walking` is this module, which hides the function of that name
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert, walk
 from bench_decoders.likeliest import likeliest
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
 

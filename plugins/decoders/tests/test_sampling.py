@@ -89,6 +89,13 @@ def test_rounding_never_empties_the_nucleus_and_shut_actions_stay_shut(mass):
             assert actions[1] != 1
 
 
+def test_a_mass_of_one_leaves_all_open_though_rounding_makes_the_sum_larger():
+    log_probs = torch.tensor([[math.log(0.5) + 1e-7, math.log(0.5) + 1e-7, -20.0]])
+    last = torch.tensor([1 - 2.0**-53], dtype=torch.float64)
+    assert NucleusConfig.load()(NucleusConfig(mass=1)).choose(log_probs, last) == 2
+    assert NucleusConfig.load()(NucleusConfig(mass=1 - 1e-12)).choose(log_probs, last) == 1
+
+
 def test_consistent_sampling_leaves_stop_impossible_where_it_is(table, batch):
     for config in (ConsistentTopKConfig(k=2, max_tokens=5), ConsistentNucleusConfig(mass=0.3, max_tokens=5)):
         found = decode(config, table(lambda prefix: (0, 0.5, 0.3, 0.2)), batch(200), Noise(0))
@@ -168,6 +175,7 @@ SPREADS = {
     "peaked": lambda x: x * 4,
     "tied": lambda x: (x * 2).round(),
     "all tied": lambda x: x * 0,
+    "in pairs": lambda x: torch.cat([x[:, ::2], x[:, ::2].flip(1)], 1),
     "mostly shut": lambda x: x.masked_fill(x < 1.5, -torch.inf),
 }
 

@@ -187,6 +187,12 @@ def test_of_equal_actions_the_lower_is_taken(table, batch, config):
     assert decode(config, stop, batch(1))[0][0].actions == []
 
 
+def test_a_chain_that_can_still_tie_and_rank_first_keeps_its_row_open(table, batch):
+    given = {"": (0, 0.25, 0.5, 0.25), "B": (0.5, 0, 0, 0.5), "A": (0, 1, 0, 0), "AA": (1, 0, 0, 0)}
+    model = table(lambda prefix: given.get(letters(prefix), (0.25,) * 4))
+    assert name(decode(BeamConfig(width=3), model, batch(1))[0][0]) == "AA."  # 1/4 like "B.", which stops before it
+
+
 # against brute force
 
 

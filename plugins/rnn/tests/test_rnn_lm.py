@@ -1,7 +1,7 @@
 """The recurrent language model: laws of its loss, scores and steps, in float64."""
 
 from dataclasses import replace
-from functools import partial
+from typing import get_args
 
 import pytest
 import torch
@@ -10,9 +10,9 @@ from torch.nn.functional import linear
 
 from bench_core import STOP, Batch, Facts, Noise, Scorer, Scoring, Stepper, Training
 from bench_rnn import output
-from bench_rnn.plugin import RNNLMConfig
+from bench_rnn.plugin import Cell, RNNLMConfig
 
-CELLS = ["tanh", "relu", "gru", "lstm"]
+CELLS = get_args(Cell)
 FACTS = Facts(vocabulary=["</s>", *"abcdef"])
 NOISE = Noise(7)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
@@ -84,12 +84,6 @@ def test_a_tied_model_of_two_sizes_is_refused():
     assert RNNLMConfig(hidden=5, embedding=5, tied=True).tied
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_it_builds_on_the_meta_device(cell):
-    with torch.device("meta"):
-        assert all(weight.is_meta for weight in model(cell=cell, embedding=3).parameters())
-
-
 def test_an_lstm_gives_what_torch_gives():
     lm, rows = model(embedding=3), batch()
     lstm, logits = torch.nn.LSTM(3, 5, 2, batch_first=True), torch.nn.Linear(5, 7)
@@ -108,13 +102,6 @@ def test_an_lstm_gives_what_torch_gives():
 def test_the_score_is_the_sum_of_its_steps_after_any_prefix(cell, prefix):
     lm, rows = model(cell=cell), batch(prefix=prefix)
     torch.testing.assert_close(lm.score(rows, SCORING).log_probs, walked(lm, rows), rtol=1e-12, atol=1e-12)
-
-
-def test_every_step_sums_to_one():
-    lm, rows = model(), batch()
-    log_probs, state = lm.start(rows)
-    then, _ = lm.step(state, WORDS)
-    torch.testing.assert_close(torch.stack([log_probs, then]).exp().sum(2), torch.ones(2, 4))
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -245,11 +232,3 @@ def test_eight_sentences_are_learnt_by_heart(cell):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.1 * losses[0]
-
-
-def test_a_row_is_drawn_alike_alone_and_in_a_batch():
-    lm, rows = model(), batch()
-    sample = partial(lm.sample, max_tokens=20, noise=NOISE)
-    alone = [sample(rows.select(torch.tensor([n])))[0] for n in range(4)]
-    assert [h.tokens for h in sample(rows)] == [h.tokens for h in alone]
-    assert len({len(h.tokens) for h in alone}) > 1

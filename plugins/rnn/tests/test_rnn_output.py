@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import STOP, Batch, Facts, Noise, Scoring, State, SuiteError, Training
+from bench_core.testing import Case, check_model
 from bench_rnn.api import Output, RecurrentLM, Softmax
 from bench_rnn.plugin import RNNLMConfig
 
@@ -46,8 +47,16 @@ class Impatient(Output[Taken]):
         return logits.log_softmax(2), Taken(steps[:, -1])
 
 
+class ImpatientConfig(RNNLMConfig):
+    name = "impatient-lm"
+
+    @classmethod
+    def load(cls) -> type[RecurrentLM]:
+        return ImpatientLM
+
+
 class ImpatientLM(RecurrentLM):
-    def __init__(self, config: RNNLMConfig, facts: Facts) -> None:
+    def __init__(self, config: ImpatientConfig, facts: Facts) -> None:
         super().__init__(config, facts, Impatient(config.hidden, len(facts.vocabulary)))
 
 
@@ -86,7 +95,7 @@ def _double():
 
 @pytest.fixture
 def impatient():
-    return ImpatientLM(RNNLMConfig(hidden=4, layers=1), FACTS)
+    return ImpatientLM(ImpatientConfig(hidden=4, layers=1), FACTS)
 
 
 def test_the_softmax_is_the_output_layer_by_default():
@@ -99,6 +108,10 @@ def test_another_output_layer_counts_target_steps_alone(impatient):
     hidden, _ = impatient.rnn(impatient.embed(OPENING))
     logits = impatient.output.logits(hidden[:, -1])
     torch.testing.assert_close(first, (logits + torch.tensor([1.0, 0, 0, 0, 0])).log_softmax(1))
+
+
+def test_a_model_with_another_output_layer_keeps_the_contracts():
+    check_model(Case.of(ImpatientConfig(hidden=6)))
 
 
 def test_its_score_is_the_sum_of_its_steps(impatient):
@@ -151,7 +164,7 @@ def test_setup_reaches_the_output_layer(impatient):
 
 def test_a_layer_without_a_matrix_of_logits_cannot_be_tied():
     with pytest.raises(SuiteError, match="Impatient has no matrix"):
-        ImpatientLM(RNNLMConfig(hidden=4, tied=True), FACTS)
+        ImpatientLM(ImpatientConfig(hidden=4, tied=True), FACTS)
 
 
 def test_a_layer_may_cost_draw_and_score_in_its_own_way():
