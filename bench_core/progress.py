@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bench_core.plan import Stage
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
+BLINK = 0.2  #: seconds between changes of the line on a terminal
 
 
 class Lines:
@@ -48,12 +49,14 @@ class Lines:
     def tell(self, text: str, share: float) -> None:
         """Say how far it is, and when it may be done."""
         now = time.monotonic()
+        if now - self.told < (BLINK if self.live else PAUSE):
+            return
+        self.told = now
         left = (now - self.begun) * (1 - share) / share if 0.01 < share < 1 else None
-        line = f"{text}" + (f", {_duration(left)} left" if left is not None else "")
+        line = text if left is None else f"{text}, {_duration(left)} left"
         if self.live:
             self.live.update(_plain(f"{self.head}: {line}"))
-        elif now - self.told > PAUSE:
-            self.told = now
+        else:
             self._print(f"    {line}")
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:

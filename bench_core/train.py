@@ -88,6 +88,7 @@ class Trainer:
             losses, before = Average(), self.progress.step
             for batch in self._epoch():
                 losses.add(self._update(batch, phase.lr or self.config.lr, settings))
+                self._tell()
                 due = self.config.evaluate_every and self.progress.step % self.config.evaluate_every == 0
                 if due or self.progress.step == end:
                     losses = self._evaluate(losses)
@@ -176,11 +177,12 @@ class Trainer:
             "best": improved,
         }
         progress.history.append({**entry, **losses.values()})
-        share = progress.step / max(1, sum(self.planned))
-        self.tell(
-            f"step {progress.step}, loss {losses.values()['loss']:.4g}, {self.selection.name} {value:.4g}", share
-        )
+        self._tell(f", {self.selection.name} {value:.4g}")
         return Average()
+
+    def _tell(self, more: str = "") -> None:
+        total = sum(self.planned)
+        self.tell(f"step {self.progress.step:,} of {total:,}{more}", self.progress.step / total)
 
     def _exhausted(self) -> bool:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
