@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from bench_core.corpora import digest
 from bench_core.errors import DataError
 from bench_core.registry import installed
 
@@ -112,6 +113,6 @@ def file_digest(path: str | None) -> str | None:
     if path is None:
         return None
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return digest(Path(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Give the path of a file of weights.") from None

@@ -97,7 +97,7 @@ def parse(text: str, path: str = "<text>") -> Located:
     except MarkedYAMLError as error:
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise SuiteError(f"{path}:{_mark(error)}: this is not YAML: {problem}.") from None
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise SuiteError(f"{path}: this is not YAML: {' '.join(str(error).split())}.") from None
     return found
 

@@ -85,6 +85,7 @@ class Runner:
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
     computed: list[Stage] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def run(self, out: Path) -> Run:
         """Compute what is missing, then write the run folder; after an interruption too, with what there is."""
@@ -97,6 +98,7 @@ class Runner:
         finally:
             folder = self._folder(out, started)
             Record(self.suite, self.plan, self.store, self.failures, self.numbers).write(folder)
+            (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
         return read_run(folder)
 
     def build(self) -> None:
@@ -148,7 +150,11 @@ class Runner:
 
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
-        self.progress.warn(f"{error} It is made again; the damaged one is kept in {place}.")
+        self._warn(f"{error} It is made again; the damaged one is kept in {place}.")
+
+    def _warn(self, text: str) -> None:
+        self.log.append(f"warning: {text}")
+        self.progress.warn(text)
 
     def _check_builds(self, needed: list[Stage]) -> None:
         """Build every model that is to be trained on the meta device, so that none fails after hours."""
@@ -177,7 +183,9 @@ class Runner:
                 self._make(workshop, stage)
             except Exception as error:  # one failed stage is some failed cells, never the end of the run
                 self._fail(stage, error)
-            self.progress.end(stage, time.perf_counter() - begun, self.failures.get(stage.key))
+            seconds, failure = time.perf_counter() - begun, self.failures.get(stage.key)
+            self.log.append(f"{stage.kind} {stage.label}: {failure or f'{seconds:.2f} s'} ({stage.key})")
+            self.progress.end(stage, seconds, failure)
 
     def _make(self, workshop: Workshop, stage: Stage) -> None:
         """Make an artifact; where an input turns out damaged, set that aside, make it anew, and try again."""
@@ -214,7 +222,7 @@ class Runner:
         text = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
         self.failures[stage.key] = f"{stage.kind} of {stage.label}: {text}"
         if not isinstance(error, BenchError):
-            self.progress.warn(f"the traceback of the failure is in {log}")
+            self._warn(f"the traceback of the failure is in {log}")
 
     def _folder(self, out: Path, started: str) -> Path:
         """Make and return a new folder for the run."""

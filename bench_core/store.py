@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench_core.corpora import digest
 from bench_core.errors import StoreError
 
 MANIFEST = "manifest.json"
@@ -119,12 +119,6 @@ class Store:
         path = self.root / "failures" / f"{kind}-{key[:16]}.log"
         path.write_text(text)
         return path
-
-
-def digest(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:

@@ -65,7 +65,7 @@ def resolve(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> Suite:
     """Apply profile, `--set` and `--seeds` to a suite and look up all that it names."""
-    whole = {kind: set(source.data.get(kind) or ()) for kind in ("models", "decoders", "metrics", "tasks")}
+    whole = {kind: set(_section(source.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
     _apply(source, profile, settings, seeds)
     mistakes = Mistakes(source)
     file = mistakes.parsed(SuiteFile, source.data, ())
@@ -137,8 +137,7 @@ class Parts:
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
         """Return the settings of every part of one kind that has no mistake."""
-        section = self.data.get(f"{kind}s")
-        section = section if isinstance(section, Mapping) else {}
+        section = _section(self.data, f"{kind}s")
         found = {name: self.config(kind, name, settings) for name, settings in section.items()}
         return {name: config for name, config in found.items() if isinstance(config, base)}
 
@@ -182,6 +181,12 @@ class Parts:
             if own.get(setting) is None:
                 own[setting] = limits[limit]
         return self.mistakes.parsed(schema, own, keys)
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a mapping of the suite, or nothing where something else stands in its place."""
+    section = data.get(name)
+    return section if isinstance(section, Mapping) else {}
 
 
 def _merged(below: Any, above: Any) -> Any:

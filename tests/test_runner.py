@@ -184,6 +184,7 @@ def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_fi
 def test_the_run_folder_holds_what_a_report_needs(go):
     run, _ = go()
     names = {path.name for path in run.folder.iterdir()}
+    assert (run.folder / "log").read_text().count("train words x") == 4
     assert names >= {"suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "history"}
     assert len(list((run.folder / "history").glob("*.jsonl"))) == 4
     assert run.info["tasks"]["words"]["corpus"] == "made-up letters"

@@ -184,6 +184,8 @@ def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tm
         (b"suite: 2001-01-01", "a date is not a value"),
         (b"? [a]\n: b", "a key must be a word"),
         (b"a: \x00", "this is not YAML"),
+        (b"? {a: 1}\n: b", "a key must be a word"),
+        (b"tasks: [{a: 1}]\nmodels: 3\nsuite: x", "S:1:1: 'tasks'"),
         (b"a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
          b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]", "too many values"),
     ],
