@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench_core.data import Outcome, Purpose
@@ -19,72 +19,64 @@ if TYPE_CHECKING:
     from bench_core.decoder import Decoder
     from bench_core.model import Scorer
 
-Tell = Callable[[int], None]  # how many examples are done
 
+@dataclass(frozen=True)
+class Examples:
+    """The examples of a split: all, or a random choice that is the same for all models, decoders and seeds."""
 
-def decoded(
-    model: Any,
-    task: Task,
-    decoder: Decoder,
-    split: str,
-    noise: Noise,
-    device: torch.device,
-    size: int = 128,
-    examples: int | None = None,
-    tell: Tell = lambda done: None,
-) -> list[Outcome]:
-    """Decode `examples` of a split (a random choice, the same for all models and seeds), or all, in order of id."""
-    references, found = task.references(split), []
-    for batch in _chosen(task, split, Purpose.DECODE, size, examples):
-        hypotheses = decoder.decode(model, batch.change(lambda tensor: tensor.to(device)), noise)
-        if len(hypotheses) != len(batch) or not all(hypotheses):
-            raise PluginError(f"{type(decoder).__name__} gave no hypothesis for some of {len(batch)} rows.")
-        found += [_outcome(task, references, *row) for row in zip(*_rows(batch), hypotheses, strict=True)]
-        tell(len(found))
-    return sorted(found, key=lambda outcome: outcome.id)
+    task: Task
+    split: str
+    noise: Noise
+    device: torch.device
+    size: int = 128  # rows at a time
+    number: int | None = None  # how many are chosen
+    tell: Callable[[int], None] = lambda done: None  # hears how many are done
 
+    def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
+        """Decode the examples; return their outcomes in order of id."""
+        references, found = self.task.references(self.split), []
+        for batch in self._batches(Purpose.DECODE):
+            hypotheses = decoder.decode(model, self._on_device(batch), self.noise)
+            if len(hypotheses) != len(batch) or not all(hypotheses):
+                raise PluginError(f"{type(decoder).__name__} gave no hypothesis for some of {len(batch)} rows.")
+            found += [_outcome(self.task, references, *row) for row in zip(*_rows(batch), hypotheses, strict=True)]
+            self.tell(len(found))
+        return sorted(found, key=lambda outcome: outcome.id)
 
-def scored(
-    model: Scorer,
-    task: Task,
-    by: str,
-    split: str,
-    noise: Noise,
-    device: torch.device,
-    size: int = 128,
-    examples: int | None = None,
-    tell: Tell = lambda done: None,
-) -> list[Outcome]:
-    """Score the targets of a split by one of the model's likelihoods, in order of id."""
-    found: list[Outcome] = []
-    memory = None
-    for batch in _chosen(task, split, Purpose.SCORE, size, examples):
-        on_device = batch.change(lambda tensor: tensor.to(device))
-        scores = model.score(on_device, Scoring(by, noise, memory if batch.continues else None))
-        memory = scores.memory
-        log_probs = scores.log_probs.double().tolist()
-        if len(log_probs) != len(batch):
-            raise PluginError(f"{type(model).__name__}.score gave {len(log_probs)} numbers for {len(batch)} rows.")
-        values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
-        for row, (number, prompt, gold) in enumerate(zip(*_rows(batch), strict=True)):
-            outcome = _outcome(task, {}, number, prompt, gold, [])
-            own = {name: column[row] for name, column in values.items()}
-            found.append(replace(outcome, target_log_prob=log_probs[row], values=own, prompt=""))
-        tell(len(found))
-    return sorted(found, key=lambda outcome: outcome.id)
+    def scored(self, model: Scorer, by: str) -> list[Outcome]:
+        """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
+        found: list[Outcome] = []
+        memory = None
+        for batch in self._batches(Purpose.SCORE):
+            scores = model.score(self._on_device(batch), Scoring(by, self.noise, memory if batch.continues else None))
+            memory = scores.memory
+            log_probs = scores.log_probs.double().tolist()
+            if len(log_probs) != len(batch):
+                raise PluginError(
+                    f"{type(model).__name__}.score gave {len(log_probs)} numbers for {len(batch)} rows."
+                )
+            values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
+            for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
+                own = {name: column[row] for name, column in values.items()}
+                outcome = _outcome(self.task, {}, number, [], gold, [])
+                found.append(replace(outcome, target_log_prob=log_probs[row], values=own))
+            self.tell(len(found))
+        return sorted(found, key=lambda outcome: outcome.id)
 
+    def _on_device(self, batch: Batch) -> Batch:
+        return batch.change(lambda tensor: tensor.to(self.device))
 
-def _chosen(task: Task, split: str, purpose: Purpose, size: int, examples: int | None) -> Iterator[Batch]:
-    """Yield batches of the whole split, or of the first `examples` in an order that only the split decides."""
-    if examples is None:
-        yield from task.batches(split, purpose, Size(size))
-        return
-    left = examples
-    for batch in task.batches(split, purpose, Size(size), Noise(0).fork("examples").fork(split)):
-        yield batch if len(batch) <= left else batch.select(batch.ids.new_ones(left).cumsum(0) - 1)
-        left -= len(batch)
-        if left <= 0:
+    def _batches(self, purpose: Purpose) -> Iterator[Batch]:
+        """Yield batches of the whole split, or of the first `number` in an order that only the split decides."""
+        if self.number is None:
+            yield from self.task.batches(self.split, purpose, Size(self.size))
             return
+        left, noise = self.number, Noise(0).fork("examples").fork(self.split)
+        for batch in self.task.batches(self.split, purpose, Size(self.size), noise):
+            yield batch if len(batch) <= left else batch.select(batch.ids.new_ones(left).cumsum(0) - 1)
+            left -= len(batch)
+            if left <= 0:
+                return
 
 
 def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
@@ -101,7 +93,7 @@ def _outcome(
     words = len(task.text(target).split()) + len(gold) - len(target)
     return Outcome(
         id=number,
-        prompt=task.prompt(prompt) if prompt and hypotheses else "",
+        prompt=task.prompt(prompt) if prompt else "",
         references=list(references.get(number, ())),
         hypotheses=hypotheses,
         texts=[task.text(hypothesis.tokens) for hypothesis in hypotheses],

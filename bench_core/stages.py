@@ -6,12 +6,11 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.data import Facts, Outcome
-from bench_core.errors import PluginError
+from bench_core.errors import PluginError, StoreError
 from bench_core.noise import Noise
 from bench_core.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.registry import part
@@ -19,6 +18,7 @@ from bench_core.registry import part
 if TYPE_CHECKING:
     import torch
 
+    from bench_core.evaluate import Examples
     from bench_core.plan import Stage
     from bench_core.registry import PartKind
     from bench_core.store import Artifact, Store
@@ -87,7 +87,7 @@ class Workshop:
         self, settings: Mapping[str, Any], task: Task, facts: Facts, noise: Noise, device: Any
     ) -> Selection:
         """Return how weights are judged: by a metric over scores or generated text, or by the training loss."""
-        from bench_core.evaluate import decoded, scored
+        from bench_core.evaluate import Examples
         from bench_core.task import Size
         from bench_core.train import Selection, mean_loss
 
@@ -98,58 +98,48 @@ class Workshop:
             size = Size(settings["training"]["batch_size"], settings["training"]["batch_unit"])
             return Selection(lambda model: mean_loss(model, task, split, size, noise, device), -1, label)
         metric = built("metric", select["metric"])
-        common: dict[str, Any] = {
-            "task": task,
-            "split": split,
-            "noise": noise,
-            "device": device,
-            "examples": select["examples"],
-        }
-        if select["decoder"] is None:
-            outcomes_of: Callable[..., list[Outcome]] = partial(scored, by=select["by"], **common)
-        else:
-            outcomes_of = partial(decoded, decoder=built("decoder", select["decoder"]), **common)
+        examples = Examples(task, split, noise, device, number=select["examples"])
+        decoder = built("decoder", select["decoder"]) if select["decoder"] else None
 
         def judge(model: Any) -> float:
-            outcomes = outcomes_of(model)
+            outcomes = examples.decoded(model, decoder) if decoder else examples.scored(model, select["by"])
             ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
             return float(ready.combine(ready.measure(outcomes)))
 
         return Selection(judge, metric.better, label)
 
     def _decode(self, stage: Stage, folder: Path) -> dict[str, Any]:
-        from bench_core.evaluate import decoded
         from bench_core.train import evaluating
 
-        settings = stage.settings
-        model, task, device = self._model(stage)
-        decoder = built("decoder", settings["decoder"])
-        noise = Noise(settings["seed"]).fork("decode")
-        total = settings["examples"] or len(task.references(settings["split"])) or math.inf
+        model, examples = self._examples(stage, "decode")
+        decoder = built("decoder", stage.settings["decoder"])
         with evaluating(model):
-            outcomes = decoded(
-                model, task, decoder, settings["split"], noise, device, settings["batch_size"], settings["examples"],
-                lambda done: self.tell(f"{done} examples", done / total),
-            )  # fmt: skip
+            outcomes = examples.decoded(model, decoder)
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
         (folder / "samples.json").write_text(json.dumps([_sample(outcome) for outcome in outcomes[:SAMPLES]]))
         tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
         return {"examples": len(outcomes), "tokens": tokens}
 
     def _score(self, stage: Stage, folder: Path) -> dict[str, Any]:
-        from bench_core.evaluate import scored
         from bench_core.train import evaluating
+
+        model, examples = self._examples(stage, "score")
+        with evaluating(model):
+            outcomes = examples.scored(model, stage.settings["by"])
+        write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
+        return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
+
+    def _examples(self, stage: Stage, purpose: str) -> tuple[Any, Examples]:
+        """Return the trained model of a stage, and the examples that it is tried on."""
+        from bench_core.evaluate import Examples
 
         settings = stage.settings
         model, task, device = self._model(stage)
-        noise = Noise(settings["seed"]).fork("score")
-        with evaluating(model):
-            outcomes = scored(
-                model, task, settings["by"], settings["split"], noise, device, settings["batch_size"],
-                settings["examples"], lambda done: self.tell(f"{done} examples", 0.5),
-            )  # fmt: skip
-        write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-        return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
+        number = settings["examples"]
+        total = number or len(task.references(settings["split"])) or math.inf
+        noise = Noise(settings["seed"]).fork(purpose)
+        told = lambda done: self.tell(f"{done:,} examples", done / total)  # noqa: E731
+        return model, Examples(task, settings["split"], noise, device, settings["batch_size"], number, told)
 
     def _measure(self, stage: Stage, folder: Path) -> dict[str, Any]:
         kind, key = stage.inputs["outcomes"]
@@ -229,10 +219,15 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
 
 
 def load_weights(model: Any, path: Path) -> None:
-    """Fill a model with stored weights, all of them."""
+    """Fill a model with stored weights, all of them; raise StoreError if the file does not hold just those."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_model
 
-    load_model(model, str(path))
+    try:
+        load_model(model, str(path))
+    except (SafetensorError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
 
 
 def computing(settings: Mapping[str, Any]) -> torch.device:

@@ -74,7 +74,7 @@ def endless(number: int) -> Batch:
 
 def geometric(number: int) -> Tensor:
     """Return tokens before stop [N]; with stop their mean is about MEAN_LENGTH."""
-    uniform = Noise(0).uniform(torch.arange(number))
+    uniform = Noise(0).fork("lengths").uniform(torch.arange(number))
     return (uniform.log() / torch.tensor(1 - 1 / MEAN_LENGTH).log()).long().clamp(max=CAP - 1)
 
 

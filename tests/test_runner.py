@@ -199,3 +199,21 @@ def test_phases_change_settings_and_go_on_with_the_best_weights(go, suite_file):
     assert all(cell.status == "done" for cell in run.cells)
     with pytest.raises(SuiteError, match=r"a phase of 'bigram' cannot set 'noisi'. Did you mean 'noisy'"):
         go(suite_file(**{"training: {": "training: {" + phases.replace("noisy", "noisi")}))
+
+
+def test_a_training_can_begin_with_given_weights(go, suite_file, tmp_path):
+    first, _ = go()
+    weights = tmp_path / "store" / "train" / first.cells[0].artifacts["train"] / "weights.safetensors"
+    initial = f"training: {{initial: {weights}, updates: 1, lr: 1e-9, select: {{metric: nats}}}}"
+    text = {"training: {epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}": initial}
+    run, _ = go(suite_file(**text))
+    began = {row["nats"] for row in run.rows()}
+    assert max(began) - min(began) < 1e-5
+    assert abs(began.pop() - first.rows()[0]["nats"]) < 1e-5
+    (tmp_path / "wrong.safetensors").write_bytes(b"\x00" * 64)
+    run, _ = go(
+        suite_file(
+            **{key: value.replace(str(weights), str(tmp_path / "wrong.safetensors")) for key, value in text.items()}
+        )
+    )
+    assert all("does not hold the weights of this model" in cell.reason for cell in run.cells)
