@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_core import Facts, Hypothesis, Metric, Outcome, Scorer
+from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
@@ -23,6 +24,11 @@ CELL = [
 def metric(name, **settings):
     config = CONFIGS[name](**settings)
     return config.load()(config)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_metric_keeps_the_contracts(name):
+    assert len(check_metric(MetricCase.of(CONFIGS[name]()))) == 5
 
 
 def test_names_are_unique():

@@ -1,0 +1,59 @@
+"""The suites that are shipped: they fit, in every profile, and editors know their keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench_core import located
+from bench_core.check import check_fit
+from bench_core.commands.schema import schema
+from bench_core.plan import cells_of
+from bench_core.suite import load
+
+SUITES = Path(__file__).parent.parent / "suites"
+FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))
+def test_a_shipped_suite_fits_in_every_profile(path):
+    for profile in (None, *located.read(path).data.get("profiles", ())):
+        suite = load(path, profile)
+        check_fit(suite, cells_of(suite))
+        assert suite.tables
+        assert str(path.relative_to(SUITES).with_suffix("")) == suite.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))
+def test_editors_find_the_schema(path):
+    line = path.read_text().splitlines()[0]
+    assert (path.parent / line.partition("$schema=")[2]).resolve() == (SUITES / "suite.schema.json").resolve()
+
+
+def settings_of(schema):
+    """Return the settings of every part, which do not depend on how a release of pydantic words a schema."""
+    return {
+        (kind, one["properties"]["name"]["const"], tuple(one["properties"]))
+        for kind in ("tasks", "models", "decoders", "metrics")
+        for one in schema["properties"][kind]["additionalProperties"]["anyOf"]
+    }
+
+
+def test_the_shipped_schema_is_that_of_the_installed_parts():
+    shipped = json.loads((SUITES / "suite.schema.json").read_text())
+    assert settings_of(shipped) == settings_of(schema()), "run `make schema`"
+    assert set(shipped["properties"]) == set(schema()["properties"])
+
+
+def test_table_1_of_strlm_asks_for_what_the_paper_did():
+    suite = load(SUITES / "strlm" / "table-1.yaml")
+    assert len(cells_of(suite)) == 2 * 12 * 10
+    assert {name: entry.config.dropout for name, entry in suite.models.items()} == {"tanh-rnn": 0.5, "lstm": 0.3}
+    assert all(entry.config.hidden == 256 and not entry.config.tied for entry in suite.models.values())
+    assert {config.max_tokens for config in suite.decoders.values()} == {1500}
+    assert suite.metrics["non-termination"].limit == 1500
+    assert set(suite.published["strlm-t1"].rows) == {name.replace("top-k", "topk") for name in suite.decoders}
+    for entry in suite.models.values():
+        assert (entry.training.patience, entry.training.epochs, entry.training.clip) == (10, 100, 1.0)
