@@ -30,7 +30,7 @@ class Strict(BaseModel):
 class Hardware(Strict):
     """What a cell computes on."""
 
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
     threads: PositiveInt = 2
 

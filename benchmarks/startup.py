@@ -31,7 +31,9 @@ def main() -> None:
     for name, command, budget in ROWS:
         seconds(command)  # so that byte code and file caches are warm
         times = [seconds(command) for _ in range(11)]
-        rows.append([name, median(times), budget or "", "" if budget is None else "yes" if median(times) <= budget else "no"])
+        rows.append(
+            [name, median(times), budget or "", "" if budget is None else "yes" if median(times) <= budget else "no"]
+        )
     plain = rows[0][1]
     for row in rows:
         row.insert(2, row[1] / plain)

@@ -40,7 +40,9 @@ tables:
 def suite(folder: Path, models: int, decoders: int, seeds: int) -> Path:
     """Write a suite of models x decoders x seeds cells."""
     lines = SUITE.format(
-        models="\n".join(f"  m{n}: {{name: rnn-lm, hidden: 4, layers: 1, dropout: {n / 100}}}" for n in range(models)),
+        models="\n".join(
+            f"  m{n}: {{name: rnn-lm, hidden: 4, layers: 1, dropout: {n / 100}}}" for n in range(models)
+        ),
         decoders="\n".join(f"  d{n}: {{name: greedy, max_tokens: {n + 1}}}" for n in range(decoders)),
         seeds=seeds,
     ).replace("limit: ", "limit: ")
@@ -70,7 +72,9 @@ def main(folder: Path) -> None:
     cells = len(found.cells)
     seconds = timed(go)
     rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
-    many = bench_core.results.Run(found.folder, found.suite, found.info, [*found.cells] * (1000 // cells), found.published)
+    many = bench_core.results.Run(
+        found.folder, found.suite, found.info, [*found.cells] * (1000 // cells), found.published
+    )
     rows.append(["report of 1,000 cells", timed(lambda: write_report(many, folder / "report")), "1 s"])
     print(tabulate(rows, ["what", "seconds", "budget"], "pipe", floatfmt=".4f"))
 

@@ -169,6 +169,26 @@ def test_changed_data_reruns_what_read_it(go, suite_file, tmp_path):
     assert go(path)[1].kinds().count("train") == 4
 
 
+def test_hardware_can_be_an_axis_and_precision_a_choice(go, suite_file):
+    several = "hardware: {full: {threads: 1, device: cpu}, half: {threads: 1, device: cpu, precision: bf16}}"
+    path = suite_file(
+        **{"hardware: {threads: 1, device: cpu}": several, "rows: [decoder]": "rows: [hardware, decoder]"}
+    )
+    run, heard = go(path)
+    assert {cell.status for cell in run.cells} == {"done"}
+    assert heard.kinds().count("train") == 8
+    assert heard.kinds().count("prepare") == 1
+
+
+def test_a_device_that_is_not_there_fails_its_cells(go, suite_file):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has the device")
+    run, _ = go(suite_file(**{"device: cpu": "device: cuda"}))
+    assert {"no CUDA device" in cell.reason for cell in run.cells} == {True}, run.cells[0].reason
+
+
 def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):
     from bench_core.outcomes import read_outcomes
 

@@ -50,8 +50,6 @@ def _torch() -> Iterator[tuple[str, str, str]]:
     devices = ["cpu"]
     if torch.cuda.is_available():
         devices += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        devices.append("mps")
     yield "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads, devices: {', '.join(devices)}"
 
 
