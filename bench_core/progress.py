@@ -53,7 +53,7 @@ class Lines:
             return
         self.told = now
         left = (now - self.begun) * (1 - share) / share if 0.01 < share < 1 else None
-        line = text if left is None else f"{text}, {_duration(left)} left"
+        line = text if left is None else f"{text}, {duration(left)} left"
         if self.live:
             self.live.update(_plain(f"{self.head}: {line}"))
         else:
@@ -64,9 +64,9 @@ class Lines:
         if failure:
             self._print(f"{self.head}: failed. {failure}")
         elif self.live and stage.kind != "measure":
-            self._print(f"{self.head}: {_duration(seconds)}")
+            self._print(f"{self.head}: {duration(seconds)}")
         elif stage.kind != "measure":
-            self._print(f"    {_duration(seconds)}")
+            self._print(f"    {duration(seconds)}")
 
     def warn(self, text: str) -> None:
         """Say something that the reader of the results should know."""
@@ -86,7 +86,8 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a length of time for people."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

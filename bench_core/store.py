@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench_core.corpora import digest
@@ -69,6 +71,16 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{folder}: the manifest cannot be read: {error}.") from None
         return Artifact(folder, manifest)
+
+    def typical_seconds(self, kind: str, most: int = 200) -> float | None:
+        """Return the median cost of the stored artifacts of a kind, or None where there is none."""
+        known = []
+        for path in islice((self.root / kind).glob(f"*/{MANIFEST}"), most):
+            try:
+                known.append(float(json.loads(path.read_text())["cost"]["seconds"]))
+            except (OSError, ValueError, KeyError, TypeError):  # not this function's to complain about
+                continue
+        return median(known) if known else None
 
     def set_aside(self, kind: str, key: str) -> Path:
         """Move a damaged artifact out of the way, never deleting it; return where it went."""

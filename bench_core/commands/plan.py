@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench_core.commands import options
+from bench_core.progress import duration
+
+if TYPE_CHECKING:
+    from bench_core.plan import Plan
+    from bench_core.store import Store
 
 
 @click.command()
@@ -35,15 +41,7 @@ def command(
     found = plan(loaded, data_folder(data))
     check_fit(loaded, found.cells)
     kept = Store(store)
-    kinds = ("prepare", "train", "decode", "score", "measure")
-    rows = []
-    for kind in kinds:
-        stages = [stage for stage in found.stages.values() if stage.kind == kind]
-        uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
-        stored = sum(kept.has(kind, stage.key) for stage in stages)
-        rows.append(
-            {"stage": kind, "used": uses, "distinct": len(stages), "stored": stored, "to do": len(stages) - stored}
-        )
+    rows = [_row(kind, found, kept) for kind in ("prepare", "train", "decode", "score", "measure")]
     if as_json:
         click.echo(
             json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": found.missing})
@@ -52,6 +50,18 @@ def command(
     from tabulate import tabulate
 
     click.echo(f"{loaded.label}: {len(found.cells)} cells")
+    click.echo("expected: by the median cost of such stages in this store; saved: what other cells share\n")
     click.echo(tabulate(rows, headers="keys"))
     for task, reason in found.missing.items():
         click.echo(f"task {task!r} cannot be read, its cells will not run: {reason}")
+
+
+def _row(kind: str, found: Plan, store: Store) -> dict[str, Any]:
+    """Return how many stages of a kind the cells use, and what of them is left to do."""
+    stages = [stage for stage in found.stages.values() if stage.kind == kind]
+    uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
+    stored = sum(store.has(kind, stage.key) for stage in stages)
+    left, typical = len(stages) - stored, store.typical_seconds(kind)
+    expected = duration(typical * left) if typical is not None and left else ""
+    counts = {"used": uses, "saved": uses - len(stages), "stored": stored, "to do": left}
+    return {"stage": kind, **counts, "expected": expected}
