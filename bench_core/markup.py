@@ -145,3 +145,4 @@ SIGNS = {
 
 MARKDOWN = Markup(markdown, "<sub>{}</sub>", "<sup>{}</sup>")
 LATEX = Markup(latex, r"{{\scriptsize {}}}", r"\textsuperscript{{{}}}")
+PLAIN = Markup(visible, "({})", " {}")

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
-from bench_core.markup import LATEX, MARKDOWN, Markup
+from bench_core.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.names import join
 from bench_core.order import ordered
 from bench_core.page import environment, footnotes, page
@@ -42,6 +42,20 @@ def write_report(run: Run, folder: Path) -> list[Path]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return [folder / name for name in contents]
+
+
+def screen(run: Run) -> str:
+    """Return the tables of a run with their footnotes, for a terminal."""
+    parts = []
+    for grid in grids(run):
+        headings, *rows = PLAIN.table(grid)
+        sides = ["left", *["right"] * (len(headings) - 1)]
+        parts += [
+            grid.table.caption or grid.table.id,
+            tabulate(rows, headings, colalign=sides, disable_numparse=True),
+        ]
+        parts += [*(f"  {visible(note)}" for note in footnotes(run, grid)), ""]
+    return "\n".join(parts)
 
 
 def records(grid: Grid) -> list[dict[str, Any]]:

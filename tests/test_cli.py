@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def bench(tmp_path):
 def test_a_suite_runs_to_its_report_and_then_finds_all_stored(bench):
     first = bench("run", "suite.yaml")
     assert "2 cells: 8 stages computed" in first.stdout
+    assert re.search(r"greedy +[\d.]+ +[\d.]+", first.stdout), "the tables are shown"
     report = bench.folder / "reports" / "tests" / "tiny"
     text = (report / "report.md").read_text()
     assert "| greedy " in text

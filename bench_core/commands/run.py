@@ -33,7 +33,7 @@ def command(
     from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.progress import Lines
-    from bench_core.report import write_report
+    from bench_core.report import screen, write_report
     from bench_core.runner import Runner
     from bench_core.store import Store
     from bench_core.suite import load
@@ -45,6 +45,7 @@ def command(
     with progress:
         found = runner.run(runs)
     write_report(found, folder)
+    click.echo(screen(found))
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     click.echo(
