@@ -138,7 +138,7 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
     processor = names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()
-    return f"{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    return f"{processor}, threads: {torch.get_num_threads()}, torch {torch.__version__}"
 
 
 def main() -> None:

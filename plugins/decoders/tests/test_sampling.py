@@ -180,26 +180,24 @@ SPREADS = {
 }
 
 
-def scores(spread, size, number=4):
+def scores(spread, size, number=6):
     draw = torch.Generator().manual_seed(4)
     return SPREADS[spread](torch.randn(number, size, generator=draw)).log_softmax(1)
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("mass", [0, 0.4, 0.999, 1])
+@pytest.mark.parametrize("mass", [0, 0.4, 0.999])
 def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
     log_probs = scores(spread, size=20_000)
     order = log_probs.sort(dim=1, stable=True, descending=True).indices
     probs = log_probs.double().exp().gather(1, order)
     before = torch.cat([torch.zeros(len(probs), 1), probs.cumsum(1)[:, :-1]], 1)
-    shut = torch.zeros_like(probs, dtype=torch.bool).scatter(1, order, (before > mass) & (mass < 1))
+    shut = torch.zeros_like(probs, dtype=torch.bool).scatter(1, order, before > mass)
     for config in (NucleusConfig(mass=mass), ConsistentNucleusConfig(mass=mass)):
         shut[:, 0] &= not config.consistent
         wanted = log_probs.masked_fill(shut, -torch.inf)
-        for uniform in torch.rand(
-            20, len(log_probs), generator=torch.Generator().manual_seed(0), dtype=torch.float64
-        ):
-            assert torch.equal(config.load()(config).choose(log_probs, uniform), invert(wanted, uniform))
+        uniform = torch.rand(len(log_probs), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        assert torch.equal(config.load()(config).choose(log_probs, uniform), invert(wanted, uniform))
 
 
 @pytest.mark.parametrize("spread", SPREADS)

@@ -262,7 +262,7 @@ def plain_beam(model, one, config, chains):
     return preferred(found, model, config)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 6])
+@pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize(("finish", "candidates"), SETTINGS)
 def test_narrow_beams_do_what_the_definition_says(
     recurrent, insertion, table, batch, chains, finish, candidates, width
