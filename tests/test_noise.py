@@ -122,9 +122,9 @@ def test_numbers_are_the_hashes_that_they_are_said_to_be():
         x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
         return x ^ (x >> 31)
 
-    for key in (7, -(2**63), 2**63 - 1):
+    for key in (0, 7, -(2**63), 2**63 - 1):
         for number, step in ((0, 0), (1, 2), (40, 1000), (2**40, 3)):
-            bits = mix((mix((mix(number) + key) % 2**64) + step) % 2**64)
+            bits = mix((mix((mix((number + 0x9E3779B97F4A7C15) % 2**64) + key) % 2**64) + step) % 2**64)
             wanted = ((bits >> 12) + 0.5) / 2**52
             assert Noise(key).uniform(torch.tensor([number]), step).item() == wanted
             second = mix((bits + 2) % 2**64)

@@ -45,10 +45,12 @@ def noise_alone_decides_the_order(case: TaskCase) -> None:
     for split, purpose in _of_examples(case):
         first = _ids(case.batches(split, purpose, noise=case.noise))
         assert first == _ids(case.batches(split, purpose, noise=case.noise)), f"{split}: the same noise, other orders"
-        others = [_ids(case.batches(split, purpose, noise=case.noise.fork(turn))) for turn in range(3)]
-        alike = all(ids == first for ids in others)
+        alone = _ids(
+            case.batches(split, purpose, Size(1), case.noise)
+        )  # where no batch keeps rows of a length together
+        others = [_ids(case.batches(split, purpose, Size(1), case.noise.fork(turn))) for turn in range(3)]
+        alike = all(ids == alone for ids in others)
         assert len(first) < 4 or not alike, f"{split}: other noise, the same order, to {purpose}"
-        alone = _ids(case.batches(split, purpose, Size(1), case.noise))
         assert purpose is Purpose.TRAIN or alone == first, f"{split}: the order depends on the size, to {purpose}"
 
 

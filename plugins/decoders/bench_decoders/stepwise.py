@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert, walk
-from bench_decoders.likeliest import likeliest
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, best, invert, walk
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
 
 
@@ -68,7 +67,7 @@ class TopK(Sampling):
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
         if self.config.k >= log_probs.shape[1]:
             return invert(log_probs, uniform)
-        return self.draw(log_probs, *likeliest(log_probs, self.config.k), uniform)
+        return self.draw(log_probs, *best(log_probs, self.config.k), uniform)
 
 
 class Nucleus(Sampling):
@@ -80,7 +79,7 @@ class Nucleus(Sampling):
         """Look among the `size` most probable actions, and in rows where they do not suffice among more."""
         if self.config.mass == 1:
             return invert(log_probs, uniform)
-        values, actions = likeliest(log_probs, size)
+        values, actions = best(log_probs, size)
         held = values.double().exp().cumsum(1)
         outside = pad(held[:, :-1], (1, 0)) > self.config.mass
         chosen = self.draw(log_probs, values.masked_fill(outside, -torch.inf), actions, uniform)

@@ -8,8 +8,7 @@ import math
 import pytest
 import torch
 
-from bench_core import Noise, invert
-from bench_decoders.likeliest import likeliest
+from bench_core import Noise, best, invert
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -205,6 +204,6 @@ def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
 def test_the_likeliest_actions_are_those_of_a_full_sort_ties_to_the_lower(spread, k):
     log_probs = scores(spread, size=5000)
     values, order = log_probs.sort(dim=1, stable=True, descending=True)
-    found, actions = likeliest(log_probs, k)
+    found, actions = best(log_probs, k)
     assert torch.equal(found, values[:, :k])
     assert torch.equal(actions, order[:, :k])
