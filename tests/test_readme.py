@@ -53,12 +53,6 @@ def test_the_test_of_the_readme_passes(written):
     run(written, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "bench-bigram")
 
 
-def test_the_table_on_the_first_screen_is_that_of_the_report():
-    report = (Path(__file__).parent.parent / "reports" / "quickstart" / "report.md").read_text()
-    table = re.search(r"(?:^\|.*\n){14}", README, re.MULTILINE)[0]
-    assert table in report
-
-
 def test_links_lead_somewhere():
     for path in re.findall(r"\]\(([^)#]+)\)", README):
         assert path.startswith("https:") or (Path(__file__).parent.parent / path).exists(), path
