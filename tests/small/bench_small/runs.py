@@ -1,0 +1,97 @@
+"""Runs to report on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from math import inf
+
+from bench_core.markup import MARKDOWN
+from bench_core.published import Published, plain
+from bench_core.report import write_report
+from bench_core.results import CellResult, Number, Run, read_run, write_cells
+from bench_core.schema import SuiteFile
+from bench_core.tables import grids
+
+HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
+
+
+def number(value, **settings):
+    return Number(value, examples=100, unit="%", better=-1, **settings)
+
+
+def cell(model, decoder, seed, numbers=None, status="done", reason=""):
+    axes = {"task": "words", "model": model, "decoder": decoder, "split": "test", "hardware": "default", "seed": seed}
+    return CellResult(axes, status, reason, numbers or {}, {"decode": "0" * 8})
+
+
+def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(), **info):
+    suite = SuiteFile.model_validate(
+        {
+            "suite": "tests/report",
+            "tasks": {"words": {"name": "words"}},
+            "models": {name: {"name": "m"} for name in names},
+            "decoders": {"greedy": {"name": "greedy"}, "beam": {"name": "beam"}},
+            "metrics": {"rate": {"name": "rate"}, "nats": {"name": "nats"}},
+            "skip": list(skip),
+            "tables": [{"id": "t", "rows": ["decoder"], "columns": ["model"], "values": ["rate"], **table}],
+        }
+    )
+    about = {"label": "tests/report", "tasks": {"words": {"corpus": "Words"}}, **info}
+    return Run(tmp_path / "run", suite, about, cells, {"p": published} if published else {})
+
+
+def paper(rows, **more):
+    values = {row: {column: {"mean": m, "std": s} for column, (m, s) in line.items()} for row, line in rows.items()}
+    return Published.model_validate({"id": "p", "place": "Table 1", "rows": values, **more})
+
+
+def shown(run, markup=MARKDOWN):
+    """Return the run's only table as {row: {heading: text}}."""
+    (grid,) = grids(run)
+    headings, *rows = markup.table(grid)
+    return {row[0]: dict(zip(headings[1:], row[1:], strict=True)) for row in rows}
+
+
+def written(run, folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_report(run, folder)}
+
+
+def stored(run):
+    """Write a run folder as `bench run` does, and read it."""
+    run.folder.mkdir()
+    write_cells(run.folder / "cells.jsonl", run.cells)
+    (run.folder / "run.json").write_text(json.dumps(dict(run.info)))
+    (run.folder / "published.json").write_text(json.dumps(plain(run.published)))
+    (run.folder / "suite.yaml").write_text(run.suite.model_dump_json())
+    (run.folder / "costs.csv").write_text("stage,seconds\ntrain,1.5\n")
+    return read_run(run.folder)
+
+
+def samples(text):
+    axes = {"task": "words", "model": "rnn", "decoder": "greedy", "split": "test", "hardware": "default", "seed": 0}
+    return [{"cell": axes, "id": 7, "prompt": "", "text": text, "reference": "", "finished": False}]
+
+
+def hostile_run(tmp_path):
+    cells = [
+        cell(HOSTILE, "greedy", 0, {"rate": number(1.0, signature=HOSTILE)}),
+        cell(HOSTILE, "beam", 0, status="failed", reason=HOSTILE),
+        cell("\\", "greedy", 0, {"rate": number(1.0)}),
+        cell("[x]", "greedy", 0, {"rate": number(1.0)}),
+        cell("*", "greedy", 0, {"rate": number(1.0)}),
+    ]
+    about = {"title": HOSTILE, "tasks": {"words": {"corpus": HOSTILE}}, "samples": samples(HOSTILE)}
+    table = {"rows": ["model"], "columns": ["decoder"], "caption": HOSTILE}
+    return run_of(tmp_path, cells, table, names=(HOSTILE, "\\", "[x]", "*"), **about)
+
+
+def some_run(tmp_path):
+    cells = [
+        cell(m, d, s, {"rate": number(s + 1 / 3, signature="x"), "nats": number(inf)})
+        for m, d, s in product(["rnn", "lstm"], ["greedy", "beam"], range(4))
+    ]
+    cells[3] = replace(cells[3], status="failed", reason='one,\n"two"', numbers={})
+    published = paper({"greedy": {"rnn": (1.0, 0.5)}})
+    return run_of(tmp_path, cells, {"reference": {"table": "p"}}, published, samples=samples(HOSTILE))
