@@ -11,6 +11,7 @@ import sysconfig
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -75,6 +76,10 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
         command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, path.parent]
         subprocess.run(command, check=True, capture_output=True)
     assert len(list(wheels.glob("*.whl"))) == len(PROJECTS)
+    (core,) = wheels.glob("bench_core*.whl")
+    assert {"bench_core/templates/report.md.j2", "bench_core/corpora.yaml", "bench_core/py.typed"} <= set(
+        ZipFile(core).namelist()
+    )
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     python = environment / "bin" / "python"
