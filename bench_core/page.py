@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 from bench_core.names import join
@@ -65,6 +66,7 @@ def _facts(run: Run) -> list[str]:
         "Computed with": ", ".join(f"{key} {value}" for key, value in environment(run).items()),
         "Corpus": ", ".join(_corpora(run, names_on(run, "task"))),
         "Vocabulary": ", ".join(_vocabularies(run)),
+        "Best possible perplexity": ", ".join(_optima(run)),
         "Notice": " ".join(_notices(run)),
         "Models": ", ".join(models),
     }
@@ -81,6 +83,12 @@ def _corpora(run: Run, tasks: Iterable[str]) -> list[str]:
 def _vocabularies(run: Run) -> list[str]:
     known = run.info.get("tasks") or {}
     return [f"{about['vocabulary']:,} ({task})" for task, about in known.items() if about.get("vocabulary")]
+
+
+def _optima(run: Run) -> list[str]:
+    """Return the perplexity of the process behind each task whose entropy is known, in nats per token."""
+    known = run.info.get("tasks") or {}
+    return [f"{exp(about['entropy']):.2f} ({task})" for task, about in known.items() if "entropy" in about]
 
 
 def _notices(run: Run) -> list[str]:

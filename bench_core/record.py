@@ -81,7 +81,11 @@ class Record:
         for cell, artifacts in self._firsts("task"):
             facts = self._stored("prepare", artifacts["prepare"], "facts.json") or {}
             extras = facts.get("extras", {})
-            shown = {name: extras[name] for name in ("corpus", "statistics", "notice", "embedded") if name in extras}
+            shown = {
+                name: extras[name]
+                for name in ("corpus", "statistics", "notice", "embedded", "entropy")
+                if name in extras
+            }
             yield cell.task, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
 
     def _models(self) -> Iterator[tuple[str, Any]]:
