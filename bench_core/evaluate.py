@@ -30,7 +30,7 @@ class Examples:
     device: torch.device
     size: int = 128  # rows at a time
     number: int | None = None  # how many are chosen
-    tell: Callable[[int], None] = lambda done: None  # hears how many are done
+    tell: Callable[[int, int], None] = lambda done, total: None  # hears how many of how many are done; 0 if not known
 
     def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
         """Decode the examples; return their outcomes in order of id."""
@@ -40,7 +40,7 @@ class Examples:
             if len(hypotheses) != len(batch) or not all(hypotheses):
                 raise PluginError(f"{type(decoder).__name__} gave no hypothesis for some of {len(batch)} rows.")
             found += [_outcome(self.task, references, *row) for row in zip(*_rows(batch), hypotheses, strict=True)]
-            self.tell(len(found))
+            self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
     def scored(self, model: Scorer, by: str) -> list[Outcome]:
@@ -60,7 +60,7 @@ class Examples:
                 own = {name: column[row] for name, column in values.items()}
                 outcome = _outcome(self.task, {}, number, [], gold, [])
                 found.append(replace(outcome, target_log_prob=log_probs[row], values=own))
-            self.tell(len(found))
+            self.tell(len(found), self.number or 0)
         return sorted(found, key=lambda outcome: outcome.id)
 
     def _on_device(self, batch: Batch) -> Batch:

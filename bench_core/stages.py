@@ -135,10 +135,8 @@ class Workshop:
 
         settings = stage.settings
         model, task, device = self._model(stage)
-        number = settings["examples"]
-        total = number or len(task.references(settings["split"])) or math.inf
-        noise = Noise(settings["seed"]).fork(purpose)
-        told = lambda done: self.tell(f"{done:,} examples", done / total)  # noqa: E731
+        noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
+        told = lambda done, total: self.tell(f"{done:,} examples", done / total if total else 0)  # noqa: E731
         return model, Examples(task, settings["split"], noise, device, settings["batch_size"], number, told)
 
     def _measure(self, stage: Stage, folder: Path) -> dict[str, Any]:

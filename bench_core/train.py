@@ -77,7 +77,7 @@ class Trainer:
         for number, phase in enumerate(phases):
             self._reset(phase.reset)
             self.progress.best, self.progress.stale = None, 0
-            self._phase(phase, sum(self.planned[: number + 1]))
+            self._phase(phase, self.progress.step + self.planned[number])
             self.model.load_state_dict(self.best)
         return self.progress.history
 

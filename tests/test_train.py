@@ -177,6 +177,13 @@ def test_phases_follow_each_other_with_their_settings():
     assert [entry["lr"] for entry in history] == [0.1, 0.5]
 
 
+def test_a_phase_that_patience_ends_leaves_the_next_one_its_length():
+    worth = iter([1.0, 2.0, 0.5, 0.4])
+    phases = [{"epochs": 9, "order": "first"}, {"updates": 4, "order": "second"}]
+    model, _, _ = trained(lambda model: next(worth), patience=1, phases=phases)
+    assert [training.phase["order"] for _, training, _ in model.seen] == ["first"] * 6 + ["second"] * 4
+
+
 def test_a_phase_can_reset_a_module_and_the_optimizer_s_memory_of_it():
     phases = [{"updates": 3}, {"updates": 1, "reset": ["inner"], "lr": 1e-12}]
     model, _, trainer = trained(phases=phases)
