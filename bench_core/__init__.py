@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+    from bench_core.certificate import Certificate, Finding, Premise
+    from bench_core.config import CertificateConfig, Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
 _HOMES = {
-    "config": ["Config", "DecoderConfig", "MetricConfig", "ModelConfig", "TaskConfig"],
+    "certificate": ["Certificate", "Finding", "Premise"],
+    "config": ["CertificateConfig", "Config", "DecoderConfig", "MetricConfig", "ModelConfig", "TaskConfig"],
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
@@ -40,10 +42,11 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "API", "STOP", "Batch", "BenchError", "Config", "DataError", "Decoder", "DecoderConfig", "Facts", "Hypothesis",
-    "Kind", "Loss", "Metric", "MetricConfig", "Model", "ModelConfig", "Noise", "Outcome", "PluginError", "Purpose",
-    "Sampler", "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "State", "Stepper", "SuiteError", "Task",
-    "TaskConfig", "Training", "best", "draw", "ended", "hookimpl", "invert", "limits", "run", "walk",
+    "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
+    "DecoderConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric", "MetricConfig", "Model",
+    "ModelConfig", "Noise", "Outcome", "PluginError", "Premise", "Purpose", "Sampler", "Scorer", "Scores",
+    "Scoring", "Size", "Source", "Split", "State", "Stepper", "SuiteError", "Task", "TaskConfig", "Training",
+    "best", "draw", "ended", "hookimpl", "invert", "limits", "run", "walk",
 ]  # fmt: skip
 
 

@@ -34,13 +34,14 @@ def check_fit(suite: Suite, cells: list[Cell]) -> None:
 def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
     """Yield each pair of names in a cell that does not fit, and why."""
     task, model = suite.tasks[cell.task], suite.models[cell.model].config
+    called = suite.origins.get(cell.model, cell.model)
     if task.source not in model.sources:
         takes = " or ".join(sorted(model.sources))
-        yield f"{cell.task} x {cell.model}", f"{task.name} gives {task.source}; {model.name} takes {takes}."
+        yield f"{cell.task} x {called}", f"{task.name} gives {task.source}; {model.name} takes {takes}."
     if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
         yield cell.task, f"{task.name} has no rows to train on."
     if cell.decoder is not None:
-        yield from _pairs(f"{cell.model} x {cell.decoder}", suite.decoders[cell.decoder], model)
+        yield from _pairs(f"{called} x {cell.decoder}", suite.decoders[cell.decoder], model)
         yield from _purpose(task, cell, Purpose.DECODE, "decode")
     for name in cell.metrics:
         metric = suite.metrics[name]
@@ -48,12 +49,12 @@ def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
             if cell.decoder is None:
                 yield name, f"{metric.name} measures generated text; the suite has no decoders."
             continue
-        yield from _pairs(f"{cell.model} x {name}", metric, model)
+        yield from _pairs(f"{called} x {name}", metric, model)
         yield from _purpose(task, cell, Purpose.SCORE, "score", name)
         by = getattr(metric, "by", None)
         if by is not None and model.likelihoods and by not in model.likelihoods:
             known = ", ".join(model.likelihoods)
-            yield f"{cell.model} x {name}", f"{model.name} cannot score by {by!r}, only by: {known}."
+            yield f"{called} x {name}", f"{model.name} cannot score by {by!r}, only by: {known}."
 
 
 def _pairs(pair: str, part: DecoderConfig | MetricConfig, model: ModelConfig) -> Iterator[tuple[str, str]]:
@@ -88,7 +89,7 @@ def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
         metric = suite.metrics.get(select.metric)
         if metric is None:
             continue
-        pair = f"{name} x select {select.metric}"
+        pair = f"{suite.origins.get(name, name)} x select {select.metric}"
         if metric.needs is Scorer:
             reason = misfit(metric, entry.config)
         elif select.decoder is None:

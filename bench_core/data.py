@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from bench_core.rows import Rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
 STOP = 0  #: the one token, and the one action, that the core knows
@@ -50,6 +52,7 @@ class Facts:
     source_vocabulary: Sequence[str] = ()
     source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
     extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
+    files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
 
 
 @dataclass(frozen=True)

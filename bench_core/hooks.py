@@ -1,4 +1,4 @@
-"""The four questions that the core asks every plugin."""
+"""The five questions that the core asks every plugin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
-    from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+    from bench_core.config import CertificateConfig, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 
 hookspec = HookspecMarker("bench")
 hookimpl = HookimplMarker("bench")
@@ -34,4 +34,10 @@ def bench_tasks() -> list[type[TaskConfig]]:
 @hookspec
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics that this plugin offers."""
+    raise NotImplementedError
+
+
+@hookspec
+def bench_certificates() -> list[type[CertificateConfig]]:
+    """Return the certificates that this plugin offers."""
     raise NotImplementedError

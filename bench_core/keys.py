@@ -108,11 +108,9 @@ def library(name: str) -> str:
         return "not installed"
 
 
-def file_digest(path: str | None) -> str | None:
+def file_digest(path: Path) -> str:
     """Return the sha256 of a file that settings name; raise DataError if it cannot be read."""
-    if path is None:
-        return None
     try:
-        return digest(Path(path))
+        return digest(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Give the path of a file of weights.") from None

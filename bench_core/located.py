@@ -35,7 +35,7 @@ class Located:
         return f"{self.path}:1:1"
 
     def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:
-        """Lay a mapping over this one, key by key; None takes a mapping away, and one with a name replaces it whole.
+        """Lay a mapping over this one, key by key; None takes a mapping away, one with a name or kind replaces it.
 
         Its values stand under `origin` in the file.
         """
@@ -108,8 +108,8 @@ def scalar(text: str) -> Any:
 
 
 def _merges(value: Any) -> bool:
-    """Return whether a mapping changes another; one that names a part declares it anew."""
-    return isinstance(value, Mapping) and not isinstance(value.get("name"), str)
+    """Return whether a mapping changes another; one that names a part, or says its kind, declares it anew."""
+    return isinstance(value, Mapping) and not any(isinstance(value.get(key), str) for key in ("name", "kind"))
 
 
 @dataclass

@@ -21,23 +21,29 @@ class Mistakes:
 
     source: Located
     found: list[str] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)  # what was found, whichever combination of a grid it was found in
 
-    def add(self, keys: Sequence[str | int], text: str) -> None:
-        """Note what is wrong with the value at `keys`."""
+    def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
+        """Note what is wrong with the value at `keys`; what several combinations of a grid share, with the first."""
         line = f"{self.source.place(keys)}: {text}"
-        if line not in self.found:
-            self.found.append(line)
+        if line not in self.told:
+            self.told.add(line)
+            self.found.append(f"{line} (In {combination}.)" if combination else line)
 
-    def parsed(self, schema: type[T], data: Any, keys: Sequence[str | int]) -> T | None:
-        """Return `data` as `schema`, or None after noting every mistake in it."""
+    def parsed(self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "") -> T | None:
+        """Return `data` as `schema`, or None after noting every mistake in it.
+
+        A combination of a grid that is wrong as a whole, though no setting alone is, is named.
+        """
         try:
             return schema.model_validate(data)
         except ValidationError as error:
             told: set[tuple[str | int, ...]] = set()
             for one in error.errors(include_url=False):
-                way = self._known([*keys, *one["loc"]])
+                whole = combination if not one["loc"] else ""
+                way = self._known([*keys, *(["grid"] if whole else one["loc"])])
                 if tuple(way) not in told or one["type"] == "missing":  # the other shapes of a value do not matter
-                    self.add(way, _sentence(dict(one), schema, way))
+                    self.add(way, _sentence(dict(one), schema, way), whole)
                 told.add(tuple(way))
             return None
 
@@ -75,7 +81,7 @@ def _fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:
     for step in way:
         if isinstance(step, str) and step in schema.model_fields:
             schema = _inner(schema.model_fields[step].annotation) or schema
-    return list(schema.model_fields)
+    return [field.alias or name for name, field in schema.model_fields.items()]
 
 
 def _inner(annotation: Any) -> type[BaseModel] | None:

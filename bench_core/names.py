@@ -6,8 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench_core.combinations import gathered
+from bench_core.model import Scorer
 from bench_core.registry import suggestion
-from bench_core.schema import AXES, Axis, Reference, Select, Table
+from bench_core.schema import AXES, TRAINING_AXES, Axis, Choice, Figure, Reference, Select, Table
+
+MOST_NAMES = 8  # in one message
+AXES_OF: Mapping[str, tuple[Axis, ...]] = {
+    "results": AXES[:-1],
+    "choices": ("task", "model", "hardware"),
+    "tasks": ("task",),
+}  # of tables, by what they are of
 
 if TYPE_CHECKING:
     from bench_core.located import Located
@@ -29,14 +38,25 @@ class References:
         for number, skip in enumerate(self.suite.skip):
             for axis, names in skip:
                 self._known(("skip", number, axis), axis, names)
+        for number, choice in enumerate(self.suite.choose):
+            self._check_choice(number, choice)
         for number, table in enumerate(self.suite.tables):
             self._check_table(number, table)
+        for number, figure in enumerate(self.suite.figures):
+            self._check_figure(number, figure)
         for name, entry in self.suite.models.items():
             self._check_select(name, entry.training.select)
         ids = [table.id for table in self.suite.tables]
         for number, one in enumerate(ids):
             if one in ids[:number]:
                 self.mistakes.add(("tables", number, "id"), f"two tables have the id {one!r}.")
+        if self.suite.claims:
+            self._check_claims()
+        drawn = [figure.id for figure in self.suite.figures]
+        for number, one in enumerate(drawn):
+            if one in (*drawn[:number], *ids):
+                text = f"a table or another figure has the id {one!r} too. Rename one."
+                self.mistakes.add(("figures", number, "id"), text)
 
     def names(self, axis: str) -> list[str]:
         """Return the suite's own names on an axis, or of its metrics."""
@@ -47,10 +67,31 @@ class References:
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
 
     def _known(self, keys: Sequence[str | int], axis: str, names: Iterable[str]) -> None:
-        known = [*self.names(axis), *sorted(self.whole.get(f"{axis}s", ()))]
+        known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ()))])
         for name in names:
             if name not in known:
-                self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {suggestion(name, known)}")
+                hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
+                self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
+
+    def _check_choice(self, number: int, choice: Choice) -> None:
+        keys: list[str | int] = ["choose", number]
+        for name in choice.model:
+            self._known([*keys, "model"], "model", [name])
+            if name in self.names("model") and name not in {*self.suite.grids, *self.whole["grids"]}:
+                text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
+                self.mistakes.add([*keys, "model"], text)
+        self._known([*keys, "by"], "metric", [choice.by])
+        self._known([*keys, "decoder"], "decoder", [choice.decoder] if choice.decoder else [])
+        metric = self.suite.metrics.get(choice.by)
+        if metric is not None and metric.needs is not Scorer and choice.decoder is None:
+            text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
+            self.mistakes.add([*keys, "by"], text)
+        if choice.split not in self.suite.splits:
+            splits = ", ".join([choice.split, *self.suite.splits])
+            text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
+            self.mistakes.add([*keys, "split"], text)
+        if choice.id in [other.id for other in self.suite.choose[:number]]:
+            self.mistakes.add([*keys, "id"], f"two choices have the id {choice.id!r}.")
 
     def _check_select(self, name: str, select: Select) -> None:
         own = "training" in self.source.data["models"].get(name, {})
@@ -62,16 +103,72 @@ class References:
 
     def _check_table(self, number: int, table: Table) -> None:
         keys: list[str | int] = ["tables", number]
-        self._known([*keys, "values"], "metric", table.values)
+        if table.of == "results":
+            self._known([*keys, "values"], "metric", table.values)
+        if table.of != "tasks" and not self.whole["models"] and not self.names("model"):
+            text = f"table {table.id!r} shows results of models, and the suite has none. One `of: tasks` needs none."
+            self.mistakes.add(keys, text)
+        self._check_chosen(table, keys)
         for axis, names in table.where.items():
             self._known([*keys, "where", axis], axis, names)
-        for axis in AXES[:-1]:
-            several = [name for name in self.names(axis) if name in table.where.get(axis, [name])]
+        for axis in AXES_OF[table.of]:
+            several = [name for name in self._names_in(table, axis) if name in table.where.get(axis, [name])]
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
-                text = f"table {table.id!r} does not say which {axis}: {', '.join(several)}. "
+                text = f"table {table.id!r} does not say which {axis}: {_listed(several)}. "
                 self.mistakes.add(keys, f"{text}Put `{axis}` in its rows or columns, or choose one by `where`.")
         if table.reference:
             self._check_reference(table, table.reference, [*keys, "reference"])
+
+    def _check_chosen(self, table: Table, keys: list[str | int]) -> None:
+        """Note a choice that there is not, and models that one `of: choices` does not choose among."""
+        known = {choice.id: choice for choice in self.suite.choose}
+        if table.chosen is None and table.of == "choices":
+            self.mistakes.add(keys, f"say which choice by `chosen:`. {suggestion('', list(known), 'Known')}")
+        elif table.chosen is not None and table.chosen not in known:
+            hint = suggestion(table.chosen, list(known), "Known, from `choose:`")
+            own = (*keys, "where", "model", "chosen")
+            way = own if own in self.source.places else (*keys, "chosen")
+            self.mistakes.add(way, f"no choice of this suite is called {table.chosen!r}. {hint}")
+        elif table.chosen is not None:
+            ours = self._names_in(table, "model")
+            for name in table.where.get("model", ()):
+                if name in self.names("model") and name not in ours:
+                    text = f"{name!r} does not stand in this table, only what is chosen: {_listed(ours)}."
+                    self.mistakes.add([*keys, "where", "model"], text)
+        choice, _, number = table.id.rpartition("-")
+        if choice in known and number.isdigit():
+            text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
+            self.mistakes.add([*keys, "id"], text)
+
+    def _check_claims(self) -> None:
+        from bench_core.asked import Asked  # only suites with claims pay for it
+
+        Asked(self).check()
+
+    def _check_figure(self, number: int, figure: Figure) -> None:
+        keys: list[str | int] = ["figures", number]
+        self._known([*keys, "values"], "metric", figure.values)
+        if figure.kind == "scatter":
+            self._known([*keys, "x"], "metric", [figure.x])
+            self._known([*keys, "y"], "metric", [figure.y])
+        if figure.kind == "line":
+            self._check_entry([*keys, "y"], figure.y)
+        for axis, names in figure.where.items():
+            self._known([*keys, "where", axis], axis, names)
+        for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
+            several = [name for name in self.names(axis) if name in figure.where.get(axis, [name])]
+            if len(several) > 1 and axis not in figure.by:
+                text = f"figure {figure.id!r} does not say which {axis}: {_listed(several)}. "
+                self.mistakes.add(keys, f"{text}Put `{axis}` in its `by`, or choose one by `where`.")
+
+    def _check_entry(self, keys: list[str | int], name: str) -> None:
+        """Note what no history tells; parts of a loss are known to models alone, and may have any one-word name."""
+        selects = [entry.training.select for entry in self.suite.models.values()]
+        metrics = {name: config.name for name, config in self.suite.metrics.items()}
+        judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
+        known = list(dict.fromkeys([*judged, "loss", "lr"]))
+        if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
+            self.mistakes.add(keys, f"no training of this suite tells its {name!r}. {suggestion(name, known)}")
 
     def _check_reference(self, table: Table, reference: Reference, keys: list[str | int]) -> None:
         if reference.table not in self.suite.published:
@@ -79,7 +176,8 @@ class References:
             self.mistakes.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
             return
         published = self.suite.published[reference.table]
-        self._check_mapping([*keys, "rows"], reference.rows, list(published.rows), self._labels(table, table.rows))
+        rows = self._settings() if table.of == "choices" else self._labels(table, table.rows)
+        self._check_mapping([*keys, "rows"], reference.rows, list(published.rows), rows)
         columns = self._labels(table, table.columns, table.values)
         self._check_mapping([*keys, "columns"], reference.columns, list(published.columns), columns)
 
@@ -96,16 +194,36 @@ class References:
                 text = f"published {name!r} must be mapped to a label of this table, or to null. "
                 self.mistakes.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
 
+    def _names_in(self, table: Table, axis: str) -> list[str]:
+        """Return the names on an axis that a table can show; what is chosen goes by the name of its grid."""
+        choice = next((choice for choice in self.suite.choose if choice.id == table.chosen), None)
+        if choice is None or axis != "model":
+            return self.names(axis)
+        grids = {name: grid for name, grid in self.suite.grids.items() if name in choice.model}
+        names = gathered(self.names(axis), grids)
+        return [name for name in names if name in choice.model] if table.of == "choices" else names
+
+    def _settings(self) -> list[str]:
+        """Return the settings that grids vary, with the profile or without it."""
+        ours = dict.fromkeys(setting for grid in self.suite.grids.values() for setting in grid.settings)
+        return [*ours, *sorted(self.whole["settings"] - set(ours))]
+
     def _labels(self, table: Table, axes: Sequence[Axis], values: Sequence[str] = ()) -> list[str]:
         """Return every label that the axes can make, the profile's left-out names included."""
         labels = [""]
         for axis in axes:
-            names = [*self.names(axis), *sorted(self.whole.get(f"{axis}s", set()) - set(self.names(axis)))]
+            names = self._names_in(table, axis)
+            names = [*names, *sorted(self.whole.get(f"{axis}s", set()) - set(names))]
             names = [name for name in names if name in table.where.get(axis, [name])]
             labels = [join(label, name) for label in labels for name in names]
         if values and (len(values) > 1 or not axes):
             labels = [join(label, value) for label in labels for value in values]
         return labels
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def join(*names: str) -> str:

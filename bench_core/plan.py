@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ from bench_core.model import Scorer
 from bench_core.registry import part
 
 if TYPE_CHECKING:
-    from bench_core.config import Config, MetricConfig
+    from bench_core.config import Config, MetricConfig, ModelConfig
     from bench_core.registry import PartKind
     from bench_core.schema import Hardware, Select
     from bench_core.suite import Suite
@@ -33,18 +33,19 @@ class Cell:
     hardware: str
     seed: int
     metrics: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Return the names of its axes; those of metrics are not among them."""
-        return {name: value for name, value in vars(self).items() if name != "metrics"}
+        """Return the names of its axes; those of metrics and certificates are not among them."""
+        return {name: value for name, value in vars(self).items() if name not in ("metrics", "certificates")}
 
 
 @dataclass(frozen=True)
 class Stage:
     """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
 
-    kind: str  # prepare, train, decode, score, measure
+    kind: str  # prepare, train, decode, score, measure, certify
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
@@ -57,9 +58,14 @@ class Plan:
     """All stages of a suite, inputs before users, and the artifacts of each cell."""
 
     cells: list[Cell]
+    tasks: dict[str, str] = field(default_factory=dict)  # name -> key of what is prepared of it
     stages: dict[str, Stage] = field(default_factory=dict)  # by key
     of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
-    missing: dict[str, str] = field(default_factory=dict)  # task -> why its data cannot be read
+    missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
+
+    def lack(self, cell: Cell) -> str | None:
+        """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
+        return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
 
     def count(self, kind: str) -> int:
         """Return how many stages of a kind there are."""
@@ -77,25 +83,34 @@ def cells_of(suite: Suite) -> list[Cell]:
             continue
         skipped = [skip for skip in suite.skip if skip.metric]
         kept = (name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skipped))
-        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept)))
+        certificates = () if decoder is None else tuple(suite.certificates)
+        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept), certificates))
     return found
 
 
 def plan(suite: Suite, data: Path) -> Plan:
-    """Return the plan of a suite; raise DataError if the data of none of its tasks can be read."""
+    """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
     planner = Planner(suite, data)
-    found = Plan(cells_of(suite), planner.stages)
+    found = Plan(cells_of(suite), stages=planner.stages)
     for name in suite.tasks:
-        try:
-            planner.prepare(name)
-        except DataError as error:
-            found.missing[name] = str(error)
-    if len(found.missing) == len(suite.tasks):
-        raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+        _try(found, ("task", name), lambda: planner.prepare(name))  # noqa: B023
+    for name, entry in suite.models.items():
+        _try(found, ("model", name), lambda: planner.files(entry.config))  # noqa: B023
+    for kind, names in (("task", suite.tasks), ("model", suite.models)):
+        if names and all((kind, name) in found.missing for name in names):
+            raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+    found.tasks = {name: planner.prepare(name) for name in suite.tasks if ("task", name) not in found.missing}
     for cell in found.cells:
-        if cell.task not in found.missing:
+        if found.lack(cell) is None:
             found.of_cell[cell] = dict(planner.cell(cell))
     return found
+
+
+def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None:
+    try:
+        read()
+    except DataError as error:
+        found.missing[part] = str(error)
 
 
 @dataclass
@@ -106,6 +121,7 @@ class Planner:
     data: Path
     stages: dict[str, Stage] = field(default_factory=dict)
     made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
+    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage that a cell takes."""
@@ -122,6 +138,8 @@ class Planner:
             else:
                 outcomes, kind = decode, "decode"
             yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
+        for name in cell.certificates:
+            yield f"certify/{name}", self.certify(cell, name)
 
     def prepare(self, name: str) -> str:
         """Return the key of a prepared task."""
@@ -142,7 +160,8 @@ class Planner:
             settings = {
                 "model": described(entry.config),
                 "training": {**entry.training.model_dump(mode="json", exclude={"select"}), "select": select},
-                "initial": keys.file_digest(entry.training.initial),
+                "initial": keys.file_digest(Path(entry.training.initial)) if entry.training.initial else None,
+                "files": self.files(entry.config),
                 "seed": seed,
                 **self._hardware(hardware),
             }
@@ -216,6 +235,34 @@ class Planner:
             libraries = self._libraries(metric)
             self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
         return self.made[asked]
+
+    def certify(self, cell: Cell, name: str) -> str:
+        """Return the key of what a certificate says of a trained model and a decoder."""
+        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.hardware, cell.seed)
+        if asked not in self.made:
+            certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
+            settings = {
+                "certificate": described(certificate),
+                "decoder": described(decoder),
+                **self._hardware(cell.hardware),
+            }
+            train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+            inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+            model = self.suite.models[cell.model].config
+            parts: list[tuple[PartKind, Config]] = [
+                ("model", model), ("decoder", decoder), ("certificate", certificate),
+            ]  # fmt: skip
+            libraries = self._libraries(*(config for _, config in parts), torch=True)
+            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}"
+            self.made[asked] = self._add("certify", settings, inputs, label, parts, libraries)
+        return self.made[asked]
+
+    def files(self, config: ModelConfig) -> Mapping[str, str]:
+        """Return the digest of every file that a model is built from; raise DataError if one cannot be read."""
+        known = str(described(config))
+        if known not in self.digests:
+            self.digests[known] = {role: keys.file_digest(path) for role, path in config.files(self.data).items()}
+        return self.digests[known]
 
     def _add(
         self,

@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core import keys
 from bench_core.costs import write_costs
+from bench_core.distributions import Distribution, distribution, write_distributions
 from bench_core.errors import StoreError
+from bench_core.outcomes import read_lines
 from bench_core.plan import Cell, Plan, likelihood
 from bench_core.published import plain
-from bench_core.results import CellResult, Number, write_cells
+from bench_core.results import SHORT, CellResult, Number, write_cells
 
 if TYPE_CHECKING:
+    from bench_core.config import CertificateConfig, MetricConfig
     from bench_core.store import Store
     from bench_core.suite import Suite
+
+
+LONGEST = 150  # characters of a label in the name of a file
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,6 +56,8 @@ class Record:
         write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
+        if any(figure.values for figure in self.suite.figures):
+            write_distributions(folder / "distributions.jsonl", self._distributions())
 
     def _published(self) -> dict[str, Any]:
         used = {table.reference.table for table in self.suite.tables if table.reference}
@@ -58,8 +66,10 @@ class Record:
     def _info(self) -> dict[str, Any]:
         computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
         about = {"suite": self.suite.name, "profile": self.suite.profile, "label": self.suite.label}
+        changed = {"changes": list(self.suite.changes)} if self.suite.changes else {}
         return {
             **about,
+            **changed,
             "title": self.suite.title,
             "source": self.suite.source,
             "environment": environment(computing),
@@ -78,15 +88,22 @@ class Record:
             return None
 
     def _tasks(self) -> Iterator[tuple[str, Any]]:
-        for cell, artifacts in self._firsts("task"):
-            facts = self._stored("prepare", artifacts["prepare"], "facts.json") or {}
+        for name in self.suite.tasks:
+            key = self.plan.tasks.get(name, "")
+            facts = self._stored("prepare", key, "facts.json")
+            if facts is None:
+                yield name, {"vocabulary": 0, **self._unprepared(name, key)}
+                continue
             extras = facts.get("extras", {})
-            shown = {
-                name: extras[name]
-                for name in ("corpus", "statistics", "notice", "embedded", "entropy")
-                if name in extras
-            }
-            yield cell.task, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+            told = ("corpus", "statistics", "notice", "embedded", "entropy")
+            shown = {about: extras[about] for about in told if about in extras}
+            yield name, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+
+    def _unprepared(self, task: str, key: str) -> dict[str, str]:
+        """Return what became of a task of which nothing is stored, and why."""
+        if key in self.failures:
+            return {"status": "failed", "reason": self.failures[key]}
+        return {"status": "not run", "reason": self.plan.missing.get(("task", task), "")}
 
     def _models(self) -> Iterator[tuple[str, Any]]:
         for cell, artifacts in self._firsts("model"):
@@ -112,14 +129,16 @@ class Record:
 
     def _result(self, cell: Cell) -> CellResult:
         if cell not in self.plan.of_cell:
-            return CellResult(cell.axes, "not run", self.plan.missing[cell.task])
+            return CellResult(cell.axes, "not run", self.plan.lack(cell) or "")
         artifacts = self.plan.of_cell[cell]
         numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
+        certificates = dict(self._certificates(cell, artifacts))
         failed = [self.failures[key] for key in artifacts.values() if key in self.failures]
         if failed:
-            return CellResult(cell.axes, "failed", failed[0], numbers, artifacts)
+            return CellResult(cell.axes, "failed", failed[0], numbers, artifacts, certificates)
         done = all(self.store.has(self.plan.stages[key].kind, key) for key in artifacts.values())
-        return CellResult(cell.axes, "done" if done else "not run", "" if done else "interrupted", numbers, artifacts)
+        status, reason = ("done", "") if done else ("not run", "interrupted")
+        return CellResult(cell.axes, status, reason, numbers, artifacts, certificates)
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
@@ -129,9 +148,18 @@ class Record:
         interval = tuple(map(float, found["interval"])) if found["interval"] else None
         return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
 
+    def _certificates(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        """Yield what each certificate found of a cell, with the suite's name for the metric that it is about."""
+        for name in cell.certificates:
+            found = self._stored("certify", artifacts[f"certify/{name}"], "finding.json")
+            if found is not None:
+                about = self.suite.certificates[name]
+                measured = (one for one in cell.metrics if _agrees(about, self.suite.metrics[one]))
+                yield name, {**found, "measured": next(measured, None)}
+
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.kind != "measure" and self.store.has(stage.kind, stage.key):
+            if stage.kind not in ("measure", "certify") and self.store.has(stage.kind, stage.key):
                 yield stage.kind, stage.label, stage.key, self.store.get(stage.kind, stage.key).manifest["cost"]
 
     def _copy_histories(self, folder: Path) -> None:
@@ -139,7 +167,28 @@ class Record:
         for stage in self.plan.stages.values():
             if stage.kind == "train" and self.store.has("train", stage.key):
                 text = self.store.get("train", stage.key).file("history.jsonl").read_text()
-                (folder / f"{_file_name(stage.label)}.jsonl").write_text(text)
+                (folder / f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl").write_text(text)
+
+    def _distributions(self) -> Iterator[Distribution]:
+        """Yield the values by example that figures are drawn from, of the cells that they cover."""
+        for cell, artifacts in self.plan.of_cell.items():
+            named = {name for figure in self.suite.figures if figure.covers(cell.axes) for name in figure.values}
+            for name in cell.metrics:
+                if name in named and artifacts[f"measure/{name}"] in self.numbers:
+                    yield self._distribution(cell, name, artifacts[f"measure/{name}"])
+
+    def _distribution(self, cell: Cell, metric: str, key: str) -> Distribution:
+        try:
+            parts = read_lines(self.store.get("measure", key).file("parts.jsonl.gz"))
+        except StoreError:  # names a path, which no report may
+            return Distribution(cell.axes, metric, reason=f"what the store kept of {metric} is damaged")
+        return distribution(cell.axes, metric, parts)
+
+
+def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
+    """Return whether a metric measures what a certificate is about, under the same settings where they share any."""
+    own, other = certificate.model_dump(), metric.model_dump()
+    return metric.name == certificate.about and all(other[name] == own[name] for name in own if name in other)
 
 
 def _file_name(label: str) -> str:

@@ -20,7 +20,7 @@ from bench_core.errors import PluginError, SuiteError
 if TYPE_CHECKING:
     from bench_core.config import Config
 
-PartKind: TypeAlias = Literal["task", "model", "decoder", "metric"]
+PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "certificate"]
 KINDS: tuple[PartKind, ...] = get_args(PartKind)
 GROUP = "bench"
 

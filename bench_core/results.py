@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench_core import located
+from bench_core.combinations import ModelGrid, expand, plainly
+from bench_core.distributions import Distribution, read_distributions
 from bench_core.errors import StoreError, SuiteError
+from bench_core.mistakes import Mistakes
 from bench_core.published import Published
 from bench_core.schema import SuiteFile
+
+SHORT = 12  #: letters of a training's key in the name of its history
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class CellResult:
     reason: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
+    certificates: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,13 @@ class Run:
     """A run as its folder tells it."""
 
     folder: Path
-    suite: SuiteFile  # effective: profile and settings applied
+    suite: SuiteFile  # effective: profile and settings applied, grids expanded
     info: Mapping[str, Any]  # label, profile, environment, tasks and what they are made of
     cells: Sequence[CellResult]
     published: Mapping[str, Published]
+    distributions: Sequence[Distribution] = ()  # of the metrics that figures draw by example
+    histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # training -> its evaluations
+    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat mapping a cell: its axes, status and metric values."""
@@ -101,8 +110,26 @@ def read_run(folder: Path) -> Run:
         cells = [_cell_from_json(json.loads(line)) for line in (folder / "cells.jsonl").read_text().splitlines()]
         info = json.loads((folder / "run.json").read_text())
         published = json.loads((folder / "published.json").read_text())
-        suite = SuiteFile.model_validate(located.read(folder / "suite.yaml").data)
+        suite, grids = _suite(located.read(folder / "suite.yaml"))
         tables = {name: Published.model_validate(table) for name, table in published.items()}
+        distributions = read_distributions(folder / "distributions.jsonl")
+        drawn = any(figure.kind == "line" for figure in suite.figures)
+        histories = dict(_histories(folder / "history")) if drawn else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{folder}: the run cannot be read ({error}). Run the suite again.") from None
-    return Run(folder, suite, info, cells, tables)
+    return Run(folder, suite, info, cells, tables, distributions, histories, grids)
+
+
+def _suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+    """Return a suite whose grids are expanded as they were when it ran."""
+    mistakes = Mistakes(source)
+    grids = expand(source, mistakes)
+    if mistakes.found:
+        raise mistakes.error()
+    return plainly(SuiteFile.model_validate(source.data), grids), grids
+
+
+def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the key of each training, cut short, and its evaluations; runs of old have no keys in their names."""
+    for path in sorted(folder.glob(f"*-{'?' * SHORT}.jsonl")):
+        yield path.stem[-SHORT:], [json.loads(line) for line in path.read_text().splitlines()]

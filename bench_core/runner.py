@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bench_core.check import check_fit
 from bench_core.costs import Cost
 from bench_core.errors import BenchError, StoreError
-from bench_core.plan import Stage, plan
+from bench_core.plan import Stage, cells_of, plan
 from bench_core.record import Record, environment
 from bench_core.results import read_run
 from bench_core.stages import Workshop, check_builds
@@ -107,8 +107,8 @@ class Runner:
         self._prepare([stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "train")])
 
     def _plan(self) -> None:
+        check_fit(self.suite, cells_of(self.suite))
         self.plan = plan(self.suite, self.data)
-        check_fit(self.suite, self.plan.cells)
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
         """Prepare the tasks and build the models; return the stages that are left to do."""
@@ -132,6 +132,9 @@ class Runner:
             for name, key in artifacts.items():
                 if name not in ("prepare", "train") or len(artifacts) == 2:
                     want(key)
+        if not self.plan.cells or any(table.of == "tasks" for table in self.suite.tables):
+            for key in self.plan.tasks.values():
+                want(key)
         return [stage for key, stage in self.plan.stages.items() if key in wanted]
 
     def _stored(self, stage: Stage) -> bool:
@@ -165,7 +168,7 @@ class Runner:
                 continue
             try:
                 facts = self.store.get(*stage.inputs["task"]).json("facts.json")
-                check_builds(stage.settings["model"], Facts(**facts))
+                check_builds(stage.settings["model"], Facts(**facts), self.data)
             except Exception as error:  # whatever a plugin raises: this model fails, the others go on
                 self._fail(stage, error)
 

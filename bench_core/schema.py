@@ -13,12 +13,14 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 Axis: TypeAlias = Literal["task", "model", "decoder", "split", "hardware", "seed"]
 AXES: tuple[Axis, ...] = get_args(Axis)
+TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: what tells trainings apart, besides seeds
 
 
 class Strict(BaseModel):
@@ -99,23 +101,86 @@ class Reference(Strict):
     table: str
     rows: dict[str, str | None] = {}
     columns: dict[str, str | None] = {}
+    differs: str = ""  #: why ours cannot be compared with the published, whatever the profile
+    tolerance: NonNegativeFloat = 0.05  #: of the published value, within which ours is called reproduced
+
+
+class Choice(Strict):
+    """A choice among the combinations of grids, by the mean over seeds of a metric on a split kept for that."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    model: tuple[str, ...] = Field(min_length=1)  #: those that have the grids
+    by: str  #: a metric of the suite
+    split: str = "valid"
+    decoder: str | None = None  #: for a metric over generated text
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return _as_list(value)
 
 
 class Table(Strict):
-    """A table of a report: axes that label its rows and columns, and the metrics that fill it."""
+    """A table of a report: axes that label its rows and columns, and the metrics that fill it.
+
+    One `of: choices` has the settings of grids as its rows and what was chosen as its values; one `of: tasks` has
+    the tasks as its rows and statistics of their data as its values.
+    """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
     caption: str = ""
-    rows: tuple[Axis, ...]
+    of: Literal["results", "choices", "tasks"] = "results"
+    rows: tuple[Axis, ...] = ()
     columns: tuple[Axis, ...] = ()
-    values: tuple[str, ...] = Field(min_length=1)
+    values: tuple[str, ...] = Field((), validate_default=True)
     where: dict[Axis, tuple[str, ...]] = {}
+    chosen: str | None = None  #: a choice: each of its grids stands for what was chosen among its combinations
     reference: Reference | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_kind(cls, value: Any) -> Any:
+        """Fill in the axis that a table of choices or of tasks has anyway; tell `where: {model: {chosen: ...}}`."""
+        usual = {"choices": {"columns": ["model"]}, "tasks": {"rows": ["task"]}}
+        if not isinstance(value, Mapping):
+            return value
+        where: Any = value.get("where")
+        kind, only = value.get("of"), where.get("model") if isinstance(where, Mapping) else None
+        if isinstance(only, Mapping) and [*only] == ["chosen"]:
+            value = {**value, **only, "where": {**where, "model": []}}  # which a suite fills in
+        return {**usual[kind], **value} if isinstance(kind, str) and kind in usual else value
 
     @field_validator("where", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        return {axis: _as_list(names) for axis, names in value.items()} if isinstance(value, Mapping) else value
+        if not isinstance(value, Mapping):
+            return value
+        if any(isinstance(names, Mapping) for names in value.values()):
+            raise ValueError("`where` gives names, such as `{split: test}`; models may be `{chosen: CHOICE}`")
+        return {axis: _as_list(names) for axis, names in value.items()}
+
+    @field_validator("values")
+    @classmethod
+    def _filled(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        kind = info.data.get("of")
+        if kind == "choices" and values:
+            raise ValueError("a table of choices has the chosen settings as its values; leave `values` out")
+        if kind != "choices" and not values:
+            what = "statistics of tasks, such as `[train/sentences, vocabulary]`" if kind == "tasks" else "metrics"
+            raise ValueError(f"a table needs `values`: {what}")
+        return values
+
+    @model_validator(mode="after")
+    def _has_axes_of_its_kind(self) -> Table:
+        rows, columns = self.rows, {*self.columns}
+        if self.of == "choices" and (rows or not columns <= {"task", "model", "hardware"} or "model" not in columns):
+            raise ValueError(
+                "a table of choices has the settings as its rows, and in its columns `model`, if need be with `task` "
+                "and `hardware`"
+            )
+        if self.of == "tasks" and (rows != ("task",) or columns or not {*self.where} <= {"task"} or self.chosen):
+            raise ValueError("a table of tasks has the rows `[task]`, no columns, and nothing `where` but tasks")
+        return self
 
     @model_validator(mode="after")
     def _no_axis_twice(self) -> Table:
@@ -124,6 +189,78 @@ class Table(Strict):
         if len({*self.rows, *self.columns}) < len([*self.rows, *self.columns]):
             raise ValueError("an axis can stand in rows or in columns, once")
         return self
+
+
+Scale: TypeAlias = Literal["linear", "log"]
+
+
+class Scales(Strict):
+    """How the axes of a figure are divided."""
+
+    x: Scale = "linear"
+    y: Scale = "linear"
+
+
+class Figure(Strict):
+    """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    kind: Literal["histogram", "line", "box", "scatter"]
+    caption: str = ""
+    values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
+    x: str = ""  #: `step` or `epoch` (line), a metric (scatter)
+    y: str = ""  #: what histories of training tell, such as `loss` or `valid perplexity` (line), a metric (scatter)
+    by: tuple[Axis, ...] = ()  #: axes that make the groups
+    where: dict[Axis, tuple[str, ...]] = {}
+    bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
+    scale: Scale | Scales = "linear"  #: of the values, or of each axis
+    width: float = Field(5.5, ge=2, le=20)  #: inches; letters keep their size
+
+    @field_validator("by", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return _as_list(value)
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return {axis: _as_list(names) for axis, names in value.items()} if isinstance(value, Mapping) else value
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Figure:
+        needed = ("x", "y") if self.kind in ("line", "scatter") else ("values",)
+        for key in ("values", "x", "y", "bins"):
+            if key in needed and not getattr(self, key):
+                raise ValueError(f"a {self.kind} needs {' and '.join(f'`{one}`' for one in needed)}")
+            if getattr(self, key) and key not in (*needed, *(["bins"] if self.kind == "histogram" else [])):
+                raise ValueError(f"a {self.kind} has no `{key}`, it is drawn from {' and '.join(needed)}")
+        if self.kind == "line" and self.x not in ("step", "epoch"):
+            raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
+        if self.kind == "box" and self.scales.y != "linear":
+            raise ValueError("the y axis of a box figure holds the groups; its values lie on x")
+        return self
+
+    @model_validator(mode="after")
+    def _axes_that_vary(self) -> Figure:
+        if "seed" in (*self.by, *self.where):
+            raise ValueError("seeds are pooled or averaged over; a figure has no seed axis")
+        if self.kind == "line" and not {*self.by, *self.where} <= {*TRAINING_AXES}:
+            raise ValueError("a training has neither decoder nor split; its axes are task, model and hardware")
+        if len(set(self.by)) < len(self.by):
+            raise ValueError("an axis can stand in `by` once")
+        return self
+
+    @property
+    def scales(self) -> Scales:
+        """Return how each axis is divided; one word is for the axis of the values, or for both of a scatter."""
+        if isinstance(self.scale, Scales):
+            return self.scale
+        on_x, on_y = self.kind != "line", self.kind in ("line", "scatter")
+        return Scales(x=self.scale if on_x else "linear", y=self.scale if on_y else "linear")
+
+    def covers(self, cell: Mapping[str, Any]) -> bool:
+        """Return whether `where` lets a cell in; one without a name on an axis is not chosen against."""
+        return all(cell.get(axis) in (None, *names) for axis, names in self.where.items())
 
 
 class Skip(Strict):
@@ -146,23 +283,36 @@ class Skip(Strict):
         return all(names.get(axis) in allowed for axis, allowed in self if allowed)
 
 
+class Claim(Strict):
+    """A statement that the results must bear out, and the expression that says when they do."""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    text: str
+    expression: str = Field(alias="assert")  #: in the language of expressions.py
+
+
 class SuiteFile(Strict):
     """A suite as it is written."""
 
     suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")
     title: str = ""
     source: str = ""
+    note: str = ""  #: what readers of the report should know
     tasks: dict[str, dict[str, Any]] = Field(min_length=1)
-    models: dict[str, dict[str, Any]] = Field(min_length=1)
+    models: dict[str, dict[str, Any]] = {}
     decoders: dict[str, dict[str, Any]] = {}
     metrics: dict[str, dict[str, Any]] = {}
+    certificates: dict[str, dict[str, Any]] = {}
     training: TrainingConfig = TrainingConfig()
     seeds: PositiveInt | list[NonNegativeInt] = 1
     splits: list[str] = Field(["test"], min_length=1)
     limits: Limits = Limits()
     hardware: Hardware | dict[str, Hardware] = Hardware()
     skip: list[Skip] = []
+    choose: list[Choice] = []
     tables: list[Table] = []
+    claims: list[Claim] = []
+    figures: list[Figure] = []
     profiles: dict[str, dict[str, Any]] = {}
 
     @field_validator("seeds")

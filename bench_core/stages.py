@@ -1,11 +1,11 @@
-"""What stages do: prepare, train, decode, score, measure. Each reads stored artifacts and fills a folder."""
+"""What stages do: prepare, train, decode, score, measure, certify. Each reads stored artifacts and fills a folder."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ class Workshop:
         device = computing(settings)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(noise.fork("weights").key % 2**63)
-            model = built("model", settings["model"], facts).to(device)
+            model = built("model", settings["model"], self._with_files(facts, settings["model"])).to(device)
             model.setup(facts, noise.fork("setup"))
             if plan.initial is not None:
                 load_weights(model, Path(plan.initial))
@@ -167,6 +167,25 @@ class Workshop:
         (folder / "number.json").write_text(json.dumps(number))
         return {"examples": len(outcomes)}
 
+    def _certify(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        import torch
+
+        from bench_core.train import evaluating
+
+        model, _, device = self._model(stage)
+        decoder = configured("decoder", stage.settings["decoder"])
+        certificate = built("certificate", stage.settings["certificate"])
+        with evaluating(model), torch.no_grad():
+            found = certificate.check(model.cpu(), decoder)
+        model.to(device)
+        (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False))
+        return {}
+
+    def _with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
+        """Return facts that tell a model where the files of its Config are."""
+        config = configured("model", model)
+        return replace(facts, files=config.files(self.data))
+
     def _input(self, stage: Stage, role: str) -> Artifact:
         return self.store.get(*stage.inputs[role])
 
@@ -185,7 +204,8 @@ class Workshop:
         device = computing(stage.settings)
         artifact = self._input(stage, "model")
         if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
-            model = built("model", artifact.manifest["ingredients"]["settings"]["model"], facts)
+            settings = artifact.manifest["ingredients"]["settings"]["model"]
+            model = built("model", settings, self._with_files(facts, settings))
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], model.to(device)
         return self.kept["model"][1], task, device
@@ -211,9 +231,14 @@ def _sample(outcome: Outcome) -> dict[str, Any]:
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
     """Build a part from its described settings."""
+    config = configured(kind, settings)
+    return config.load()(config, *more)
+
+
+def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:
+    """Return the Config of a part from its described settings."""
     schema = part(kind, settings["name"]).config
-    config = schema.model_validate({key: value for key, value in settings.items() if key != "name"})
-    return schema.load()(config, *more)
+    return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
 
 
 def load_weights(model: Any, path: Path) -> None:
@@ -238,9 +263,10 @@ def computing(settings: Mapping[str, Any]) -> torch.device:
     return torch.device(settings["device"])
 
 
-def check_builds(model: Mapping[str, Any], facts: Facts) -> None:
+def check_builds(model: Mapping[str, Any], facts: Facts, data: Path) -> None:
     """Build a model on the meta device, where nothing is allocated; raise what its constructor raises."""
     import torch
 
+    facts = replace(facts, files=configured("model", model).files(data))
     with torch.device("meta"):
         built("model", model, facts)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bench_core import located
-from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.combinations import ModelGrid, expand, origins, plainly
+from bench_core.config import CertificateConfig, Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.errors import SuiteError
 from bench_core.located import Located
 from bench_core.mistakes import Mistakes
 from bench_core.names import References
 from bench_core.published import Published, load_published
 from bench_core.registry import PartKind, part, suggestion
-from bench_core.schema import Hardware, Limits, Phase, Skip, SuiteFile, Table, TrainingConfig
+from bench_core.schema import Choice, Claim, Figure, Hardware, Limits, Phase, Skip, SuiteFile, Table, TrainingConfig
 
 C = TypeVar("C", bound=Config)
 
@@ -40,14 +42,25 @@ class Suite:
     models: Mapping[str, Entry]
     decoders: Mapping[str, DecoderConfig]
     metrics: Mapping[str, MetricConfig]
+    certificates: Mapping[str, CertificateConfig]
     seeds: Sequence[int]
     splits: Sequence[str]
     limits: Limits
     hardware: Mapping[str, Hardware]
     skip: Sequence[Skip]
     tables: Sequence[Table]
+    figures: Sequence[Figure]
+    claims: Sequence[Claim] = ()
+    choose: Sequence[Choice] = ()
+    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
+    changes: Sequence[str] = ()  # keys that `--set` gave another value
+
+    @cached_property
+    def origins(self) -> Mapping[str, str]:
+        """Return the name of the model whose grid a combination belongs to, by the combination's."""
+        return origins(self.grids)
 
     @property
     def label(self) -> str:
@@ -65,15 +78,18 @@ def resolve(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> Suite:
     """Apply profile, `--set` and `--seeds` to a suite and look up all that it names."""
-    whole = {kind: set(_section(source.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
+    whole = _names(source)
     _apply(source, profile, settings, seeds)
     mistakes = Mistakes(source)
+    effective = {key: value for key, value in source.data.items() if key != "profiles"}
+    grids = expand(source, mistakes)
     file = mistakes.parsed(SuiteFile, source.data, ())
-    parts = Parts(source.data, mistakes)
+    parts = Parts(source.data, mistakes, origins(grids))
     tasks, models = parts.configs("task", TaskConfig), parts.models()
     decoders, metrics = parts.configs("decoder", DecoderConfig), parts.configs("metric", MetricConfig)
     if file is None:
         raise mistakes.error()
+    file = plainly(file, grids)
     suite = Suite(
         name=file.suite,
         profile=profile,
@@ -83,19 +99,37 @@ def resolve(
         models=models,
         decoders=decoders,
         metrics=metrics,
+        certificates=parts.certificates(models),
         seeds=list(range(file.seeds)) if isinstance(file.seeds, int) else file.seeds,
         splits=file.splits,
         limits=file.limits,
         hardware={"default": file.hardware} if isinstance(file.hardware, Hardware) else file.hardware,
         skip=file.skip,
         tables=file.tables,
+        figures=file.figures,
+        claims=file.claims,
+        choose=file.choose,
+        grids=grids,
         published=load_published(folder / "references"),
-        effective={key: value for key, value in source.data.items() if key != "profiles"},
+        effective=effective,
+        changes=[setting.partition("=")[0] for setting in settings],
     )
     References(suite, source, mistakes, whole).check()
     if mistakes.found:
         raise mistakes.error()
     return suite
+
+
+def _names(source: Located) -> dict[str, set[str]]:
+    """Return what a suite names before anything is laid over it, and the settings that its grids vary."""
+    copy = Located(source.path, dict(source.data))
+    grids = expand(copy, Mistakes(copy))
+    names = {kind: set(_section(copy.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
+    varied = {setting for grid in grids.values() for setting in grid.settings}
+    splits, hardware = source.data.get("splits"), _section(source.data, "hardware")
+    names["splits"] = {name for name in splits if isinstance(name, str)} if isinstance(splits, list) else {"test"}
+    names["hardwares"] = {name for name, one in hardware.items() if isinstance(one, Mapping)} or {"default"}
+    return {**names, "models": names["models"] | {*grids}, "grids": {*grids}, "settings": varied}
 
 
 def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> None:
@@ -134,6 +168,7 @@ class Parts:
 
     data: Mapping[str, Any]
     mistakes: Mistakes
+    origins: Mapping[str, str] = field(default_factory=dict)  # combinations to the models that have the grids
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
         """Return the settings of every part of one kind that has no mistake."""
@@ -147,10 +182,21 @@ class Parts:
         for name, config in self.configs("model", ModelConfig).items():
             own = self.data["models"][name].get("training") or {}
             merged = _merged(self.data.get("training") or {}, own)
-            plan = self.mistakes.parsed(TrainingConfig, merged, ("models", name, "training"))
+            keys = ("models", self.origins.get(name, name), "training")
+            plan = self.mistakes.parsed(TrainingConfig, merged, keys)
             entries[name] = Entry(config, plan or TrainingConfig())
             self._check_phases(name, entries[name])
         return entries
+
+    def certificates(self, models: Mapping[str, Entry]) -> dict[str, CertificateConfig]:
+        """Return the certificates that the suite names, and those that its models never go without."""
+        found = self.configs("certificate", CertificateConfig)
+        named = {config.name for config in found.values()}
+        for name in sorted({name for entry in models.values() for name in entry.config.certificates} - named):
+            config = self.config("certificate", name, {"name": name})
+            if isinstance(config, CertificateConfig):
+                found[name] = config
+        return found
 
     def _check_phases(self, name: str, entry: Entry) -> None:
         for number, phase in enumerate(entry.training.phases):
@@ -158,14 +204,16 @@ class Parts:
                 if key not in entry.config.by_phase:
                     known = [*Phase.model_fields, *sorted(entry.config.by_phase)]
                     text = f"a phase of {entry.config.name!r} cannot set {key!r}. {suggestion(key, known)}"
-                    own = ("models", name) if "training" in self.data["models"][name] else ()
+                    origin = self.origins.get(name, name)
+                    own = ("models", origin) if "training" in self.data["models"][name] else ()
                     self.mistakes.add([*own, "training", "phases", number, key], text)
 
     def config(self, kind: PartKind, name: str, settings: Any) -> Config | None:
         """Return the parsed settings of one part, or None after noting what is wrong."""
-        keys = (f"{kind}s", name)
+        origin = self.origins.get(name, name) if kind == "model" else name
+        keys = (f"{kind}s", origin)
         if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-            self.mistakes.add(keys, f"{kind} {name!r} must say which part it is, such as `{{name: ...}}`.")
+            self.mistakes.add(keys, f"{kind} {origin!r} must say which part it is, such as `{{name: ...}}`.")
             return None
         try:
             schema = part(kind, settings["name"]).config
@@ -180,7 +228,7 @@ class Parts:
         for setting, limit in schema.limits.items():
             if own.get(setting) is None:
                 own[setting] = limits[limit]
-        return self.mistakes.parsed(schema, own, keys)
+        return self.mistakes.parsed(schema, own, keys, name if name != origin else "")
 
 
 def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -109,7 +109,7 @@ def test_looking_and_checking_import_no_torch(bench, words):
         "from bench_core.cli import main\n"
         "try: main()\n"
         "except SystemExit as stop: assert not stop.code, stop.code\n"
-        "assert not {'torch', 'spacy', 'scipy'} & set(sys.modules), sys.modules"
+        "assert not {'torch', 'spacy', 'scipy', 'matplotlib'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=bench.folder)
 
@@ -211,3 +211,11 @@ def test_doctor_finds_this_machine_well(bench):
 def test_check_build_prepares_and_builds(bench):
     assert "fit" in bench("check", "suite.yaml", "--build").stdout
     assert list((bench.folder / ".bench" / "store" / "prepare").iterdir())
+
+
+def test_misfits_are_told_before_anything_is_planned(bench):
+    path = bench.folder / "suite.yaml"
+    start, end = SUITE.index("decoders:"), SUITE.index("metrics:")
+    path.write_text(SUITE[:start] + SUITE[end : SUITE.index("tables:")])
+    for verb in ("check", "plan", "run"):
+        assert "the suite has no decoders" in bench(verb, "suite.yaml", code=2).stderr

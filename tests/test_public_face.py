@@ -16,8 +16,9 @@ from bench_core.registry import GROUP
 
 CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
-HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk")
+HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {"train.py"}  # a worker imports these when it trains, and nothing else does
+WITH_NUMPY = {"draws.py"}  # a report imports these when it judges claims
 PLUGINS = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 by_plugin = pytest.mark.parametrize("entry", PLUGINS, ids=lambda entry: entry.name)
@@ -37,6 +38,10 @@ def test_importing_the_core_imports_neither_torch_nor_pydantic():
 
 def test_the_interfaces_import_no_torch():
     assert imported("from bench_core import Batch, Stepper, Task, Metric, Noise, ModelConfig, walk", *HEAVY) == []
+
+
+def test_reading_claims_imports_no_numpy():
+    assert imported("import bench_core.asked, bench_core.reporting.claims, bench_core.suite", *HEAVY) == []
 
 
 def test_every_public_name_can_be_had():
@@ -85,7 +90,7 @@ def test_the_core_names_no_plugin(path):
 
 @by_source
 def test_the_core_imports_torch_only_where_it_is_needed(path):
-    if path.name in WITH_TORCH:
+    if path.name in WITH_TORCH | WITH_NUMPY:
         return
     assert not {name.partition(".")[0] for name in _at_once(ast.parse(path.read_text()).body)} & set(HEAVY)
 

@@ -28,11 +28,11 @@ from markdown_it import MarkdownIt
 
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import SuiteError
-from bench_core.markup import latex, markdown, visible
 from bench_core.outcomes import write_outcomes
-from bench_core.report import records, write_report
+from bench_core.reporting.markup import latex, markdown, visible
+from bench_core.reporting.report import records, write_report
+from bench_core.reporting.tables import grids
 from bench_core.store import Store
-from bench_core.tables import grids
 
 
 def test_markdown_shows_hostile_text_as_it_is(tmp_path):

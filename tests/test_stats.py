@@ -4,7 +4,7 @@ from math import inf, isnan, nan, sqrt
 
 import pytest
 
-from bench_core.stats import Summary, summary
+from bench_core.reporting.stats import Summary, summary
 
 
 def test_the_spread_is_that_of_a_sample():

@@ -7,6 +7,7 @@ import re
 import pytest
 from bench_small.suites import SUITE
 
+from bench_core import located
 from bench_core.errors import SuiteError
 from bench_core.suite import load
 
@@ -52,6 +53,18 @@ def test_an_overlay_that_names_a_part_declares_it_anew(suite_file):
     assert (suite.models["two"].config.scale, suite.models["two"].config.noisy) == (0.1, True)
     assert suite.models["one"].config.noisy
     assert load(suite_file(), settings=["models.two={name: bigram}"]).models["two"].config.scale == 0.1
+
+
+def test_an_overlay_that_says_its_kind_is_declared_anew(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("tokenizer: {kind: word, most_words: 9}\nother: {tokenizer: {kind: bpe, vocab_size: 300}}\n")
+    source = located.read(path)
+    source.overlay(source.data["other"], ("other",))
+    assert source.data["tokenizer"] == {"kind": "bpe", "vocab_size": 300}
+
+
+def test_a_suite_knows_which_keys_were_set(suite_file):
+    assert load(suite_file(), settings=["models.one.scale=1e-3", "seeds=2"]).changes == ["models.one.scale", "seeds"]
 
 
 def test_settings_reach_into_keys_with_dots(suite_file):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric"]))
+@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "certificate"]))
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:
@@ -32,7 +32,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
     from tabulate import tabulate
 
     click.echo(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
-    for key in ("gives", "needs", "sources", "source", "likelihoods"):
+    for key in ("gives", "needs", "sources", "source", "likelihoods", "about"):
         if key in about:
             click.echo(f"{key}: {', '.join(about[key])}")
     if about["settings"]:
@@ -49,6 +49,8 @@ def _about(found: Part) -> dict[str, Any]:
         about["likelihoods"] = [f"{name} ({kind})" for name, kind in config.likelihoods.items()]
     if found.kind in ("decoder", "metric"):
         about["needs"] = [config.needs.__name__]
+    if found.kind == "certificate":
+        about["about"] = [config.about]
     if found.kind == "task":
         about["source"] = [config.source]
     about["settings"] = [

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bench_core.store import Store
 
 
+STAGES = ("prepare", "train", "decode", "score", "measure", "certify")
+
+
 @click.command()
 @options.of_suite
 @options.data
@@ -33,33 +36,33 @@ def command(
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
     from bench_core.check import check_fit
     from bench_core.corpora import data_folder
-    from bench_core.plan import plan
+    from bench_core.plan import cells_of, plan
     from bench_core.store import Store
     from bench_core.suite import load
 
     loaded = load(suite, profile, settings, seeds)
+    check_fit(loaded, cells_of(loaded))
     found = plan(loaded, data_folder(data))
-    check_fit(loaded, found.cells)
     kept = Store(store)
-    rows = [_row(kind, found, kept) for kind in ("prepare", "train", "decode", "score", "measure")]
+    rows = [_row(kind, found, kept) for kind in STAGES]
     if as_json:
-        click.echo(
-            json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": found.missing})
-        )
+        missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
+        click.echo(json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
         return
     from tabulate import tabulate
 
     click.echo(f"{loaded.label}: {len(found.cells)} cells")
     click.echo("expected: by the median cost of such stages in this store; saved: what other cells share\n")
     click.echo(tabulate(rows, headers="keys"))
-    for task, reason in found.missing.items():
-        click.echo(f"task {task!r} cannot be read, its cells will not run: {reason}")
+    for (part, name), reason in found.missing.items():
+        click.echo(f"{part} {name!r} cannot be read, its cells will not run: {reason}")
 
 
 def _row(kind: str, found: Plan, store: Store) -> dict[str, Any]:
     """Return how many stages of a kind the cells use, and what of them is left to do."""
     stages = [stage for stage in found.stages.values() if stage.kind == kind]
     uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
+    uses = max(uses, len(stages))  # tasks can be prepared for themselves
     stored = sum(store.has(kind, stage.key) for stage in stages)
     left, typical = len(stages) - stored, store.typical_seconds(kind)
     expected = duration(typical * left) if typical is not None and left else ""

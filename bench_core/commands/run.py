@@ -33,7 +33,7 @@ def command(
     from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.progress import Lines
-    from bench_core.report import screen, write_report
+    from bench_core.reporting.report import screen, write_report
     from bench_core.runner import Runner
     from bench_core.store import Store
     from bench_core.suite import load
@@ -54,5 +54,8 @@ def command(
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
         click.echo(f"{number} cells {status}: {reason}", err=True)
+    unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
+    for name, about in unprepared.items():
+        click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
     click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
-    return 1 if failed else 0
+    return 1 if failed or unprepared else 0

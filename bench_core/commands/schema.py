@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
+
 
 @click.command()
 def command() -> None:
@@ -27,7 +29,7 @@ def schema() -> dict[str, Any]:
             one = part.config.model_json_schema(ref_template="#/$defs/{model}")
             definitions |= one.pop("$defs", {})
             own = (
-                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}")}
+                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}"), "grid": GRID}
                 if kind == "model"
                 else {}
             )

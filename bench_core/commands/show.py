@@ -39,7 +39,7 @@ def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> Non
 def find(run: Run, filters: str) -> CellResult:
     """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
     from bench_core.errors import SuiteError
-    from bench_core.order import ordered
+    from bench_core.reporting.order import ordered
     from bench_core.schema import AXES
 
     cells = ordered(run)
@@ -88,7 +88,7 @@ def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
     """Return a cell and its outputs as JSON data."""
     from dataclasses import asdict
 
-    from bench_core.report import json_data
+    from bench_core.reporting.report import json_data
 
     return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
 
@@ -97,8 +97,8 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     """Return a cell and its outputs for a terminal."""
     from tabulate import tabulate
 
-    from bench_core.markup import visible
-    from bench_core.order import cell_name
+    from bench_core.reporting.markup import visible
+    from bench_core.reporting.order import cell_name
 
     lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
     if cell.numbers:
@@ -119,7 +119,7 @@ def _name(cell: CellResult, axis: str) -> str:
 
 
 def _words(number: Number) -> list[str]:
-    from bench_core.markup import rounded
+    from bench_core.reporting.markup import rounded
 
     value = "–" if number.value is None else rounded(number.value, number.digits)
     between = [rounded(end, number.digits) for end in number.interval or ()]

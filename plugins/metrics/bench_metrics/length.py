@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import nan
 
 from bench_core import Metric, Outcome, SuiteError
-from bench_metrics.plugin import LengthConfig
+from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 
 
 class Length(Metric[int]):
@@ -24,18 +24,45 @@ class Length(Metric[int]):
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
         """Return the length of each; raise SuiteError where that of a reference is unknown."""
-        return [self._length(outcome) for outcome in outcomes]
+        return [generated(outcome) if self.config.of == "hypothesis" else referred(outcome) for outcome in outcomes]
 
     def combine(self, parts: Sequence[int]) -> float:
         return sum(parts) / len(parts) if parts else nan
 
-    def _length(self, outcome: Outcome) -> int:
-        if self.config.of == "hypothesis":
-            best = outcome.hypotheses[0]
-            return len(best.tokens) + best.finished
-        if not outcome.target_tokens:
-            raise SuiteError(
-                f"the length of references cannot be known: example {outcome.id} has none. "
-                "Set `of: hypothesis` for this task."
-            )
-        return outcome.target_tokens
+
+class LengthDistance(Metric[list[int]]):
+    """The 1-Wasserstein distance between the lengths of first hypotheses and of references, stop included.
+
+    How many tokens a length would have to change, on average, to turn one distribution into the other; which output
+    belongs to which reference does not matter. Undefined (nan) where there are no examples.
+    """
+
+    better, unit = -1, "tokens"
+
+    def __init__(self, config: LengthDistanceConfig) -> None:
+        super().__init__(config)
+        self.signature = "wasserstein:1|stop:included"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
+        """Return both lengths of each; raise SuiteError where that of a reference is unknown."""
+        return [[generated(outcome), referred(outcome)] for outcome in outcomes]
+
+    def combine(self, parts: Sequence[list[int]]) -> float:
+        ours, theirs = (sorted(lengths) for lengths in zip(*parts, strict=True)) if parts else ([], [])
+        return sum(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / len(parts) if parts else nan
+
+
+def generated(outcome: Outcome) -> int:
+    """Return the length of the first hypothesis; without a stop if it was ended by a limit."""
+    best = outcome.hypotheses[0]
+    return len(best.tokens) + best.finished
+
+
+def referred(outcome: Outcome) -> int:
+    """Return the length of the reference; raise SuiteError if there is none."""
+    if not outcome.target_tokens:
+        raise SuiteError(
+            f"the length of references cannot be known: example {outcome.id} has none. "
+            "Leave this metric out for this task."
+        )
+    return outcome.target_tokens

@@ -48,6 +48,12 @@ class LengthConfig(MetricConfig):
     of: Literal["hypothesis", "reference"] = "hypothesis"
 
 
+class LengthDistanceConfig(MetricConfig):
+    """Distance of the lengths of outputs from those of the references, as distributions (1-Wasserstein)."""
+
+    name, target = "length-distance", "bench_metrics.length:LengthDistance"
+
+
 class RepetitionConfig(MetricConfig):
     """Share of n-grams that have already occurred in the same output."""
 
@@ -59,4 +65,11 @@ class RepetitionConfig(MetricConfig):
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics of this plugin."""
-    return [PerplexityConfig, NonTerminationConfig, DistinctNonTerminatedConfig, LengthConfig, RepetitionConfig]
+    return [
+        PerplexityConfig,
+        NonTerminationConfig,
+        DistinctNonTerminatedConfig,
+        LengthConfig,
+        LengthDistanceConfig,
+        RepetitionConfig,
+    ]

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from bench_rnn.lm import Memory, RecurrentLM
-from bench_rnn.output import Output, Softmax
+from bench_rnn.output import LOGITS, Output, Softmax
 
-__all__ = ["Memory", "Output", "RecurrentLM", "Softmax"]
+__all__ = ["LOGITS", "Memory", "Output", "RecurrentLM", "Softmax"]

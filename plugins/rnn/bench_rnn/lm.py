@@ -32,6 +32,7 @@ class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
 
     def __init__(self, config: RNNLMConfig, facts: Facts, output: Output | None = None) -> None:
         super().__init__()
+        self.cell = config.cell
         tokens, width = len(facts.vocabulary), config.embedding or config.hidden
         self.embed = nn.Embedding(tokens, width)
         self.rnn = Recurrent(config.cell, width, config.hidden, config.layers, config.dropout)
@@ -69,5 +70,6 @@ class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
     def _run(self, tokens: Tensor, last: int, past: Memory | None) -> tuple[Tensor, Memory]:
         """Return the units after the `last` tokens [N, last, H], and a memory that `output` has yet to see."""
         hidden, units = self.rnn(self.dropout(self.embed(tokens)), past and past.units)
-        output = past.output if past else self.output.start(hidden)
-        return self.dropout(hidden[:, -last:]), Memory(units, output)
+        hidden = self.dropout(hidden)
+        output = past.output if past else self.output.start(hidden[:, :-last])
+        return hidden[:, -last:], Memory(units, output)

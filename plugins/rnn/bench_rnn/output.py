@@ -20,8 +20,8 @@ LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs 
 class Output(nn.Module, ABC, Generic[S]):
     """Turns the hidden units of K successive target steps [N, K, H] into probabilities of V tokens.
 
-    It meets every target step of a row once and in order, and none of the prefix; what must last from step to step
-    is in the memory that it returns. Of a batch it is given the units that predict `gold`, and values each of the M
+    It meets every target step of a row once and in order; what must last from step to step is in the memory that it
+    returns. Of a batch it is given the units that predict `gold`, and values each of the M
     real tokens there, row by row: `hidden[batch.mask]` are the units of these [M, H].
     """
 
@@ -32,8 +32,11 @@ class Output(nn.Module, ABC, Generic[S]):
         """Share the embedding's matrix [V, H] as that of the logits; by default there is none: SuiteError."""
         raise SuiteError(f"{type(self).__name__} has no matrix that could be the embedding's. Say `tied: false`.")
 
-    def start(self, hidden: Tensor) -> S:
-        """Return what it remembers of the N rows of `hidden` before their first target step; by default nothing."""
+    def start(self, prefix: Tensor) -> S:
+        """Return what it remembers before the first target step; by default nothing.
+
+        `prefix` [N, P, H] are the units that come before, those that predict the prefix; there may be none (P = 0).
+        """
         return State()  # type: ignore[return-value]
 
     @abstractmethod

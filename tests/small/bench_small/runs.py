@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import product
 from math import inf
 
-from bench_core.markup import MARKDOWN
 from bench_core.published import Published, plain
-from bench_core.report import write_report
+from bench_core.reporting.markup import MARKDOWN
+from bench_core.reporting.report import write_report
+from bench_core.reporting.tables import grids
 from bench_core.results import CellResult, Number, Run, read_run, write_cells
 from bench_core.schema import SuiteFile
-from bench_core.tables import grids
 
 HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
 
@@ -64,7 +64,7 @@ def stored(run):
     write_cells(run.folder / "cells.jsonl", run.cells)
     (run.folder / "run.json").write_text(json.dumps(dict(run.info)))
     (run.folder / "published.json").write_text(json.dumps(plain(run.published)))
-    (run.folder / "suite.yaml").write_text(run.suite.model_dump_json())
+    (run.folder / "suite.yaml").write_text(run.suite.model_dump_json(by_alias=True))
     (run.folder / "costs.csv").write_text("stage,seconds\ntrain,1.5\n")
     return read_run(run.folder)
 

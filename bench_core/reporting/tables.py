@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import product
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from bench_core.names import join
-from bench_core.order import name_on, names_on, ordered, seed_of
-from bench_core.published import Published, Value
+from bench_core.published import Value
+from bench_core.reporting.choices import Chosen, choices, collapsed, label
+from bench_core.reporting.entries import Column, Entry, Grid, Names, Row, Status, printed_values
+from bench_core.reporting.listings import listed
+from bench_core.reporting.order import name_on, names_on, ordered, seed_of
+from bench_core.reporting.stats import summary
+from bench_core.reporting.verdicts import compared
 from bench_core.results import CellResult, Number, Run
 from bench_core.schema import Axis, Table
-from bench_core.stats import Summary, summary
 
 KINDS = ("", "exact", "bound", "estimate")
 
-Names: TypeAlias = tuple[str, ...]
 Groups: TypeAlias = Mapping[tuple[Names | None, Names | None], list[CellResult]]  # by names on rows and columns
-Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had
 
 
 class Variant(NamedTuple):
@@ -29,70 +31,47 @@ class Variant(NamedTuple):
     signature: str
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of a table."""
-
-    label: str
-    names: Names | None  # on the axes of the rows; None where only the published table has it
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: numbers of one metric, of one kind and signature."""
-
-    label: str  # shared by the columns that one is split into
-    names: Names | None  # on the axes of the columns; None where only the published table has it
-    value: str  # the metric
-    number: Number = field(default_factory=Number)  # one of its numbers, for unit, digits, kind and signature
-    first: bool = True  # of those that share its label
-    mark: str = ""  # what tells it from those
-
-    @property
-    def heading(self) -> str:
-        """Return the label with its mark, such as `ssm (≤ bound)`."""
-        return f"{self.label} ({self.mark})" if self.mark else self.label
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What stands in one row and column: the mean over seeds, or why there is none."""
-
-    status: Status
-    seeds: int = 0  # that there should be
-    summary: Summary | None = None
-    interval: tuple[float, float] | None = None  # over the examples of a single seed
-    examples: tuple[int, ...] = ()  # behind each seed's number
-    reasons: tuple[str, ...] = ()  # why seeds are missing, each once
-    published: Value | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Return whether no seed is missing."""
-        return self.summary is None or self.summary.n == self.seeds
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of a suite, filled in."""
-
-    table: Table
-    rows: Sequence[Row]
-    columns: Sequence[Column]
-    entries: Sequence[Sequence[Entry]]  # rows first
-    cells: Sequence[CellResult]  # all behind it
-    published: Published | None
-
-    @property
-    def reasons(self) -> list[str]:
-        """Return the first reason of every entry that has some, each once, for footnotes."""
-        return list(dict.fromkeys(reason for row in self.entries for entry in row for reason in entry.reasons[:1]))
-
-
 def grids(run: Run) -> list[Grid]:
     """Return every table that the suite of a run declares."""
-    cells = ordered(run)
-    return [_grid(run, table, cells) for table in run.suite.tables]
+    cells, made = ordered(run), choices(run) if run.suite.choose else []
+    return [compared(run, _declared(run, table, cells, made)) for table in run.suite.tables]
+
+
+def whole_grids(run: Run) -> list[Grid]:
+    """Return a table for each grid that a choice was made among, with all of its combinations."""
+    cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in run.suite.choose), 0)
+    found = []
+    for one in choices(run):
+        if one.grid.settings:
+            numbers[one.choice.id] += 1
+            found.append(_whole_grid(run, one, f"{one.choice.id}-{numbers[one.choice.id]}", cells))
+    return found
+
+
+def _whole_grid(run: Run, chosen: Chosen, name: str, cells: Sequence[CellResult]) -> Grid:
+    choice = chosen.choice
+    decoder = {"decoder": [choice.decoder]} if choice.decoder else {}
+    where = {"model": chosen.candidates, "task": [chosen.task], "hardware": [chosen.hardware], **decoder}
+    caption = f"every combination of {label(run, chosen)}, by {choice.by}"
+    about = {"id": name, "caption": caption, "rows": ["model"], "columns": ["split"], "values": [choice.by]}
+    grid = _grid(run, Table.model_validate({**about, "where": where}), cells)
+    prefix = f"{chosen.grid.name}/"
+    labels = [row.label.removeprefix(prefix) + (" (chosen)" if row.label == chosen.name else "") for row in grid.rows]
+    rows = [replace(row, label=text) for row, text in zip(grid.rows, labels, strict=True)]
+    return replace(grid, rows=rows, notes=[f"{label(run, chosen)}: {chosen.verdict}."])
+
+
+def _declared(run: Run, table: Table, cells: Sequence[CellResult], made: Sequence[Chosen]) -> Grid:
+    if table.of != "results":
+        return listed(run, table)
+    if table.chosen is None:
+        return _grid(run, table, cells)
+    ours = [one for one in made if one.choice.id == table.chosen]
+    alone = collapsed(run, ours)
+    grid = _grid(alone, table, ordered(alone))
+    shown = {(name_on(one, "model"), name_on(one, "task"), name_on(one, "hardware")) for one in grid.cells}
+    ours = [one for one in ours if (one.grid.name, one.task, one.hardware) in shown]
+    return replace(grid, notes=[f"{label(run, one)}: {one.verdict}." for one in ours])
 
 
 def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
@@ -101,12 +80,12 @@ def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
     for one in inside:
         groups[_on(one, table.rows), _on(one, table.columns)].append(one)
     published = run.published.get(table.reference.table) if table.reference else None
-    printed = _printed(table, published)
+    printed = printed_values(table, published)
     rows = _rows(run, table, groups, dict.fromkeys(row for row, _ in printed))
     columns = _columns(run, table, groups, dict.fromkeys(column for _, column in printed))
 
     def entry(row: Row, column: Column) -> Entry:
-        cells = _applicable(run, groups.get((row.names, column.names), ()), column.value)
+        cells = applicable(run, groups.get((row.names, column.names), ()), column.value)
         return _entry(cells, column, printed.get((row.label, column.label)))
 
     entries = [[entry(row, column) for column in columns] for row in rows]
@@ -120,19 +99,6 @@ def _chosen(one: CellResult, table: Table) -> bool:
 
 def _on(one: CellResult, axes: Iterable[Axis]) -> Names:
     return tuple(name_on(one, axis) for axis in axes)
-
-
-def _printed(table: Table, published: Published | None) -> dict[tuple[str, str], Value]:
-    """Return the published values by our labels of rows and columns; of two with the same labels, the first."""
-    found: dict[tuple[str, str], Value] = {}
-    if published and table.reference:
-        for theirs, values in published.rows.items():
-            row = table.reference.rows.get(theirs, theirs)
-            for their_column, value in values.items():
-                column = table.reference.columns.get(their_column, their_column)
-                if row is not None and column is not None:
-                    found.setdefault((row, column), value)
-    return found
 
 
 def _combinations(run: Run, axes: Sequence[Axis], where: Mapping[Axis, Sequence[str]]) -> list[Names]:
@@ -203,7 +169,7 @@ def _difference(signature: str, signatures: Sequence[str]) -> str:
     return "|".join(field for field in signature.split("|") if field not in shared) or signature or "no signature"
 
 
-def _applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellResult]:
+def applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellResult]:
     """Return the cells in which a metric was not left out on purpose."""
     skips = [skip for skip in run.suite.skip if value in skip.metric]
     return [one for one in cells if not any(skip.covers(**one.cell, metric=value) for skip in skips)]
@@ -217,7 +183,7 @@ def _entry(cells: Sequence[CellResult], column: Column, published: Value | None)
         return Entry("none")
     missing = [one for one in cells if seed_of(one) not in found]
     seeds = len(own) + len({seed_of(one) for one in missing})
-    reasons = tuple(dict.fromkeys(reason for one in missing if (reason := _reason(one, column.value))))
+    reasons = tuple(dict.fromkeys(reason for one in missing if (reason := why_missing(one, column.value))))
     if not own:
         published = published if column.first else None
         return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
@@ -241,7 +207,7 @@ def _status(missing: Sequence[CellResult], published: Value | None) -> Status:
     return "none"
 
 
-def _reason(one: CellResult, value: str) -> str:
+def why_missing(one: CellResult, value: str) -> str:
     """Return why a metric has no number: what is known of it alone, or of its cell."""
     own = one.numbers.get(value, Number()).reason
     return own if own not in ("", "not run") else one.reason

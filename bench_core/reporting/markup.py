@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, isnan
 
-from bench_core.names import join
 from bench_core.published import Value, number
-from bench_core.stats import Summary
-from bench_core.tables import Entry, Grid
+from bench_core.reporting.entries import Entry, Grid
+from bench_core.reporting.stats import Summary
+from bench_core.reporting.verdicts import Comparison
 
 UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, separators of lines
 
@@ -29,24 +29,39 @@ class Markup:
         """Return a table with its headings first, and its labels first in each row."""
         digits = [column.number.digits for column in grid.columns]
         footnotes = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
-        headings = [join(*grid.table.rows), *(column.heading for column in grid.columns)]
+        headings = [grid.corner, *(column.heading for column in grid.columns)]
         rows = [
             [self.text(row.label), *(self.cell(*pair, footnotes) for pair in zip(entries, digits, strict=True))]
             for row, entries in zip(grid.rows, grid.entries, strict=True)
         ]
         return [[self.text(heading) for heading in headings], *rows]
 
+    def differences(self, grid: Grid) -> list[list[str]]:
+        """Return what ours are less the published, and verdicts, as a table; nothing where none stand together."""
+        places = [place for place in range(len(grid.columns)) if any(row[place].comparison for row in grid.entries)]
+        if not places:
+            return []
+        headings = [grid.corner, *(grid.columns[place].heading for place in places)]
+        rows = [
+            [row.label, *(judged(entries[place].comparison, grid.columns[place].number.digits) for place in places)]
+            for row, entries in zip(grid.rows, grid.entries, strict=True)
+        ]
+        return [[self.text(word) for word in line] for line in [headings, *rows]]
+
     def cell(self, entry: Entry, digits: int, footnotes: Mapping[str, str]) -> str:
         """Return our number with its marks, and the published one beside it."""
         marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
         marks += [footnotes[reason] for reason in entry.reasons[:1]]
         raised = self.raised.format(self.text(" ".join(marks))) if marks else ""
-        small = self.small.format(self.text(printed(entry.published, digits))) if entry.published else ""
+        theirs = 0 if entry.text else digits
+        small = self.small.format(self.text(printed(entry.published, theirs))) if entry.published else ""
         return " ".join(word for word in (self.text(ours(entry, digits)) + raised, small) if word)
 
 
 def ours(entry: Entry, digits: int) -> str:
     """Return what we found, or the word for what became of it."""
+    if entry.text:
+        return entry.text
     if entry.summary is None:
         return "–" if entry.status == "none" else entry.status
     return summarized(entry.summary, digits)
@@ -58,12 +73,21 @@ def summarized(found: Summary, digits: int) -> str:
     return rounded(found.mean, digits) + spread
 
 
+def judged(comparison: Comparison | None, digits: int) -> str:
+    """Return a signed difference and its verdict, such as `+0.12 worse`."""
+    if comparison is None:
+        return "–"
+    text = rounded(comparison.difference, digits)
+    sign = "+" if comparison.difference > 0 and text.strip("0.") else ""
+    return f"{sign}{text} {comparison.verdict}"
+
+
 def printed(value: Value, digits: int) -> str:
     """Return a published value with no fewer digits than it was given, or its text if it is no number."""
     mean = number(value.mean)
     if mean is None:
         items = value.mean if isinstance(value.mean, list) else [value.mean]
-        return ", ".join(map(str, items))
+        return ", ".join(str(item).lower() if isinstance(item, bool) else str(item) for item in items)
     digits = max(digits, _decimals(mean), _decimals(value.std or 0.0))
     return summarized(Summary(mean, value.std, 1), digits)
 

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
+from bench_core.combinations import gathered, origins
 from bench_core.names import join
-from bench_core.order import cell_name, name_on, names_on, ordered
-from bench_core.results import Run
-from bench_core.tables import Column, Grid
+from bench_core.reporting.certificates import broken_promises, certificate_rows, failing_premises
+from bench_core.reporting.choices import choices
+from bench_core.reporting.draft import Picture
+from bench_core.reporting.entries import Grid
+from bench_core.reporting.order import cell_name, name_on, names_on, ordered
+from bench_core.reporting.verdicts import obstacles
+from bench_core.results import Number, Run
 
 # What may be told of it: neither host nor time.
 ENVIRONMENT = ("python", "torch", "bench", "device", "precision", "threads")
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 LONGEST_OUTPUT = 300  # characters of an output
+MOST_NAMES = 8  # of cells that a figure leaves out for one reason
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Page:
     title: str
     facts: Sequence[str]
     statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
+    certificates: Sequence[Sequence[str]]  # headings first; empty if there are none
+    certificate_notes: Sequence[str]  # premises that do not hold, promises that were broken
     incomplete: Sequence[str]  # the cells that failed or did not run
     samples: Sequence[Sample]
 
@@ -45,9 +53,10 @@ def page(run: Run) -> Page:
         for one in ordered(run)
         if one.status != "done"
     ]
-    samples = _samples(run.info.get("samples") or ())
+    samples = _samples(_worth_showing(run))
     title = run.info.get("title") or run.suite.title or run.suite.suite
-    return Page(title, _facts(run), _statistics(run), incomplete, samples)
+    notes = [*broken_promises(run), *failing_premises(run)]
+    return Page(title, _facts(run), _statistics(run), certificate_rows(run), notes, incomplete, samples)
 
 
 def environment(run: Run) -> dict[str, Any]:
@@ -57,9 +66,6 @@ def environment(run: Run) -> dict[str, Any]:
 
 
 def _facts(run: Run) -> list[str]:
-    known = run.info.get("models") or {}
-    sizes = {name: known.get(name, {}).get("parameters") for name in names_on(run, "model")}
-    models = [name if size is None else f"{name} ({size:,} parameters)" for name, size in sizes.items()]
     facts = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
@@ -68,9 +74,22 @@ def _facts(run: Run) -> list[str]:
         "Vocabulary": ", ".join(_vocabularies(run)),
         "Best possible perplexity": ", ".join(_optima(run)),
         "Notice": " ".join(_notices(run)),
-        "Models": ", ".join(models),
+        "Note": " ".join(run.suite.note.split()),
+        "Models": ", ".join(_models(run)),
     }
     return [f"{name}: {text}" for name, text in facts.items() if text]
+
+
+def _models(run: Run) -> Iterable[str]:
+    """Yield models with the numbers of their parameters, the combinations of a grid as one."""
+    known = run.info.get("models") or {}
+    for name in gathered(names_on(run, "model"), run.grids):
+        grid = run.grids.get(name)
+        sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
+        found = [size for size in sizes if size is not None]
+        words = [f"{len(sizes):,} combinations"] if grid else []
+        words += [f"{_range(found)} parameters"] if found else []
+        yield f"{name} ({', '.join(words)})" if words else name
 
 
 def _corpora(run: Run, tasks: Iterable[str]) -> list[str]:
@@ -115,6 +134,14 @@ def _statistic(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
+def _worth_showing(run: Run) -> list[Mapping[str, Any]]:
+    """Return the outputs of all models, of grids that were chosen from only those of the chosen combination."""
+    made = choices(run)
+    best = {one.name or one.candidates[0] for one in made}
+    unchosen = {*origins({one.grid.name: one.grid for one in made})} - best
+    return [sample for sample in run.info.get("samples") or () if sample["cell"].get("model") not in unchosen]
+
+
 def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:
     """Gather the outputs of different cells by their example."""
     examples: dict[str, list[Mapping[str, Any]]] = {}
@@ -140,8 +167,55 @@ def _cut(text: str, length: int) -> str:
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return the footnotes of a table, as plain text."""
-    notes = [_seeds(grid), *_metrics(grid), _limits(run), _corpus(run, grid), _published(grid), *_reasons(grid)]
+    about = [_seeds(grid), *_metrics(grid), _limits(run)] if grid.table.of == "results" else []
+    notes = [*grid.notes, *about, _corpus(run, grid), _published(grid), *_reasons(grid)]
     return [note for note in notes if note]
+
+
+def figure_notes(run: Run, picture: Picture) -> list[str]:
+    """Return the footnotes of a figure, as plain text."""
+    about = [] if picture.empty else [_behind(picture), *picture.notes, *_measured(picture)]
+    limits = _limits(run) if picture.figure.kind != "line" else ""
+    told = _corpora(run, dict.fromkeys(name_on(one, "task") for one in picture.cells))
+    notes = [*about, limits, f"Corpus: {', '.join(told)}." if told else "", *_left_out(picture)]
+    return [note for note in notes if note]
+
+
+def _behind(picture: Picture) -> str:
+    """Say how many seeds and examples are behind a figure."""
+    kind, own = picture.figure.kind, [one for one in picture.series if not one.shared] or picture.series
+    seeds = {one.seeds for one in own}
+    if kind in ("line", "scatter"):
+        spread = "a band" if kind == "line" else "bars"
+        return "One seed." if seeds == {1} else f"Means over {_range(seeds)} seeds, {spread} of a standard deviation."
+    pooled = "of one seed" if seeds == {1} else f"pooled over {_range(seeds)} seeds"
+    return f"{_range({one.values for one in own})} values, {pooled}."
+
+
+def _measured(picture: Picture) -> Iterable[str]:
+    for metric, number in picture.numbers.items():
+        found = [one.numbers[metric] for one in picture.cells if metric in one.numbers]
+        if examples := {one.examples for one in found if one.value is not None}:
+            yield f"{metric}: {_description(number, examples)}."
+
+
+def _left_out(picture: Picture) -> Iterable[str]:
+    """Name the cells that a figure leaves out, by their reasons."""
+    names: dict[str, list[str]] = {}
+    for name, reason in picture.missing:
+        names.setdefault(reason, []).append(name)
+    for reason, left in names.items():
+        more = f" and {len(left) - MOST_NAMES:,} more" if len(left) > MOST_NAMES else ""
+        yield f"Left out: {'; '.join(left[:MOST_NAMES])}{more}: {_cut(reason.rstrip('.'), LONGEST)}."
+
+
+def rules(run: Run, grid: Grid) -> list[str]:
+    """Return what the verdicts of a table mean, as plain text."""
+    assert grid.table.reference
+    if found := obstacles(run, grid.table):
+        return ["Ours less the published.", *(f"Not comparable: {_cut(one.rstrip('.'), LONGEST)}." for one in found)]
+    share = f"{100 * grid.table.reference.tolerance:g} %"
+    return [f"Ours less the published. Reproduced: within two standard errors, or {share} of the published."]
 
 
 def _seeds(grid: Grid) -> str:
@@ -168,11 +242,10 @@ def _metrics(grid: Grid) -> Iterable[str]:
         others = len([one for one in columns if one[0] == value]) > 1
         where = f" ({', '.join(grid.columns[place].heading for place in places)})" if others else ""
         examples = {count for row in grid.entries for place in places for count in row[place].examples}
-        yield f"{value}{where}: {_description(grid.columns[places[0]], examples)}."
+        yield f"{value}{where}: {_description(grid.columns[places[0]].number, examples)}."
 
 
-def _description(column: Column, examples: Collection[int]) -> str:
-    number = column.number
+def _description(number: Number, examples: Collection[int]) -> str:
     words = [
         number.unit,
         {1: "higher is better", -1: "lower is better"}.get(number.better, ""),
@@ -188,11 +261,14 @@ def _limits(run: Run) -> str:
     decoded = "all examples" if limits.examples is None else f"{limits.examples:,} examples"
     scored = "all" if limits.scored is None else f"{limits.scored:,}"
     text = f"Limits: {limits.max_tokens:,} tokens an output, {decoded} decoded, {scored} scored."
-    return f"{text} Profile {profile}." if profile else text
+    changed = ", ".join(run.info.get("changes") or ())
+    words = [text, f"Profile {profile}." if profile else "", f"Changed by --set: {changed}." if changed else ""]
+    return " ".join(filter(None, words))
 
 
 def _corpus(run: Run, grid: Grid) -> str:
-    told = _corpora(run, dict.fromkeys(name_on(one, "task") for one in grid.cells))
+    listed = [row.label for row in grid.rows] if grid.table.of == "tasks" else []
+    told = _corpora(run, dict.fromkeys([*listed, *(name_on(one, "task") for one in grid.cells)]))
     return f"Corpus: {', '.join(told)}." if told else ""
 
 

@@ -14,12 +14,18 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
-from bench_core.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.names import join
-from bench_core.order import ordered
-from bench_core.page import environment, footnotes, page
+from bench_core.reporting.choices import choices
+from bench_core.reporting.claims import Judgement, grounds, judge, told
+from bench_core.reporting.draft import Picture
+from bench_core.reporting.drawing import draw
+from bench_core.reporting.entries import Column, Entry, Grid, Row
+from bench_core.reporting.figures import pictures
+from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
+from bench_core.reporting.order import ordered
+from bench_core.reporting.page import environment, figure_notes, footnotes, page, rules
+from bench_core.reporting.tables import grids, whole_grids
 from bench_core.results import Run
-from bench_core.tables import Column, Entry, Grid, Row, grids
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
@@ -27,15 +33,19 @@ def write_report(run: Run, folder: Path) -> list[Path]:
 
     Nothing in them but the copied costs depends on the clock, the machine or the place of the run.
     """
-    filled = grids(run)
+    filled, judged, shown = [*grids(run), *whole_grids(run)], judge(run), pictures(run)
     files = {
-        "report.md": _rendered("report.md.j2", MARKDOWN, run, filled),
-        "report.tex": _rendered("report.tex.j2", LATEX, run, filled),
+        "report.md": _rendered("report.md.j2", MARKDOWN, run, filled, judged, shown),
+        "report.tex": _rendered("report.tex.j2", LATEX, run, filled, judged, shown),
         **{f"tables/{grid.table.id}.csv": _csv(records(grid)) for grid in filled},
-        "results.json": json.dumps(_results(run, filled), sort_keys=True, indent=1, allow_nan=False) + "\n",
+        "results.json": json.dumps(_results(run, filled, judged), sort_keys=True, indent=1, allow_nan=False) + "\n",
     }
     costs = run.folder / "costs.csv"
+    files |= {f"figures/{one.figure.id}.csv": _csv(one.records()) for one in shown if not one.empty}
     contents = {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()}
+    for one in shown:
+        if not one.empty:
+            contents |= {f"figures/{one.figure.id}.{kind}": drawn for kind, drawn in draw(one).items()}
     if costs.is_file():
         contents["costs.csv"] = costs.read_bytes()
     for name, content in contents.items():
@@ -45,17 +55,23 @@ def write_report(run: Run, folder: Path) -> list[Path]:
 
 
 def screen(run: Run) -> str:
-    """Return the tables of a run with their footnotes, for a terminal."""
+    """Return the tables and claims of a run with their footnotes, for a terminal."""
     parts = []
     for grid in grids(run):
-        headings, *rows = PLAIN.table(grid)
-        sides = ["left", *["right"] * (len(headings) - 1)]
-        parts += [
-            grid.table.caption or grid.table.id,
-            tabulate(rows, headings, colalign=sides, disable_numparse=True),
-        ]
-        parts += [*(f"  {visible(note)}" for note in footnotes(run, grid)), ""]
+        parts += _screened(grid.table.caption or grid.table.id, PLAIN.table(grid), footnotes(run, grid))
+        if differences := PLAIN.differences(grid):
+            parts += _screened("Beside the published", differences, rules(run, grid))
+    if judged := judge(run):
+        rows = [[visible(word) for word in row] for row in told(judged)]
+        parts += _screened("Claims", rows, grounds(judged), "left")
     return "\n".join(parts)
+
+
+def _screened(heading: str, rows: Sequence[Sequence[str]], notes: Iterable[str], side: str = "right") -> list[str]:
+    """Lay out a table for a terminal, its own headings first; all columns but the first lean to `side`."""
+    sides = ["left", *[side] * (len(rows[0]) - 1)]
+    table = tabulate(rows[1:], rows[0], colalign=sides, disable_numparse=True)
+    return [visible(heading), table, *(f"  {visible(note)}" for note in notes), ""]
 
 
 def records(grid: Grid) -> list[dict[str, Any]]:
@@ -68,7 +84,7 @@ def records(grid: Grid) -> list[dict[str, Any]]:
 
 
 def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
-    found, printed = entry.summary, entry.published
+    found, printed, compared = entry.summary, entry.published, entry.comparison
     low, high = entry.interval or (None, None)
     return {
         "row": row.label,
@@ -78,7 +94,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "signature": column.number.signature,
         "unit": column.number.unit,
         "status": entry.status,
-        "mean": found.mean if found else None,
+        "mean": found.mean if found else entry.text or None,
         "std": found.std if found else None,
         "n": found.n if found else 0,
         "seeds": entry.seeds,
@@ -86,6 +102,8 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "high": high,
         "published_mean": printed.mean if printed else None,
         "published_std": printed.std if printed else None,
+        "difference": compared.difference if compared else None,
+        "verdict": compared.verdict if compared else "",
         "reason": "; ".join(entry.reasons),
     }
 
@@ -98,7 +116,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _results(run: Run, filled: Iterable[Grid]) -> Any:
+def _results(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Any:
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
     return json_data(
         {
@@ -106,6 +124,9 @@ def _results(run: Run, filled: Iterable[Grid]) -> Any:
             "environment": environment(run),
             "cells": [asdict(one) for one in ordered(run)],
             "tables": {grid.table.id: records(grid) for grid in filled},
+            "claims": [one.record() for one in judged],
+            "note": run.suite.note,
+            "choices": [one.record() for one in choices(run)],
         }
     )
 
@@ -119,7 +140,14 @@ def json_data(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
-def _rendered(template: str, markup: Markup, run: Run, filled: Sequence[Grid]) -> str:
+def _rendered(
+    template: str,
+    markup: Markup,
+    run: Run,
+    filled: Sequence[Grid],
+    judged: Sequence[Judgement],
+    shown: Sequence[Picture],
+) -> str:
     """Fill a template, in which the filter `text` escapes what others wrote."""
     templates = Environment(
         # Unlike the usual braces, these mean nothing in LaTeX.
@@ -128,15 +156,21 @@ def _rendered(template: str, markup: Markup, run: Run, filled: Sequence[Grid]) -
         loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, autoescape=False,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters.update(text=markup.text, pipe_table=_pipe_table)
+    marked = lambda rows: [[markup.text(word) for word in row] for row in rows]  # noqa: E731
+    templates.filters.update(text=markup.text, marked=marked, pipe_table=_pipe_table)
     said = page(run)
     statistics = [[markup.text(word) for word in row] for row in said.statistics]
     tables = [(grid.table, markup.table(grid), footnotes(run, grid)) for grid in filled]
+    differences = {grid.table.id: (rows, rules(run, grid)) for grid in filled if (rows := markup.differences(grid))}
     samples = [
         (one, [["by", "output"], *([markup.text(word) for word in row] for row in one.outputs)])
         for one in said.samples
     ]
-    return templates.get_template(template).render(page=said, statistics=statistics, tables=tables, samples=samples)
+    return templates.get_template(template).render(
+        page=said, statistics=statistics, tables=tables, samples=samples, differences=differences,
+        claims=judged, claimed=told(judged), grounds=grounds(judged),
+        figures=[(one.figure, one.empty, figure_notes(run, one)) for one in shown],
+    )  # fmt: skip
 
 
 def _pipe_table(rows: Sequence[Sequence[str]], side: str = "right") -> str:

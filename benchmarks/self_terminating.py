@@ -1,0 +1,94 @@
+"""What self-termination costs: `python benchmarks/self_terminating.py [--quick]`.
+
+The same LSTM with a softmax and with a self-terminating layer, an update and a decoding step of each in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+
+import torch
+from tabulate import tabulate
+from torch import nn
+from training import HIDDEN, LAYERS, PREFIX, VOCABULARY, bucketed, machine, sentences
+
+from bench_core import Batch, Facts, Noise, Training
+from bench_rnn.lm import RecurrentLM
+from bench_rnn.plugin import RNNLMConfig
+from bench_strlm.plugin import SelfTerminatingRNNLMConfig
+from bench_strlm.rnn import SelfTerminatingRNNLM
+
+BUDGETS = {"update": 1.3, "decoding step, 1,000 rows": 1.15}
+
+
+def updates(model: RecurrentLM, batches: Sequence[Batch]) -> Callable[[], None]:
+    """Return one update for every batch."""
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+    training = Training(0, 1, 0, 1, Noise(0))
+
+    def run() -> None:
+        for batch in batches:
+            optimizer.zero_grad()
+            torch.autograd.backward(model.loss(batch, training).value)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return run
+
+
+def steps(model: RecurrentLM, rows: int, number: int) -> Callable[[], None]:
+    """Return greedy steps over rows that never end."""
+    ids = torch.arange(rows)
+    opening = torch.cat([ids.new_zeros(rows, 1), 1 + ids[:, None].expand(-1, PREFIX)], 1)
+    batch = Batch(ids, opening, ids.new_zeros(rows, 1), ids.new_ones(rows))
+
+    def run() -> None:
+        with torch.inference_mode():
+            log_probs, state = model.start(batch)
+            for _ in range(number):
+                log_probs, state = model.step(state, log_probs[:, 1:].argmax(1) + 1)
+
+    return run
+
+
+def ratios(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> list[float]:
+    """Return how much longer `run` takes than `plain`, in turns, after a pass of each that does not count."""
+    found = []
+    for _ in range(repeats + 1):
+        times = []
+        for one in (run, plain):
+            began = perf_counter()
+            one()
+            times.append(perf_counter() - began)
+        found.append(times[0] / times[1])
+    return found[1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer batches, for a look")
+    batches, number, repeats = (2, 5, 3) if parser.parse_args().quick else (6, 20, 8)
+    torch.manual_seed(0)
+    facts = Facts(vocabulary=[str(token) for token in range(VOCABULARY)])
+    settings = {"hidden": HIDDEN, "layers": LAYERS, "dropout": 0.3}
+    plain = RecurrentLM(RNNLMConfig.model_validate(settings), facts)
+    ours = SelfTerminatingRNNLM(SelfTerminatingRNNLMConfig.model_validate(settings), facts)
+    rows = bucketed(sentences(batches * 32))
+    found = {"update": ratios(updates(ours, rows), updates(plain, rows), repeats)}
+    for model in (plain, ours):
+        model.eval()
+    found["decoding step, 1,000 rows"] = ratios(steps(ours, 1000, number), steps(plain, 1000, number), repeats)
+    table = [
+        (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS[name])
+        for name, values in found.items()
+    ]
+    print(f"A self-terminating {LAYERS} x {HIDDEN} LSTM beside the plain one, V = {VOCABULARY:,}; ", end="")
+    print(f"medians of {repeats} turns. {machine()}.\n")
+    print(tabulate(table, ("what", "ratio", "in single turns", "budget"), tablefmt="github", floatfmt=".2f"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,347 @@
+"""Claims: what a suite may ask for, and how a run answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
+from bench_small.suites import SUITE
+from markdown_it import MarkdownIt
+
+from bench_core.errors import SuiteError
+from bench_core.reporting.claims import judge
+from bench_core.reporting.report import screen, write_report
+from bench_core.results import Number
+from bench_core.schema import Claim
+from bench_core.suite import load
+
+SEEDS = 10
+
+
+def claim(expression, text="", name="C"):
+    return Claim.model_validate({"id": name, "text": text, "assert": expression})
+
+
+def run_with(tmp_path, cells, *expressions, **info):
+    run = run_of(tmp_path, cells, {}, **info)
+    claims = [one if isinstance(one, Claim) else claim(one) for one in expressions]
+    return replace(run, suite=run.suite.model_copy(update={"claims": claims}))
+
+
+def cells_of(**values):
+    """Return cells of greedy decoding with the rates of each model, seed by seed."""
+    return [
+        cell(model, "greedy", seed, {"rate": number(value)})
+        for model, rates in values.items()
+        for seed, value in enumerate(rates)
+    ]
+
+
+def judged(tmp_path, cells, expression, **info):
+    (one,) = judge(run_with(tmp_path, cells, expression, **info))
+    return one
+
+
+LESS = "v('rate', model='rnn') < v('rate', model='lstm')"
+
+
+@pytest.mark.parametrize(
+    ("rnn", "lstm", "verdict"),
+    [
+        ([1.0] * SEEDS, [2.0] * SEEDS, "holds"),
+        ([2.0] * SEEDS, [1.0] * SEEDS, "fails"),
+        ([1.0] * SEEDS, [1.0] * SEEDS, "fails"),
+        ([0.0, 1.0] * 5, [0.9, 0.2] * 5, "unclear"),
+        ([0.9, 0.2] * 5, [0.0, 1.0] * 5, "unclear"),
+        ([1.0], [2.0], "holds (1 seed)"),
+        ([2.0], [1.0], "fails (1 seed)"),
+    ],
+)
+def test_verdicts(tmp_path, rnn, lstm, verdict):
+    assert judged(tmp_path, cells_of(rnn=rnn, lstm=lstm), LESS).verdict == verdict
+
+
+def test_draws_take_the_same_seeds_everywhere(tmp_path):
+    """Every seed bears the claim out, however different seeds are from each other."""
+    rnn = [10.0 * seed for seed in range(SEEDS)]
+    one = judged(tmp_path, cells_of(rnn=rnn, lstm=[value + 0.1 for value in rnn]), LESS)
+    assert (one.verdict, one.share) == ("holds", 1.0)
+
+
+def test_a_claim_that_one_seed_in_ten_bears_is_unclear_and_the_share_is_told(tmp_path):
+    """A draw holds an outlier with probability 1 - 0.9 ** 10 = 0.65."""
+    one = judged(tmp_path, cells_of(rnn=[1.0] * SEEDS, lstm=[0.0] * 9 + [11.0]), LESS)
+    assert one.verdict == "unclear"
+    assert one.share == pytest.approx(0.65, abs=0.04)
+    assert one.remarks == [f"true of the means, true in {100 * one.share:.1f} % of the draws over seeds"]
+    other = judged(tmp_path, cells_of(rnn=[1.0] * SEEDS, lstm=[0.0] * 9 + [9.0]), LESS)
+    assert other.verdict == "unclear"
+    assert other.remarks[0].startswith("not true of the means, true in ")
+
+
+def test_one_seed_has_no_spread(tmp_path):
+    one = judged(tmp_path, cells_of(rnn=[1.0]), "std(v('rate', model='rnn')) < 1")
+    assert (one.verdict, one.remarks) == ("unclear", ["std(v('rate', model='rnn')) is no number"])
+
+
+def test_what_is_no_number_makes_a_claim_unclear_and_infinity_does_not(tmp_path):
+    cells = cells_of(rnn=[1.0, nan], lstm=[1.0, inf])
+    assert judged(tmp_path, cells, LESS).verdict == "unclear"
+    assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is no number"]
+    assert judged(tmp_path, cells, "v('rate', model='lstm') > 0").verdict == "holds"
+
+
+def test_a_value_that_is_missing_is_named_with_the_reason(tmp_path):
+    cells = [
+        *cells_of(rnn=[1.0, 2.0]),
+        cell("lstm", "greedy", 0, status="failed", reason="the loss is nan"),
+        cell("lstm", "greedy", 1, status="not run", reason="interrupted"),
+    ]
+    one = judged(tmp_path, cells, LESS)
+    assert one.verdict == "not run"
+    assert one.remarks == ["v('rate', model='lstm') is missing: failed, the loss is nan; not run, interrupted"]
+    assert [str(value) for value in one.values] == ["rnn 1.50 ± 0.71", "lstm failed"]
+    alone = judged(tmp_path, [*cells_of(rnn=[1.0]), cell("lstm", "greedy", 0)], LESS)
+    assert alone.remarks == ["v('rate', model='lstm') is missing: not measured"]
+    own = [*cells_of(rnn=[1.0]), cell("lstm", "greedy", 0, {"rate": Number(reason="no stop")}, "failed", "other")]
+    assert judged(tmp_path, own, LESS).remarks == ["v('rate', model='lstm') is missing: failed, no stop"]
+
+
+def test_a_name_that_the_profile_left_out_is_missing(tmp_path):
+    one = judged(tmp_path, cells_of(rnn=[1.0]), "v('rate', model='gru') > 0", profile="small")
+    assert (one.verdict, one.remarks) == (
+        "not run",
+        ["v('rate', model='gru') is missing: the run has no such cell (profile small)"],
+    )
+    assert judged(tmp_path, cells_of(rnn=[1.0]), "v('bleu') > 0").verdict == "not run"
+
+
+def test_seeds_that_lack_a_value_are_left_out_everywhere_and_told(tmp_path):
+    cells = [*cells_of(rnn=[0.0, 9.0, 0.0], lstm=[1.0, 1.0])]
+    cells += [cell("lstm", "greedy", 2, status="failed", reason="out of memory")]
+    cells[1] = cell("rnn", "greedy", 1, status="not run", reason="interrupted")
+    one = judged(tmp_path, cells, LESS)
+    assert one.verdict == "holds (1 seed)"
+    assert one.remarks == [
+        "judged by 1 seed, as values of others are missing (v('rate', model='rnn'): not run, interrupted; "
+        "v('rate', model='lstm'): failed, out of memory)"
+    ]
+    cells[0] = cell("rnn", "greedy", 0, status="failed")
+    assert judged(tmp_path, cells, LESS).remarks == ["no seed has all of the values"]
+
+
+def test_seeds_of_two_signatures_make_a_claim_unclear(tmp_path):
+    cells = [cell("rnn", "greedy", s, {"rate": number(1.0, signature=f"v{s}")}) for s in (0, 1)]
+    one = judged(tmp_path, cells, "v('rate') > 0")
+    assert (one.verdict, one.remarks) == ("unclear", ["the seeds of v('rate') have numbers of different kinds",
+                                                      "the values of 'rate' differ in kind or signature"])  # fmt: skip
+
+
+def test_a_bound_is_shown_as_one_and_a_comparison_with_other_kinds_is_remarked(tmp_path):
+    kinds = {"rnn": "exact", "lstm": "bound"}
+    cells = [cell(m, "greedy", s, {"rate": number(2.0, kind=k)}) for m, k in kinds.items() for s in (0, 1)]
+    one = judged(tmp_path, cells, LESS)
+    assert [str(value) for value in one.values] == ["rnn 2.00 ± 0.00", "lstm ≤ 2.00 ± 0.00"]
+    assert (one.verdict, one.remarks) == ("fails", ["the values of 'rate' differ in kind or signature"])
+
+
+def test_cells_that_share_one_measurement_are_one_value(tmp_path):
+    def cells(*keys):
+        found = [cell("rnn", decoder, 0, {"rate": number(1.0)}) for decoder in ("greedy", "beam")]
+        return [replace(one, artifacts={"measure/rate": key}) for one, key in zip(found, keys, strict=True)]
+
+    assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds (1 seed)"
+    one = judged(tmp_path, cells("a", "b"), "v('rate') == 1")
+    assert one.remarks == ["v('rate') is missing: it may mean several cells: decoder greedy or beam"]
+
+
+def test_a_run_with_a_claim_that_cannot_be_read_is_still_reported(tmp_path):
+    run = stored(run_with(tmp_path, cells_of(rnn=[1.0]), "exit()", "v('rate', model='rnn') == 1"))
+    files = written(run, tmp_path / "report")
+    assert [one["verdict"] for one in json.loads(files["results.json"])["claims"]] == ["not run", "holds (1 seed)"]
+
+
+def test_reports_tell_claims_verdicts_and_values(tmp_path):
+    cells = cells_of(rnn=[1.0, 2.0], lstm=[3.0, 5.0])
+    run = stored(run_with(tmp_path, cells, claim(LESS, "RNNs do\nbetter", "M2"), claim("v('rate', model='rnn') < 1")))
+    files = written(run, tmp_path / "report")
+    text = files["report.md"].decode()
+    assert text.index("## t") < text.index("## Claims")
+    assert re.search(r"\| M2 +\| holds +\| RNNs do better +\|", text)
+    assert re.search(r"\| C +\| fails +\| +\|", text)
+    assert "- M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41.\n" in text
+    assert "at least 95 % of 1,000 draws" in text
+    assert r"\item[M2, holds] RNNs do" in files["report.tex"].decode()
+    assert "M2       holds      RNNs do better" in screen(run)
+    assert "  M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41." in screen(run)
+    first = json.loads(files["results.json"])["claims"][0]
+    assert {name: first[name] for name in ("id", "text", "assert", "verdict", "share", "remarks")} == {
+        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds", "share": 1.0, "remarks": []
+    }  # fmt: skip
+    assert first["values"][1] == {
+        "metric": "rate", "axes": {"model": "lstm"}, "status": "done", "reason": "", "mean": 4.0,
+        "std": pytest.approx(2**0.5), "n": 2,
+    }  # fmt: skip
+
+
+def test_reports_without_claims_have_no_section(tmp_path):
+    run = run_of(tmp_path, cells_of(rnn=[1.0]), {})
+    files = written(run, tmp_path / "report")
+    assert not any(b"Claims" in files[name] for name in ("report.md", "report.tex"))
+    assert "Claims" not in screen(run)
+    assert json.loads(files["results.json"])["claims"] == []
+
+
+def hostile_claims(tmp_path):
+    cells = [
+        cell(HOSTILE, "greedy", 0, {"rate": number(1.0)}),
+        cell("rnn", "greedy", 0, status="failed", reason=HOSTILE),
+    ]
+    claims = [claim(f"v('rate', model={HOSTILE!r}) > 0", HOSTILE), claim("v('rate', model='rnn') > 0", name="D")]
+    run = run_with(tmp_path, cells, *claims, claim(HOSTILE, HOSTILE, "E"), names=(HOSTILE, "rnn"))
+    return replace(run, suite=run.suite.model_copy(update={"note": HOSTILE}))
+
+
+def test_hostile_claims_are_escaped(tmp_path):
+    run = hostile_claims(tmp_path)
+    assert [one.verdict for one in judge(run)] == ["holds (1 seed)", "not run", "not run"]
+    files = written(run, tmp_path / "report")
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(files["report.md"].decode())
+    assert "<script" not in html
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", files["report.md"].decode())
+    text = files["report.tex"].decode()
+    assert text.isascii()
+    bare = re.sub(r"\\[\\{}$&#%_]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", screen(run))
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_of_claims_compiles(tmp_path):
+    folder = tmp_path / "report"
+    write_report(hostile_claims(tmp_path), folder)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_note_stands_among_the_facts(tmp_path):
+    run = run_of(tmp_path, [], {})
+    run = replace(run, suite=run.suite.model_copy(update={"note": "Two\nlines.\n"}))
+    assert "- Note: Two lines.\n" in written(run, tmp_path / "report")["report.md"].decode()
+
+
+def mistakes(path, **options):
+    with pytest.raises(SuiteError) as error:
+        load(path, **options)
+    return str(error.value).replace(str(path), "S")
+
+
+def suite_with(*expressions, more=""):
+    lines = [f'  - {{id: C{n}, text: t, assert: "{text}"}}\n' for n, text in enumerate(expressions)]
+    return SUITE.replace("profiles:\n", f"claims:\n{''.join(lines)}profiles:\n") + more
+
+
+LINE = SUITE[: SUITE.index("profiles:")].count("\n") + 2  # of the first claim
+
+
+def test_claims_of_a_suite_are_resolved(suite_file):
+    text = suite_with(
+        "v('ended', model='one', decoder='draw') > 0", "all(v('nats', model=m) > 0 for m in ['one', 'two'])"
+    )
+    suite = load(suite_file(text))
+    assert [one.id for one in suite.claims] == ["C0", "C1"]
+    assert suite.effective["claims"][1]["assert"] == "all(v('nats', model=m) > 0 for m in ['one', 'two'])"
+
+
+def test_all_mistakes_in_claims_are_told_at_once_with_their_place(suite_file):
+    text = suite_with(
+        "v('endde', model='oen', decoder='draw') > nothing",
+        "v('ended', model='one') > 0",
+        "v('ended', model='one', decoder='draw'",
+        "v('ended', decoder='draw', split='dev', task='words', hardware='gpu') > 0",
+        "v('ended', decoder='argmax', model='one') < foo()",
+    )
+    found = mistakes(suite_file(text)).splitlines()
+    wanted = [
+        (0, "no metric of this suite is called 'endde'. Did you mean 'ended'?"),
+        (0, "no model of this suite is called 'oen'. Did you mean 'one'?"),
+        (0, "nothing is called 'nothing' here."),
+        (1, "v('ended', model='one') does not say which decoder: argmax, draw. Add one, such as `decoder='argmax'`."),
+        (2, "this is no expression: "),
+        (3, "no hardware of this suite is called 'gpu'. Known: default."),
+        (3, "no split of this suite is called 'dev'. Known: test."),
+        (4, "no function is called 'foo'."),
+    ]
+    assert len(found) == len(wanted) + 1
+    for line, (place, message) in zip(found, sorted(wanted), strict=False):
+        assert line.startswith(f"S:{LINE + place}:23: {message}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{id: C, text: t}", "the key 'assert' is missing"),
+        ("{id: C, text: t, asert: x, assert: \"v('nats', model='one') > 0\"}", "unknown key 'asert'. Did you mean 'assert'"),
+        ("{id: C, text: t, assert: true}", "'assert': input should be a valid string"),
+        ("{id: '', text: t, assert: \"v('nats', model='one') > 0\"}", "'id': string should match"),
+        ("{id: C, assert: \"v('nats', model='one') > 0\"}", "the key 'text' is missing"),
+        ("v('nats', model='one') > 0", "should be a valid dictionary"),
+    ],
+)  # fmt: skip
+def test_entries_that_are_no_claims_are_refused(suite_file, entry, message):
+    text = SUITE.replace("profiles:\n", f"claims:\n  - {entry}\nprofiles:\n")
+    found = mistakes(suite_file(text))
+    assert message in found
+    assert f"S:{LINE}:" in found
+
+
+def test_two_claims_cannot_have_one_id(suite_file):
+    text = suite_with("v('nats', model='one') > 0", "v('nats', model='two') > 0").replace("id: C1", "id: C0")
+    assert f"S:{LINE + 1}:6: two claims have the id 'C0'." in mistakes(suite_file(text))
+
+
+def test_an_axis_may_be_left_out_where_skips_leave_one_name(suite_file):
+    text = suite_with("v('ended', decoder='argmax') > 0 and v('nats') > 0")
+    skip = "seeds: 2\nskip: [{model: two, decoder: argmax}, {model: two, metric: nats}]\n"
+    load(suite_file(text.replace("seeds: 2\n", skip)))
+    assert "v('nats') does not say which model: one, two." in mistakes(suite_file(text))
+    none = text.replace("decoder='argmax'", "decoder='argmax', model='two'").replace("seeds: 2\n", skip)
+    found = mistakes(suite_file(none))
+    assert "v('ended', model='two', decoder='argmax') has no value: the suite skips every cell" in found
+
+
+def test_names_that_a_profile_leaves_out_are_no_mistakes(suite_file):
+    text = suite_with(
+        "v('ended', model='two', decoder='draw') > v('nats', model='one')",
+        more="  less: {models: {two: null}, metrics: {ended: null}, tables: []}\n",
+    )
+    load(suite_file(text), "less")
+    text = suite_with(
+        "v('ended', model='two', decoder='draw', split='test') > 0", more="  other: {splits: [train]}\n"
+    )
+    load(suite_file(text), "other")
+    assert "'three'" in mistakes(suite_file(text.replace("model='two'", "model='three'")), profile="other")
+
+
+def test_a_grid_is_no_value(suite_file):
+    text = suite_with("v('ended', model='two', decoder='draw') > 0 and v('nats', model='two/scale=1') > 0")
+    text = text.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, grid: {scale: [1, 2]}}")
+    found = mistakes(suite_file(text))
+    assert "model 'two' stands for all combinations of its grid. Name one, such as 'two/scale=1'." in found
+    assert found.count("\n") == 0
+
+
+def test_claims_come_out_of_a_run_as_they_should(suite_file, tmp_path):
+    import bench_core
+
+    text = suite_with("v('nats', model='one') > 0", "v('ended', model='one', decoder='argmax') > 100")
+    run = bench_core.run(suite_file(text), profile="tiny", store=tmp_path / "store", out=tmp_path / "runs")
+    assert [one.verdict for one in judge(run)] == ["holds (1 seed)", "fails (1 seed)"]
