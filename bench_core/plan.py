@@ -53,6 +53,11 @@ class Stage:
     label: str  # for people
 
 
+def stage_from_json(data: Mapping[str, Any]) -> Stage:
+    """Return a stage that went through JSON."""
+    return Stage(**{**data, "inputs": {role: (kind, key) for role, (kind, key) in data["inputs"].items()}})
+
+
 @dataclass
 class Plan:
     """All stages of a suite, inputs before users, and the artifacts of each cell."""

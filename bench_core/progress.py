@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +13,28 @@ if TYPE_CHECKING:
     from bench_core.plan import Stage
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
+BRIEF = ("measure", "certify")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
 
 
+@dataclass
+class Line:
+    """What is known of a stage under way."""
+
+    head: str
+    begun: float
+    told: float
+    text: str = ""
+
+
 class Lines:
-    """Shows stages as they go by; metrics, which take moments, only when they fail."""
+    """Shows stages as they go by, several at a time; metrics, which take moments, only when they fail."""
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.live: Any = None
-        self.head, self.begun, self.told = "", 0.0, 0.0
+        self.lines: dict[str, Line] = {}  # of those under way, by key
+        self.lock = Lock()
 
     def __enter__(self) -> Lines:
         if sys.stderr.isatty():
@@ -39,34 +53,50 @@ class Lines:
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Name the stage and its place among those of the run."""
-        self.head = f"[{number}/{total}] {stage.kind} {stage.label}"
-        self.begun = self.told = time.monotonic()
-        if self.live:
-            self.live.update(_plain(self.head))
-        elif stage.kind != "measure":
-            self._print(self.head)
+        now, head = time.monotonic(), f"[{number}/{total}] {stage.kind} {stage.label}"
+        with self.lock:
+            self.lines[stage.key] = Line(head, now, now)
+            if self.live:
+                self._show()
+            elif stage.kind not in BRIEF:
+                self._print(head)
 
-    def tell(self, text: str, share: float) -> None:
+    def tell(self, stage: Stage, text: str, share: float) -> None:
         """Say how far it is, and when it may be done."""
         now = time.monotonic()
-        if now - self.told < (BLINK if self.live else PAUSE):
-            return
-        self.told = now
-        left = (now - self.begun) * (1 - share) / share if 0.01 < share < 1 else None
-        line = text if left is None else f"{text}, {duration(left)} left"
-        if self.live:
-            self.live.update(_plain(f"{self.head}: {line}"))
-        else:
-            self._print(f"    {line}")
+        with self.lock:
+            line = self.lines.get(stage.key)
+            if line is None or now - line.told < (BLINK if self.live else PAUSE):
+                return
+            line.told = now
+            left = (now - line.begun) * (1 - share) / share if 0.01 < share < 1 else None
+            line.text = text if left is None else f"{text}, {duration(left)} left"
+            if self.live:
+                self._show()
+            else:
+                self._print(f"    {self._name(line)}{line.text}")
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
         """Say how long it took, or why it failed."""
-        if failure:
-            self._print(f"{self.head}: failed. {failure}")
-        elif self.live and stage.kind != "measure":
-            self._print(f"{self.head}: {duration(seconds)}")
-        elif stage.kind != "measure":
-            self._print(f"    {duration(seconds)}")
+        with self.lock:
+            line = self.lines[stage.key]
+            name = self._name(line)
+            del self.lines[stage.key]
+            if failure:
+                self._print(f"{line.head}: failed. {failure}")
+            elif self.live and stage.kind not in BRIEF:
+                self._print(f"{line.head}: {duration(seconds)}")
+            elif stage.kind not in BRIEF:
+                self._print(f"    {name}{duration(seconds)}")
+
+    def _show(self) -> None:
+        """Put all stages under way on the line that changes."""
+        parts = (f"{line.head}{f': {line.text}' if line.text else ''}" for line in self.lines.values())
+        self.live.update(_plain("   ".join(parts) or self.label))
+
+    def _name(self, line: Line) -> str:
+        """Return the number of a stage where it is not the only one under way."""
+        return f"{line.head.partition(' ')[0]} " if len(self.lines) > 1 else ""
 
     def warn(self, text: str) -> None:
         """Say something that the reader of the results should know."""

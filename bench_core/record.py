@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core import keys
 from bench_core.costs import write_costs
 from bench_core.distributions import Distribution, distribution, write_distributions
 from bench_core.errors import StoreError
 from bench_core.outcomes import read_lines
 from bench_core.plan import Cell, Plan, likelihood
+from bench_core.provenance import environment
 from bench_core.published import plain
 from bench_core.results import SHORT, CellResult, Number, write_cells
 
@@ -27,17 +26,6 @@ if TYPE_CHECKING:
 LONGEST = 150  # characters of a label in the name of a file
 
 
-def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what results may depend on besides keys, and nothing that names a machine."""
-    computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
-    versions = {
-        "python": platform.python_version(),
-        "torch": keys.library("torch"),
-        "bench": keys.library("bench-core"),
-    }
-    return {**versions, **computing}
-
-
 @dataclass(frozen=True)
 class Record:
     """All that a run leaves behind, gathered from its plan and the store."""
@@ -47,6 +35,7 @@ class Record:
     store: Store
     failures: Mapping[str, str]
     numbers: Mapping[str, Any]
+    places: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> what reports call them
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
@@ -58,6 +47,12 @@ class Record:
         self._copy_histories(folder / "history")
         if any(figure.values for figure in self.suite.figures):
             write_distributions(folder / "distributions.jsonl", self._distributions())
+
+    def _told(self, reason: str) -> str:
+        """Return a reason without the places of this machine, which say nothing to a reader elsewhere."""
+        for place, name in self.places.items():
+            reason = reason.replace(place, name)
+        return reason
 
     def _published(self) -> dict[str, Any]:
         used = {table.reference.table for table in self.suite.tables if table.reference}
@@ -102,8 +97,8 @@ class Record:
     def _unprepared(self, task: str, key: str) -> dict[str, str]:
         """Return what became of a task of which nothing is stored, and why."""
         if key in self.failures:
-            return {"status": "failed", "reason": self.failures[key]}
-        return {"status": "not run", "reason": self.plan.missing.get(("task", task), "")}
+            return {"status": "failed", "reason": self._told(self.failures[key])}
+        return {"status": "not run", "reason": self._told(self.plan.missing.get(("task", task), ""))}
 
     def _models(self) -> Iterator[tuple[str, Any]]:
         for cell, artifacts in self._firsts("model"):
@@ -129,11 +124,11 @@ class Record:
 
     def _result(self, cell: Cell) -> CellResult:
         if cell not in self.plan.of_cell:
-            return CellResult(cell.axes, "not run", self.plan.lack(cell) or "")
+            return CellResult(cell.axes, "not run", self._told(self.plan.lack(cell) or ""))
         artifacts = self.plan.of_cell[cell]
         numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
         certificates = dict(self._certificates(cell, artifacts))
-        failed = [self.failures[key] for key in artifacts.values() if key in self.failures]
+        failed = [self._told(self.failures[key]) for key in artifacts.values() if key in self.failures]
         if failed:
             return CellResult(cell.axes, "failed", failed[0], numbers, artifacts, certificates)
         done = all(self.store.has(self.plan.stages[key].kind, key) for key in artifacts.values())
@@ -142,7 +137,7 @@ class Record:
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
-            return Number(reason=self.failures.get(key, "not run"))
+            return Number(reason=self._told(self.failures.get(key, "not run")))
         found = self.numbers[key]
         _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].config)
         interval = tuple(map(float, found["interval"])) if found["interval"] else None

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from functools import partial
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_core.check import check_fit
-from bench_core.costs import Cost
 from bench_core.errors import BenchError, StoreError
+from bench_core.executor import Executor, Here, StageFailed
 from bench_core.plan import Stage, cells_of, plan
-from bench_core.record import Record, environment
+from bench_core.record import Record
 from bench_core.results import read_run
-from bench_core.stages import Workshop, check_builds
 from bench_core.store import Store
 from bench_core.suite import load
 
@@ -30,8 +33,8 @@ class Progress(Protocol):
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Hear that a stage begins."""
 
-    def tell(self, text: str, share: float) -> None:
-        """Hear how far it is."""
+    def tell(self, stage: Stage, text: str, share: float) -> None:
+        """Hear how far one is; from any thread."""
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
         """Hear that it is over."""
@@ -46,7 +49,7 @@ class Silent:
     def begin(self, stage: Stage, number: int, total: int) -> None:
         pass
 
-    def tell(self, text: str, share: float) -> None:
+    def tell(self, stage: Stage, text: str, share: float) -> None:
         pass
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
@@ -65,13 +68,25 @@ def run(
     store: str | Path = ".bench/store",
     out: str | Path = "runs",
     progress: Progress | None = None,
+    workers: int = 0,
 ) -> Run:
-    """Run a suite file, as `bench run` does, and return the run; failed cells say so in it."""
+    """Run a suite file, as `bench run` does, and return the run; failed cells say so in it.
+
+    Stages are performed by so many worker processes, or in this one (0).
+    """
     from bench_core.corpora import data_folder
 
     suite = load(Path(path), profile, settings, seeds)
-    folder = data_folder(Path(data) if data else None)
-    return Runner(suite, folder, Store(Path(store)), progress or Silent()).run(Path(out))
+    folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
+    with executor(workers, kept, folder) as performing:
+        return Runner(suite, folder, kept, performing, progress or Silent()).run(Path(out))
+
+
+def executor(workers: int, store: Store, data: Path) -> Executor:
+    """Return so many worker processes, or this one (0)."""
+    from bench_core.workers import Workers
+
+    return Workers(workers, store.root, data) if workers else Here(store, data)
 
 
 @dataclass
@@ -81,6 +96,7 @@ class Runner:
     suite: Suite
     data: Path
     store: Store
+    executor: Executor
     progress: Progress
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
@@ -97,7 +113,8 @@ class Runner:
             self._perform(rest, len(needed), len(needed) - len(rest))
         finally:
             folder = self._folder(out, started)
-            Record(self.suite, self.plan, self.store, self.failures, self.numbers).write(folder)
+            places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}
+            Record(self.suite, self.plan, self.store, self.failures, self.numbers, places).write(folder)
             (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
         return read_run(folder)
 
@@ -161,46 +178,74 @@ class Runner:
 
     def _check_builds(self, needed: list[Stage]) -> None:
         """Build every model that is to be trained on the meta device, so that none fails after hours."""
-        from bench_core.data import Facts
-
-        for stage in needed:
-            if stage.kind != "train" or stage.inputs["task"][1] in self.failures:
-                continue
-            try:
-                facts = self.store.get(*stage.inputs["task"]).json("facts.json")
-                check_builds(stage.settings["model"], Facts(**facts), self.data)
-            except Exception as error:  # whatever a plugin raises: this model fails, the others go on
-                self._fail(stage, error)
+        stages = [stage for stage in needed if stage.kind == "train"]
+        built = [stage for stage in stages if stage.inputs["task"][1] not in self.failures]
+        for stage, failure in self._each(built, lambda stage: None, build=True):
+            if failure:
+                self._fail(stage, failure)
 
     def _perform(self, stages: list[Stage], total: int, before: int) -> None:
-        workshop = Workshop(self.store, self.data, self.progress.tell)
-        for number, stage in enumerate(stages, before + 1):
-            broken = [self.failures[key] for _, key in stage.inputs.values() if key in self.failures]
-            if broken:
-                self.failures[stage.key] = broken[0]
-            if stage.key in self.failures:
-                continue
-            self.progress.begin(stage, number, total)
-            begun = time.perf_counter()
-            try:
-                self._make(workshop, stage)
-            except Exception as error:  # one failed stage is some failed cells, never the end of the run
-                self._fail(stage, error)
-            seconds, failure = time.perf_counter() - begun, self.failures.get(stage.key)
-            self.log.append(f"{stage.kind} {stage.label}: {failure or f'{seconds:.2f} s'} ({stage.key})")
-            self.progress.end(stage, seconds, failure)
+        """Have stages performed, each after those that it reads; what reads a failed one fails with it."""
+        numbers = count(before + 1)
+        begun: dict[str, float] = {}
 
-    def _make(self, workshop: Workshop, stage: Stage) -> None:
-        """Make an artifact; where an input turns out damaged, set that aside, make it anew, and try again."""
-        try:
-            self._compute(workshop, stage)
-        except StoreError:
-            damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
-            if not damaged:
-                raise
-            for _, key in damaged:
-                self._make(workshop, self.plan.stages[key])
-            self._compute(workshop, stage)
+        def begin(stage: Stage) -> None:
+            begun[stage.key] = time.perf_counter()
+            self.progress.begin(stage, next(numbers), total)
+
+        for stage, failure in self._each(stages, begin):
+            if failure and failure.stored:
+                failure = self._repaired(stage, failure)
+            if failure:
+                self._fail(stage, failure)
+            else:
+                self._keep(stage)
+            seconds, reason = time.perf_counter() - begun[stage.key], self.failures.get(stage.key)
+            self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
+            self.progress.end(stage, seconds, reason)
+
+    def _each(
+        self, stages: list[Stage], begin: Callable[[Stage], None], build: bool = False
+    ) -> Iterator[tuple[Stage, StageFailed | None]]:
+        """Yield stages as they end, with their failures; as many are under way as the executor takes."""
+        places = {stage.key: place for place, stage in enumerate(stages)}
+        order = TopologicalSorter(
+            {stage.key: [key for _, key in stage.inputs.values() if key in places] for stage in stages}
+        )
+        order.prepare()
+        ready: list[int] = []  # places of those that may begin, the first in the plan first
+        running: dict[Future[None], Stage] = {}
+        while order.is_active():
+            for key in order.get_ready():
+                heappush(ready, places[key])
+            while ready and len(running) < self.executor.capacity:
+                stage = stages[heappop(ready)]
+                broken = [self.failures[key] for _, key in stage.inputs.values() if key in self.failures]
+                if broken or stage.key in self.failures:
+                    self.failures.setdefault(stage.key, *broken[:1])
+                    order.done(stage.key)
+                    continue
+                begin(stage)
+                running[self.executor.submit(stage, partial(self.progress.tell, stage), build)] = stage
+            for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                stage = running.pop(future)
+                yield stage, _failure(future)
+                order.done(stage.key)
+
+    def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
+        """Where inputs of a stage turn out damaged, set them aside, make them anew, and try again."""
+        damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
+        if not damaged:
+            return failure
+        for each in (*(self.plan.stages[key] for _, key in damaged), stage):
+            again = _failure(self.executor.submit(each, partial(self.progress.tell, each)))
+            if again and again.stored:
+                again = self._repaired(each, again)
+            if again:
+                return again
+            if each is not stage:
+                self._keep(each)
+        return None
 
     def _damaged(self, kind: str, key: str) -> bool:
         try:
@@ -210,22 +255,17 @@ class Runner:
             return True
         return False
 
-    def _compute(self, workshop: Workshop, stage: Stage) -> None:
-        about: dict[str, Any] = {"ingredients": stage.ingredients, "provenance": environment(stage.settings)}
-        with self.store.writing(stage.kind, stage.key, about) as folder:
-            with Cost() as cost:
-                counts = workshop.perform(stage, folder)
-            about["cost"] = {**cost.values, **counts}
+    def _keep(self, stage: Stage) -> None:
+        """Note that an artifact is there."""
         self.computed.append(stage)
         if stage.kind == "measure":
             self.numbers[stage.key] = self.store.get("measure", stage.key).json("number.json")
 
-    def _fail(self, stage: Stage, error: Exception) -> None:
-        log = self.store.log_failure(stage.kind, stage.key, "".join(traceback.format_exception(error)))
-        text = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
-        self.failures[stage.key] = f"{stage.kind} of {stage.label}: {text}"
-        if not isinstance(error, BenchError):
-            self._warn(f"the traceback of the failure is in {log}")
+    def _fail(self, stage: Stage, failure: StageFailed) -> None:
+        log = self.store.log_failure(stage.kind, stage.key, failure.details)
+        self.failures[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
+        if not failure.expected:
+            self._warn(f"the details of the failure are in {log}")
 
     def _folder(self, out: Path, started: str) -> Path:
         """Make and return a new folder for the run."""
@@ -236,3 +276,12 @@ class Runner:
                 folder.mkdir(parents=True)
                 return folder
         raise BenchError(f"{out} holds a thousand runs of this second. Give another folder by --out.")
+
+
+def _failure(future: Future[None]) -> StageFailed | None:
+    """Wait for a stage and return why it was not done, or None."""
+    try:
+        future.result()
+    except StageFailed as failure:
+        return failure
+    return None

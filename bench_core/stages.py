@@ -263,10 +263,10 @@ def computing(settings: Mapping[str, Any]) -> torch.device:
     return torch.device(settings["device"])
 
 
-def check_builds(model: Mapping[str, Any], facts: Facts, data: Path) -> None:
+def check_builds(model: Mapping[str, Any], facts: Mapping[str, Any], data: Path) -> None:
     """Build a model on the meta device, where nothing is allocated; raise what its constructor raises."""
     import torch
 
-    facts = replace(facts, files=configured("model", model).files(data))
+    known = Facts(**{**facts, "files": configured("model", model).files(data)})
     with torch.device("meta"):
-        built("model", model, facts)
+        built("model", model, known)

@@ -8,6 +8,7 @@ import pytest
 
 import bench_core
 from bench_core.errors import SuiteError
+from bench_core.executor import Here
 from bench_core.runner import Runner, Silent
 from bench_core.store import Store
 from bench_core.suite import load
@@ -140,7 +141,8 @@ def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file,
             if stage.kind == "decode":
                 raise KeyboardInterrupt
 
-    runner = Runner(load(suite_file()), tmp_path, Store(tmp_path / "store"), Interrupted())
+    store = Store(tmp_path / "store")
+    runner = Runner(load(suite_file()), tmp_path, store, Here(store, tmp_path), Interrupted())
     with pytest.raises(KeyboardInterrupt):
         runner.run(tmp_path / "runs")
     (folder,) = (tmp_path / "runs").iterdir()
@@ -157,7 +159,9 @@ def test_missing_data_leaves_the_cells_of_other_tasks(go, suite_file):
     text = {"words: {name: letters}": "words: {name: letters}\n  more: {name: letters, file: absent.txt}"}
     run, _ = go(suite_file(**text, **{"rows: [decoder]": "rows: [task, decoder]"}))
     assert {(cell.cell["task"], cell.status) for cell in run.cells} == {("words", "done"), ("more", "not run")}
-    assert all("absent.txt is missing" in cell.reason for cell in run.cells if cell.status == "not run")
+    reasons = [cell.reason for cell in run.cells if cell.status == "not run"]
+    assert reasons
+    assert all("<data>/absent.txt is missing" in reason for reason in reasons), "places of this machine are not told"
 
 
 def test_changed_data_reruns_what_read_it(go, suite_file, tmp_path):

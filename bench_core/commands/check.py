@@ -82,10 +82,11 @@ def _look_for_data(suite: Suite, data: Path | None) -> None:
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:
     from bench_core.corpora import data_folder
-    from bench_core.runner import Runner, Silent
+    from bench_core.runner import Runner, Silent, executor
     from bench_core.store import Store
 
-    runner = Runner(suite, data_folder(data), Store(store), Silent())
+    place, kept = data_folder(data), Store(store)
+    runner = Runner(suite, place, kept, executor(0, kept, place), Silent())
     runner.build()
     if runner.failures:
         raise BenchError("\n".join(dict.fromkeys(runner.failures.values())))

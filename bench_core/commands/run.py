@@ -19,6 +19,13 @@ from bench_core.commands import options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Processes that compute side by side, each with the suite's threads; 0 computes in this one.",
+)
 def command(
     suite: Path,
     profile: str | None,
@@ -28,21 +35,23 @@ def command(
     store: Path,
     runs: Path,
     out: Path,
+    workers: int,
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.progress import Lines
     from bench_core.reporting.report import screen, write_report
-    from bench_core.runner import Runner
+    from bench_core.runner import Runner, executor
     from bench_core.store import Store
     from bench_core.suite import load
 
     loaded = load(suite, profile, settings, seeds)
     folder = home(out, loaded.label)
     progress = Lines(loaded.label)
-    runner = Runner(loaded, data_folder(data), Store(store), progress)
-    with progress:
+    place, kept = data_folder(data), Store(store)
+    with executor(workers, kept, place) as performing, progress:
+        runner = Runner(loaded, place, kept, performing, progress)
         found = runner.run(runs)
     write_report(found, folder)
     click.echo(screen(found))

@@ -1,0 +1,65 @@
+"""A process that performs stages: `python -m bench_core.worker STORE DATA`.
+
+It reads a JSON object a line, `{"stage": ..., "build": ...}`, and answers with lines of its own: `{"tell": [text,
+share]}` while it works, then `{"done": true}` or `{"failed": {...}}`. When its input ends, so does it, whatever it is
+doing: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any, TextIO
+
+PATIENCE = 30.0  # seconds to clean up
+
+
+def main() -> None:
+    """Perform stages until there are no more."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    store, data = (Path(word) for word in sys.argv[1:3])
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what plugins print is no answer
+    lines: Queue[str] = Queue()
+    Thread(target=_listen, args=(lines,), daemon=True).start()
+
+    from bench_core.stages import Workshop
+    from bench_core.store import Store
+
+    workshop = Workshop(Store(store), data, lambda text, share: _answer(answers, {"tell": [text, share]}))
+    while True:
+        _answer(answers, _done(workshop, json.loads(lines.get())))
+
+
+def _listen(lines: Queue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(PATIENCE)
+    os._exit(1)
+
+
+def _done(workshop: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    from bench_core.executor import StageFailed, perform
+    from bench_core.plan import stage_from_json
+
+    try:
+        perform(workshop, stage_from_json(asked["stage"]), asked["build"])
+    except StageFailed as failure:
+        return {"failed": {"text": str(failure), **vars(failure)}}
+    return {"done": True}
+
+
+def _answer(answers: TextIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()
