@@ -14,9 +14,10 @@ from bench_language_modeling import corpus
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_language_modeling.ragged import Ragged, bucketed, cut, padded, shuffled
 from bench_language_modeling.sentences import SPLITTERS, by_line
+from bench_language_modeling.settings import Pretrained
 from bench_language_modeling.text import SPLITS, Text
 from bench_language_modeling.tokenized import Tokenized, statistics
-from bench_language_modeling.tokens import PAD, learn
+from bench_language_modeling.tokens import PAD
 
 FEWEST = 5  # sentences that a split must have
 
@@ -33,25 +34,30 @@ class SequenceCompletion(Tokenized):
     def prepare(self, data: Path) -> Facts:
         text = corpus.text(self.config.corpus, data)
         sentences = {split: self._sentences(text, split) for split in SPLITS}
-        encoder = learn(self.config.tokenizer, sentences["train"], sentences["valid"], pad=True)
+        given = isinstance(self.config.tokenizer, Pretrained)  # its model may have no room for a token more
+        pad = not given or self.config.short == "pad"
+        encoder = self._encoder(data, sentences["train"], sentences["valid"], pad)
         rows = {split: self._kept(Ragged.of(encoder.encode(sentences[split])), split, text) for split in SPLITS}
-        size, found = len(encoder.vocabulary), {split: statistics(rows[split], "sentences") for split in SPLITS}
+        found = {split: statistics(rows[split], "sentences", encoder) for split in SPLITS}
+        size = len(encoder.vocabulary)
         for split in SPLITS:
             self._examples(rows[split], size - 1).save(self.folder, split)
-        self._random(size, len(rows["test"])).save(self.folder, "random")
+        self._random(encoder.ordinary, len(rows["test"])).save(self.folder, "random")
         counts = np.bincount(rows["train"].tokens, minlength=size)
         counts[STOP] = len(rows["train"])
-        return self._facts(text, encoder.vocabulary, counts.tolist(), {"statistics": found})
+        return self._facts(text, encoder, counts.tolist(), {"statistics": found})
 
     def _sentences(self, text: Text, split: Split) -> list[str]:
         splitter = by_line if text.sentences else SPLITTERS[self.config.sentences]
         return list(splitter(text.paragraphs(split)))
 
     def _kept(self, rows: Ragged, split: Split, text: Text) -> Ragged:
-        """Leave out what has no continuation, if so wished; raise DataError if hardly anything is left."""
+        """Leave out what is too long or has no continuation, if so wished; raise DataError if too little is left."""
         kept = rows
         if self.config.short == "drop":
-            kept = Ragged.of(row for row in rows if len(row) > self.config.prefix)
+            kept = Ragged.of(row for row in kept if len(row) > self.config.prefix)
+        if self.config.longest is not None:
+            kept = Ragged.of(row for row in kept if len(row) <= self.config.longest)
         if len(kept) < FEWEST:
             raise DataError(
                 f"the {split} split of {text.name} has {len(kept)} sentences to complete, of {len(rows)}; at least "
@@ -63,12 +69,14 @@ class SequenceCompletion(Tokenized):
         """Bring every sentence to at least k tokens, and end it."""
         return Ragged.of([*[pad] * (self.config.prefix - len(row)), *row, STOP] for row in rows)
 
-    def _random(self, size: int, number: int) -> Ragged:
-        """Draw prefixes of tokens that are not special: neither stop, nor `<unk>`, nor, the last, `<cpad>`."""
+    def _random(self, ordinary: Sequence[int], number: int) -> Ragged:
+        """Draw prefixes of tokens that are not special: neither stop, nor `<unk>`, nor `<cpad>`."""
         random = Random("random contexts")
         number = number if self.config.random_contexts is None else self.config.random_contexts
         length = range(self.config.prefix)
-        return Ragged.of([*[2 + int(random.random() * (size - 3)) for _ in length], STOP] for _ in range(number))
+        return Ragged.of(
+            [*[ordinary[int(random.random() * len(ordinary))] for _ in length], STOP] for _ in range(number)
+        )
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield a prefix and its continuation a row; a size in tokens counts continuations, padded as they are."""

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import NonNegativeInt, PositiveInt
 
 from bench_core import Purpose, TaskConfig, hookimpl
-from bench_language_modeling import corpus
-from bench_language_modeling.settings import Corpus, Named, Tokenizer, Words
+from bench_language_modeling import corpus, pretrained
+from bench_language_modeling.settings import Corpus, Named, Pretrained, Tokenizer, Words
 
 supports = (1, 1)
 
@@ -24,8 +24,9 @@ class TokenizedConfig(TaskConfig):
     tokenizer: Tokenizer = Words()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file of the corpus; generated ones have none."""
-        return corpus.reads(self.corpus, data)
+        """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
+        given = pretrained.reads(self.tokenizer, data) if isinstance(self.tokenizer, Pretrained) else {}
+        return {**corpus.reads(self.corpus, data), **given}
 
 
 class SequenceCompletionConfig(TokenizedConfig):
@@ -37,6 +38,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     prefix: NonNegativeInt = 10  # k
     sentences: Literal["spacy", "rule", "lines"] = "spacy"  # how paragraphs are cut
     short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
+    longest: PositiveInt | None = None  # tokens of a sentence; longer ones are left out
     random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
 
     def purposes(self, split: str) -> Set[Purpose]:

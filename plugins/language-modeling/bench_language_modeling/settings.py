@@ -126,6 +126,14 @@ class BytePairs(Settings):
     vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens
 
 
+class Pretrained(Settings):
+    """The tokens of a pretrained model, `tokenizer.json` in a folder of the data directory or elsewhere."""
+
+    kind: Literal["pretrained"]
+    path: str = Field(min_length=1)
+    stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
+
+
 def _kinded(value: Any) -> Any:
     """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
     if isinstance(value, str):
@@ -133,5 +141,5 @@ def _kinded(value: Any) -> Any:
     return {"kind": "word", **value} if isinstance(value, dict) else value
 
 
-_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
+_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs | Pretrained, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]

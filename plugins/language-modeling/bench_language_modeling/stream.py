@@ -15,7 +15,6 @@ from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_language_modeling.ragged import Numbers, Ragged, padded, shuffled
 from bench_language_modeling.text import SPLITS
 from bench_language_modeling.tokenized import Tokenized, statistics
-from bench_language_modeling.tokens import learn
 
 FEWEST = 5  # tokens that a split must have
 
@@ -32,7 +31,7 @@ class LanguageModeling(Tokenized):
     def prepare(self, data: Path) -> Facts:
         text = corpus.text(self.config.corpus, data)
         lines = {split: text.read(split) for split in SPLITS}
-        encoder = learn(self.config.tokenizer, lines["train"], lines["valid"])
+        encoder = self._encoder(data, lines["train"], lines["valid"])
         ending = [STOP] * (text.stops if self.config.stops is None else self.config.stops)
         rows = {split: Ragged.of([*row, *ending] for row in encoder.encode(lines[split])) for split in SPLITS}
         for split, stream in rows.items():
@@ -42,9 +41,9 @@ class LanguageModeling(Tokenized):
                 )
             np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
         counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
-        extras = {"statistics": {split: statistics(rows[split], "lines") for split in SPLITS}}
+        extras = {"statistics": {split: statistics(rows[split], "lines", encoder) for split in SPLITS}}
         best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
-        return self._facts(text, encoder.vocabulary, counts, extras | best)
+        return self._facts(text, encoder, counts, extras | best)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, every token in one of them.

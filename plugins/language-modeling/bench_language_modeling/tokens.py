@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from bench_language_modeling.settings import BytePairs, Characters, Tokenizer, Words
+from bench_language_modeling.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
 
@@ -22,9 +23,14 @@ class Encoder:
 
     vocabulary: list[str]
     encode: Callable[[Sequence[str]], Iterator[list[int]]]
+    ordinary: Sequence[int]  # the tokens that text is made of
+    unknown: int | None = 1  # the token for what it cannot say
+    extras: Mapping[str, Any] = field(default_factory=dict)  # what models should know of it
 
 
-def learn(settings: Tokenizer, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
+def learn(
+    settings: Words | Characters | BytePairs, train: Sequence[str], valid: Sequence[str], pad: bool = False
+) -> Encoder:
     """Learn words and characters from both splits, byte pairs from the first; never from the test split."""
     if isinstance(settings, BytePairs):
         return _byte_pairs(settings.vocab_size, train, pad)
@@ -40,7 +46,7 @@ def learn(settings: Tokenizer, train: Sequence[str], valid: Sequence[str], pad: 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         return ([ids.get(token, 1) for token in cut(line)] for line in lines)
 
-    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode)
+    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode, range(2, 2 + len(kept)))
 
 
 def _characters(line: str) -> list[str]:
@@ -70,7 +76,8 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
         return ([piece for word in line.split() for piece in pieces[word]] for line in lines)
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
-    return Encoder([STOP, *sorted(learnt, key=learnt.__getitem__), *[PAD] * pad], encode)
+    vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
+    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)))
 
 
 def join(kind: str, tokens: Iterable[str]) -> str:

@@ -67,6 +67,13 @@ def test_a_prefix_of_nothing_leaves_the_whole_sentence(files, tmp_path):
     assert task.text(batch.gold[0, :6].tolist()) == "a b c d e f"
 
 
+def test_long_sentences_can_be_dropped(files, tmp_path):
+    _, facts = prepared(tmp_path, corpus=files, longest=5)
+    lengths = [len(line.split()) for line in LINES["train"]]
+    assert facts.extras["statistics"]["train"]["sentences"] == sum(length <= 5 for length in lengths) < len(lengths)
+    assert facts.extras["statistics"]["train"]["max_length"] == max(length for length in lengths if length <= 5)
+
+
 def test_short_sentences_can_be_dropped(files, tmp_path):
     everything = dict.fromkeys(files, files["train"])
     task, facts = prepared(tmp_path, corpus=everything, short="drop", prefix=2)

@@ -1,0 +1,8 @@
+"""What other plugins may build on, besides the Configs in `bench_huggingface.plugin`."""
+
+from __future__ import annotations
+
+from bench_huggingface.head import Head, Softmax
+from bench_huggingface.lm import CausalLM, Memory
+
+__all__ = ["CausalLM", "Head", "Memory", "Softmax"]

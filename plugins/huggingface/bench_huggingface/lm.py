@@ -1,0 +1,185 @@
+"""Causal language models of transformers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import (
+    STOP,
+    Batch,
+    Facts,
+    Loss,
+    Noise,
+    Scorer,
+    Scores,
+    Scoring,
+    State,
+    Stepper,
+    SuiteError,
+    Training,
+    corpora,
+)
+from bench_huggingface import network
+from bench_huggingface.folder import CONFIG, TOKENIZER
+from bench_huggingface.head import Head, Softmax
+from bench_huggingface.numbering import Numbering
+from bench_huggingface.past import Past, kept
+
+if TYPE_CHECKING:
+    from bench_huggingface.plugin import CausalLMConfig
+
+LOGITS = 2**27  # scored at a time, 512 MiB in float32, so that scoring needs no more for a larger batch
+
+
+@dataclass(frozen=True)
+class Memory(State):
+    """What is left of the tokens read so far."""
+
+    past: Past  # keys and values, or what else the network keeps
+    head: State  # what the head remembers
+
+    def select(self, rows: Tensor) -> Self:
+        return replace(self, past=self.past.select(rows), head=self.head.select(rows))
+
+
+class CausalLM(nn.Module, Stepper[Memory], Scorer):
+    """p(y) = prod_t p(y_t | y_<t), from the logits that a network of transformers gives after y_<t.
+
+    How logits become probabilities is up to the head, which another model hands over as `head`. Openings of a batch
+    are equally long and padding is on the right, so that causal attention needs no other mask. Windows of a stream
+    stand alone. Stepping gives no gradients.
+    """
+
+    def __init__(self, config: CausalLMConfig, facts: Facts, head: Head | None = None) -> None:
+        super().__init__()
+        self.folder = None if config.path is None else facts.files[CONFIG].parent
+        if self.folder is None:
+            settings = network.described(config.architecture or {}, len(facts.vocabulary))
+            self.numbering = Numbering(len(facts.vocabulary))
+        else:
+            settings = network.stored(self.folder)
+            self.numbering = _numbering(config, facts, settings.get_text_config().vocab_size)
+        self.network = network.allocated(settings, drawn=self.folder is None)
+        self.head = head or Softmax()
+        self.cache = network.cache_name(type(self.network)) or ""
+        self.positions = network.positions(settings)
+        first = getattr(settings.get_text_config(), "bos_token_id", None)
+        self.first = (first if isinstance(first, int) else self.numbering.stop) if config.bos else None
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        if self.folder is not None:
+            network.load(self.network, self.folder)
+        network.tried(type(self.network).__name__, self._check)
+        self.head.setup(facts, noise)
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        logits, past = self._predicted(batch)
+        costs, _ = self.head.loss(logits, batch, past, training)  # [M] real tokens
+        return Loss(costs.mean(), batch.length.sum())
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        """Take rows of like length together, as many as LOGITS allows."""
+        total = torch.zeros(len(batch), dtype=torch.float64, device=batch.ids.device)
+        most = max(1, LOGITS // (batch.gold.shape[1] * self.numbering.tokens))
+        for rows in torch.split(batch.length.argsort(stable=True), most):
+            part = batch.select(rows)
+            part = replace(part, gold=part.gold[:, : int(part.length.max())])
+            logits, past = self._predicted(part)
+            real, _ = self.head.score(logits, part, past, scoring.by)  # [M] real tokens
+            log_probs = total.new_zeros(part.gold.shape).masked_scatter(part.mask, real.double())
+            total = total.index_add(0, rows, log_probs.sum(1))
+        return Scores(total)
+
+    def limit(self, batch: Batch) -> Tensor | None:
+        if self.positions is None:
+            return None
+        room = self.positions[0] - self._read(batch, batch.opening).shape[1]
+        return torch.full_like(batch.ids, room + 1)  # the last token is not read
+
+    @torch.no_grad()
+    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
+        tokens = self._read(batch, batch.opening)
+        logits, past = self._run(tokens, None, tokens.shape[1] if self.head.reads_prefix else 1)
+        return self._next(logits[:, -1:], past, self.head.start(logits[:, :-1]))
+
+    @torch.no_grad()
+    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
+        logits, past = self._run(self.numbering.of_model(actions)[:, None], state.past, 1)
+        return self._next(logits, past, state.head)
+
+    def _next(self, logits: Tensor, past: Past, remembered: State) -> tuple[Tensor, Memory]:
+        log_probs, remembered = self.head.log_probs(logits, remembered)
+        return log_probs[:, 0], Memory(past, remembered)
+
+    def _predicted(self, batch: Batch) -> tuple[Tensor, State]:
+        """Return the logits of the target [N, T, V], and what the head remembers before them."""
+        tokens, targets = self._read(batch, batch.inputs), batch.gold.shape[1]
+        last = tokens.shape[1] if self.head.reads_prefix else targets
+        logits = self.network(input_ids=tokens, use_cache=False, logits_to_keep=last).logits
+        logits = self.numbering.of_task(logits)
+        return logits[:, -targets:], self.head.start(logits[:, :-targets])
+
+    def _run(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
+        """Return the logits after the `last` of more tokens [N, last, V], and what is kept of all."""
+        cache = {self.cache: past.opened() if past else None}
+        found = self.network(input_ids=tokens, use_cache=True, logits_to_keep=last, **cache)
+        return self.numbering.of_task(found.logits), kept(found[self.cache], tokens)
+
+    def _read(self, batch: Batch, tokens: Tensor) -> Tensor:
+        """Return what the network reads for `tokens`, which begin with the opening of `batch`."""
+        read = self.numbering.of_model(tokens)
+        if self.first is None:
+            if batch.opening.shape[1] == 1:
+                raise SuiteError("`bos: false` leaves nothing to begin with: a text has no prefix. Say `bos: true`.")
+            read = read[:, 1:]
+        elif self.first != self.numbering.stop:
+            begins = torch.where(tokens[:, :1] == STOP, self.first, read[:, :1])
+            read = torch.cat([begins, read[:, 1:]], 1)
+        if self.positions and read.shape[1] > self.positions[0]:
+            most, name = self.positions
+            raise SuiteError(
+                f"{read.shape[1]} tokens do not fit into the {most} positions (`{name}`) of the network. "
+                "Give it more where it is trained from the start, or leave out longer texts (`longest:` of a task)."
+            )
+        return read
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """Raise SuiteError unless the network predicts alike token by token, with rows reordered, and all at once."""
+        was = self.training
+        self.eval()
+        device = next(self.network.parameters()).device
+        tokens = torch.tensor([[0, 1, 0, 1], [1, 1, 0, 0]], device=device)[:, : self.positions and self.positions[0]]
+        found = self.network(input_ids=tokens, use_cache=True)
+        whole, past, alike = self.numbering.of_task(found.logits), None, self.cache in found
+        for place in range(tokens.shape[1] if alike else 0):
+            logits, past = self._run(tokens[:, place, None], past, 1)
+            alike &= bool((logits[:, 0] - whole[:, place]).abs().max() < 1e-3 * whole.abs().max())
+            past, tokens, whole = past.select(torch.tensor([1, 0], device=device)), tokens.flip(0), whole.flip(0)
+        if not alike:
+            raise SuiteError(
+                f"{type(self.network).__name__} with these settings does not predict alike token by token and all at "
+                "once. If it has a setting `is_decoder`, make it true; else choose another architecture."
+            )
+        self.train(was)
+
+
+def _numbering(config: CausalLMConfig, facts: Facts, size: int) -> Numbering:
+    """Return how a task numbers the tokens of a pretrained model; raise SuiteError if they do not belong together."""
+    tokens, of_task = len(facts.vocabulary), facts.extras.get("tokenizer")
+    if of_task != corpora.digest(facts.files[TOKENIZER]):
+        what = "has a tokenizer of its own" if of_task is None else "has the tokenizer of another"
+        raise SuiteError(
+            f"the model in {config.path} knows its own tokens alone, and the task {what}. "
+            f"Give it `tokenizer: {{kind: pretrained, path: {config.path}}}`."
+        )
+    if tokens > size:
+        raise SuiteError(
+            f"the task has {tokens:,} tokens, the model in {config.path} {size:,}. "
+            "If one too many is `<cpad>`, say `short: drop`, which needs no padding."
+        )
+    return Numbering(tokens, facts.extras["stop"])

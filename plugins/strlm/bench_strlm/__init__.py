@@ -1,0 +1,1 @@
+"""Self-terminating language models and consistency certificates for bench."""

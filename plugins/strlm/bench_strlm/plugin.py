@@ -1,0 +1,56 @@
+"""What this distribution offers; imports no torch."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from bench_core import CertificateConfig, ModelConfig, hookimpl
+from bench_huggingface.plugin import CausalLMConfig
+from bench_rnn.plugin import RNNLMConfig
+
+supports = (1, 1)
+
+
+class Terminating(BaseModel):
+    """What every self-terminating model can be told (Welleck et al., 2020, arXiv:2002.02492, Definition 4.3)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    epsilon: float = Field(1e-3, gt=0, lt=1)  #: the least that p(continue) loses at every step, as a share
+    st_context: bool = False  #: whether the product begins at the first token read; else at the first one generated
+
+
+class SelfTerminatingRNNLMConfig(Terminating, RNNLMConfig):
+    """Self-terminating recurrent language model (Welleck et al., 2020, arXiv:2002.02492, section 4.2)."""
+
+    name, target = "self-terminating-rnn-lm", "bench_strlm.rnn:SelfTerminatingRNNLM"
+    certificates = frozenset({"consistency"})
+
+
+class SelfTerminatingCausalLMConfig(Terminating, CausalLMConfig):
+    """Self-terminating causal language model of transformers (Welleck et al., 2020, section 5.3)."""
+
+    name, target = "self-terminating-hf-causal-lm", "bench_strlm.causal_lm:SelfTerminatingCausalLM"
+    certificates = frozenset({"consistency"})
+
+
+class ConsistencyConfig(CertificateConfig):
+    """Whether decoding must end, and after how many steps (Welleck et al., 2020, arXiv:2002.02492)."""
+
+    name, target = "consistency", "bench_strlm.consistency:Consistency"
+    limits = {"limit": "max_tokens"}
+    about = "non-termination"
+
+    limit: PositiveInt = 1500  #: L, the tokens within which the metric waits for stop
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return the self-terminating models."""
+    return [SelfTerminatingRNNLMConfig, SelfTerminatingCausalLMConfig]
+
+
+@hookimpl
+def bench_certificates() -> list[type[CertificateConfig]]:
+    """Return the certificate of consistency."""
+    return [ConsistencyConfig]

@@ -1,0 +1,267 @@
+"""What is proven: the numbers against exact arithmetic, and decoding with weights that stop as late as they can."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import ceil, exp, inf, log, nextafter, prod
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench_core import Batch, Facts, Noise
+from bench_core.testing import patched
+from bench_decoders.plugin import BeamConfig, GreedyConfig
+from bench_rnn.plugin import RNNLMConfig
+from bench_strlm import bounds
+from bench_strlm.plugin import SelfTerminatingRNNLMConfig
+
+TABLE = [  # of the notes: epsilon, B, ceil(B)
+    (1e-2, 68.968, 69),
+    (2.5e-3, 276.912, 277),
+    (1e-3, 692.801, 693),
+    (1e-4, 6931.125, 6932),
+    (1e-5, 69314.4, 69315),
+    (0.1, 6.579, 7),
+    (0.5, 1, 1),
+]
+LATE = 30.0  # a logit of stop that makes it as improbable as the model can
+
+
+def by_trying(epsilon):
+    """Return the first n with (1 - epsilon)^n <= 1/2, in fractions."""
+    alpha, n = Fraction(1), 0
+    while alpha > Fraction(1, 2):
+        alpha, n = alpha * (1 - Fraction(epsilon)), n + 1
+    return n
+
+
+def beside(value, places):
+    """Return the float so many places above, or below."""
+    for _ in range(abs(places)):
+        value = nextafter(value, inf if places > 0 else 0)
+    return value
+
+
+@pytest.mark.parametrize(("epsilon", "half", "last"), TABLE)
+def test_half_life_and_last_step_are_those_of_the_table(epsilon, half, last):
+    assert bounds.half_life(epsilon) == pytest.approx(half, rel=1e-4)
+    assert bounds.greedy_steps(epsilon) == last
+
+
+def test_the_readme_has_the_same_table():
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    rows = re.findall(r"^\| ([\de.-]+) \| ([\d.,]+) \| ([\d,]+) \|$", text, re.MULTILINE)
+    found = {float(epsilon): (half.replace(",", ""), last.replace(",", "")) for epsilon, half, last in rows}
+    assert found == {epsilon: (str(half), str(last)) for epsilon, half, last in TABLE}
+
+
+def test_the_last_step_is_the_first_at_which_one_half_must_have_stopped():
+    epsilons = [n / 1000 for n in range(10, 1000, 7)] + [nextafter(1, 0), 0.5, 0.25, beside(0.5, -1), beside(0.5, 1)]
+    assert [bounds.greedy_steps(epsilon) for epsilon in epsilons] == [by_trying(epsilon) for epsilon in epsilons]
+
+
+def test_the_last_step_is_exact_even_where_b_is_an_integer_but_for_rounding():
+    """Where (1 - epsilon)^n crosses 1/2, the float beside an epsilon may have one step more; B in floats misses some."""
+    near = [beside(1 - 2 ** (-1 / n), places) for n in (2, 3, 10, 17, 41, 60) for places in (-2, -1, 0, 1, 2)]
+    wanted = [by_trying(epsilon) for epsilon in near]
+    assert [bounds.greedy_steps(epsilon) for epsilon in near] == wanted
+    assert [ceil(bounds.half_life(epsilon)) for epsilon in near] != wanted
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 2e-5, 3e-9, 1e-17])
+def test_the_last_step_of_small_epsilons_is_that_of_long_division(epsilon):
+    with localcontext(prec=80):
+        keep = (1 - Decimal(epsilon)).ln()
+        n = bounds.greedy_steps(epsilon)
+        assert n * keep <= -Decimal(2).ln() < (n - 1) * keep
+
+
+def test_the_smallest_epsilon_has_a_last_step_too():
+    assert bounds.greedy_steps(5e-324) > 10**323
+
+
+def test_a_beam_that_needs_more_finished_takes_a_step_for_each():
+    assert [bounds.beam_steps(1e-2, finished) for finished in (1, 2, 4)] == [69, 70, 72]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 1e-3, 1e-7])
+def test_the_least_probability_of_stop_is_exact(epsilon):
+    for step in (1, 2, 11, 500):
+        exact = float(1 - (1 - Fraction(epsilon)) ** step)
+        assert bounds.least_stop(epsilon, step) == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 1e-3])
+@pytest.mark.parametrize(("first", "steps"), [(1, 1), (1, 30), (7, 30), (30, 30), (31, 30), (40, 30)])
+def test_endless_outputs_are_as_improbable_as_the_product_of_their_steps(epsilon, first, steps):
+    product = prod((1 - epsilon) ** n for n in range(first, steps + 1))
+    assert bounds.log_endless(epsilon, steps, first) == pytest.approx(log(product), rel=1e-12)
+
+
+def test_endless_outputs_occur_no_more_often_than_the_bound_says():
+    epsilon, steps = 0.1, 5
+    model, going = late(epsilon, words=3).double(), 1.0
+    with torch.no_grad():
+        log_probs, state = model.start(contexts(1))
+        for _ in range(steps):
+            going *= 1 - float(log_probs[0, 0].exp())
+            log_probs, state = model.step(state, torch.tensor([1]))
+    bound = exp(bounds.log_endless(epsilon, steps))
+    assert bound * (1 - 1e-9) < going < bound * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("dual", [(1.0, 1), (2.0, 2), (4.0, inf)])  # radius of four units of +-1, norm of the rows
+def test_lemma_3_2_bounds_a_softmax_for_every_dual_pair_of_norms(dual):
+    radius, norm = dual
+    draw = torch.Generator().manual_seed(3)
+    weight, bias = (torch.randn(*shape, generator=draw, dtype=torch.float64) for shape in ((6, 4), (6,)))
+    least = bounds.log_least_stop_of_softmax(
+        radius, float(weight.norm(norm, dim=1).max()), float(bias.max()), float(bias[0]), 6
+    )
+    signs = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=torch.float64)] * 4)
+    assert (signs @ weight.T + bias).log_softmax(1)[:, 0].min() > least
+
+
+@pytest.mark.parametrize(
+    ("log_number", "down", "up"),
+    [
+        (0.0, "1", "1"),
+        (log(0.505), "0.5", "0.51"),
+        (log(0.123), "0.12", "0.13"),
+        (log(0.999), "0.99", "1"),
+        (log(0.00123), "1.2e-03", "1.3e-03"),
+        (log(9.99e-5), "9.9e-05", "1.0e-04"),
+        (-1126.2, "7.8e-490", "7.9e-490"),
+        (-inf, "0", "0"),
+    ],
+)
+def test_powers_of_ten_are_rounded_to_the_safe_side(log_number, down, up):
+    assert bounds.power_of_ten(log_number, up=False) == down
+    assert bounds.power_of_ten(log_number, up=True) == up
+
+
+def test_no_power_of_ten_is_on_the_wrong_side():
+    with localcontext(prec=30):
+        for n in range(2000):
+            log_number = -0.37 * n
+            number = Decimal(log_number).exp()
+            down, up = (Decimal(bounds.power_of_ten(log_number, up=side)) for side in (False, True))
+            assert down <= number * (1 + Decimal("1e-12"))
+            assert number * (1 - Decimal("1e-12")) <= up
+            assert up - down <= number / 9
+
+
+# decoding, as late as can be
+
+
+def contexts(rows):
+    ids = torch.arange(rows)
+    return Batch(ids, ids[:, None] * 0, ids[:, None] * 0, torch.ones_like(ids))
+
+
+def late(epsilon, words, config=SelfTerminatingRNNLMConfig, favourite=0.0, stop=LATE, hidden=2):
+    """Return a model in which stop has the logit `stop`, the first word `favourite` and others 0, whatever it reads."""
+    own = {"epsilon": epsilon} if config is SelfTerminatingRNNLMConfig else {}
+    settings = config(cell="tanh", hidden=hidden, layers=1, **own)
+    model = settings.load()(settings, Facts(["</s>", *(f"w{n}" for n in range(words))]))
+    with torch.no_grad():
+        model.output.logits.weight.zero_()
+        model.output.logits.bias.zero_()
+        model.output.logits.bias[:2] = torch.tensor([stop, favourite])
+    return model.eval()
+
+
+def branching(epsilon, words, dtype, config=SelfTerminatingRNNLMConfig, stop=LATE):
+    """Return a model that begins with any word and goes on with the same one: of as many chains none is ahead."""
+    model = late(epsilon, words, config, stop=stop, hidden=1 + words).to(dtype)
+    same = torch.eye(1 + words, dtype=dtype)
+    with torch.no_grad():
+        for weights in (*model.rnn.parameters(), model.embed.weight):
+            weights.zero_()
+        model.embed.weight.copy_(20 * same)
+        model.rnn.layers.weight_ih_l0.copy_(same)  # units are the last token, one-hot
+        model.output.logits.weight[1:, 1:] = 60 * same[1:, 1:]
+    return model
+
+
+def decoded(config, model):
+    """Return the best hypothesis, and after how many steps it was found."""
+    steps = [0]
+
+    def start(intact, batch):
+        steps[0] += 1
+        return intact.start(batch)
+
+    def step(intact, state, actions):
+        steps[0] += 1
+        return intact.step(state, actions)
+
+    with torch.no_grad():
+        ((found, *_),) = config.load()(config).decode(patched(model, start=start, step=step), contexts(1), Noise(0))
+    return found, steps[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("epsilon", "last"), [(0.1, 7), (0.01, 69), (0.002872, 241), (0.001, 693)])
+def test_greedy_choice_stops_at_the_very_last_step(epsilon, last, dtype):
+    """In float32 too: summed in float32, the third would go on to 242."""
+    found, steps = decoded(GreedyConfig(max_tokens=1500), late(epsilon, words=3, favourite=60.0).to(dtype))
+    assert found.finished
+    assert (found.tokens, steps) == ([1] * (last - 1), last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("finish", ["first", "k"])
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize(("epsilon", "last"), [(0.1, 7), (0.01, 69)])
+def test_beams_end_by_the_last_step_and_none_could_be_promised_sooner(epsilon, last, width, finish, dtype):
+    """All chains of the beam are equally good and have one word to go on with, so that all of them last."""
+    config = BeamConfig(width=width, finish=finish, max_tokens=1500)
+    found, steps = decoded(config, branching(epsilon, width, dtype))
+    assert found.finished
+    assert steps == len(found.tokens) + 1 == last
+    assert steps <= bounds.beam_steps(epsilon, 1 if finish == "first" else width)
+
+
+@pytest.mark.parametrize(("width", "words"), [(2, 2), (3, 3), (4, 4)])
+@pytest.mark.parametrize("epsilon", [0.1, 0.01])
+def test_beams_over_equally_likely_words_end_when_stop_is_as_likely_as_one(width, words, epsilon):
+    """(1 - epsilon)^n <= k / (k + 1), before the bound; with `k` all of them stop in that step."""
+    first = ceil(log(words / (words + 1)) / log(1 - epsilon))
+    assert 1 < first <= bounds.greedy_steps(epsilon)
+    for finish in ("first", "k"):
+        found, steps = decoded(BeamConfig(width=width, finish=finish, max_tokens=1500), late(epsilon, words).double())
+        assert found.finished
+        assert steps == first
+
+
+def test_a_beam_that_needs_two_finished_chains_takes_the_one_step_more_that_is_allowed():
+    """Two chains so near that stop is no better than the second before the last step, nor that than the first after."""
+    model = branching(0.01, 2, torch.float64)
+    with torch.no_grad():
+        model.output.logits.weight[1, 0] = log(1.01)  # after the opening stop
+    steps = {
+        finish: decoded(BeamConfig(width=2, finish=finish, outputs=2, max_tokens=99), model)[1]
+        for finish in ("first", "k")
+    }
+    assert steps == {"first": 69, "k": 70} == {"first": bounds.beam_steps(0.01, 1), "k": bounds.beam_steps(0.01, 2)}
+
+
+@pytest.mark.parametrize(
+    "config", [GreedyConfig(max_tokens=1500), BeamConfig(width=2, finish="first", max_tokens=200)]
+)
+def test_the_same_logits_under_a_softmax_never_stop(config):
+    peaked = late(None, words=3, config=RNNLMConfig, favourite=60.0)
+    never = branching(None, 2, torch.float64, RNNLMConfig, stop=-30.0)
+    found, steps = decoded(config, peaked if isinstance(config, GreedyConfig) else never)
+    assert not found.finished
+    assert len(found.tokens) == steps == config.max_tokens
+
+
+def test_a_limit_one_step_short_of_the_bound_leaves_the_output_without_an_end():
+    for most, finished in ((68, False), (69, True)):
+        found, _ = decoded(GreedyConfig(max_tokens=most), late(0.01, words=3, favourite=60.0))
+        assert found.finished is finished

@@ -1,0 +1,449 @@
+"""The certificate: which theorem covers what, that its bounds bound, its premises fail where they should, and its report."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from math import exp, log, sqrt
+from textwrap import dedent
+
+import pytest
+import torch
+
+import bench_core
+from bench_core import STOP, Batch, Finding, Noise
+from bench_core.registry import extra
+from bench_core.reporting.report import write_report
+from bench_core.testing import Case, patched, toys
+from bench_decoders.plugin import (
+    AncestralConfig,
+    BeamConfig,
+    ConsistentNucleusConfig,
+    ConsistentTopKConfig,
+    ExhaustiveConfig,
+    GreedyConfig,
+    NucleusConfig,
+    TemperatureConfig,
+    TopKConfig,
+    bench_decoders,
+)
+from bench_rnn.plugin import RNNLMConfig
+from bench_strlm import bounds
+from bench_strlm.consistency import Consistency, last_step, log_least_stop, open_from
+from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingRNNLMConfig
+from bench_strlm.survival import Survival
+
+MOST = 100  # tokens of an output
+
+
+def self_terminating(epsilon=0.01, **settings):
+    return Case.of(SelfTerminatingRNNLMConfig(**{"cell": "lstm", "hidden": 6, "epsilon": epsilon} | settings)).model
+
+
+def softmax(**settings):
+    return Case.of(RNNLMConfig(**{"cell": "lstm", "hidden": 6} | settings)).model
+
+
+def late(epsilon, words=4, seed=0):
+    """Return a self-terminating model that stops as late as it can and chooses words at random, its own each time."""
+    config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon)
+    model = Case.of(config, facts=bench_core.Facts(["</s>", *map(str, range(words))]), seed=seed, scale=3).model
+    with torch.no_grad():
+        model.output.logits.weight[STOP] = 0
+        model.output.logits.bias[STOP] = 30
+    return model
+
+
+def checked(model, decoder, limit=MOST):
+    with torch.no_grad():
+        return Consistency(ConsistencyConfig(limit=limit)).check(model, decoder)
+
+
+def least_bound(model, temperature=1.0):
+    with torch.no_grad():
+        return log_least_stop(model.output.logits, temperature)
+
+
+def holds(finding):
+    return [premise.holds for premise in finding.premises]
+
+
+def contexts(rows):
+    ids = torch.arange(rows)
+    return Batch(ids, torch.stack([ids * 0, 1 + ids % 4], 1), ids[:, None] * 0, torch.ones_like(ids))
+
+
+def decoded(decoder, model, rows):
+    with torch.no_grad():
+        return [row[0] for row in decoder.load()(decoder).decode(model, contexts(rows), Noise(4))]
+
+
+# which theorem
+
+
+def endless(first):
+    return f"P(no stop in 100) < {bounds.power_of_ten(bounds.log_endless(0.01, MOST, first), up=True)}"
+
+
+PROMISED, ANY = (0.0, 0.0), None
+SEARCHES = [
+    (GreedyConfig(max_tokens=MOST), "Theorem 4.2", "by step 69", PROMISED),
+    (GreedyConfig(max_tokens=69), "Theorem 4.2", "by step 69", PROMISED),
+    (GreedyConfig(max_tokens=68), "Theorem 4.2", "by step 69", ANY),
+    (BeamConfig(max_tokens=MOST, width=3, finish="first"), "Theorem 4.3", "by step 69", PROMISED),
+    (BeamConfig(max_tokens=MOST, width=3, finish="k"), "Theorem 4.3", "by step 71", PROMISED),
+    (BeamConfig(max_tokens=MOST, width=3, finish="k", alpha=0.7, outputs=2), "Theorem 4.3", "by step 71", PROMISED),
+    (BeamConfig(max_tokens=MOST, width=32, finish="k"), "Theorem 4.3", "by step 100", PROMISED),
+    (BeamConfig(max_tokens=MOST, width=33, finish="k"), "Theorem 4.3", "by step 101", ANY),
+    (BeamConfig(max_tokens=MOST, width=3, finish="exhausted"), "", "", ANY),
+    (BeamConfig(max_tokens=MOST, width=3, finish="first", count_stop=False), "", "", ANY),
+    (BeamConfig(max_tokens=MOST, width=3, candidates="finished_and_alive"), "", "", ANY),
+    (BeamConfig(max_tokens=MOST, width=3, candidates="all_prefixes"), "", "", ANY),
+    (ExhaustiveConfig(max_tokens=MOST), "", "", ANY),
+]
+SAMPLERS = [
+    (AncestralConfig(max_tokens=MOST), endless(1)),
+    (ConsistentTopKConfig(max_tokens=MOST, k=1), endless(1)),
+    (ConsistentNucleusConfig(max_tokens=MOST, mass=0.2), endless(1)),
+    (ConsistentTopKConfig(max_tokens=MOST, k=1, temperature=0.5), endless(69)),
+    (TopKConfig(max_tokens=MOST, k=2), endless(69)),
+    (TopKConfig(max_tokens=MOST, k=2, temperature=0.5), endless(69)),
+    (NucleusConfig(max_tokens=MOST, mass=0.4), endless(69)),
+    (TemperatureConfig(max_tokens=MOST, temperature=0.7), endless(69)),
+    (TemperatureConfig(max_tokens=MOST, temperature=1.5), ""),
+    (TopKConfig(max_tokens=MOST, k=2, temperature=1.5), ""),
+    (ConsistentTopKConfig(max_tokens=MOST, k=2, temperature=1.5), ""),
+]
+UNBOUNDED = [  # for a softmax: stop may be cut off
+    GreedyConfig(),
+    BeamConfig(width=2, finish="first"),
+    BeamConfig(width=9, finish="exhausted"),
+    ExhaustiveConfig(),
+    TopKConfig(k=4),
+    NucleusConfig(mass=0.999),
+]
+BOUNDED = [
+    (AncestralConfig(), "Lemma 3.2", 1.0),
+    (TopKConfig(k=5), "Lemma 3.2", 1.0),
+    (TopKConfig(k=99, temperature=0.5), "Lemma 3.2", 0.5),
+    (NucleusConfig(mass=1), "Lemma 3.2", 1.0),
+    (TemperatureConfig(temperature=2), "Lemma 3.2", 2.0),
+    (TemperatureConfig(temperature=0.25), "Lemma 3.2", 0.25),
+    (ConsistentTopKConfig(k=1), "Theorem 4.1", 1.0),
+    (ConsistentNucleusConfig(mass=0.1, temperature=3), "Theorem 4.1", 3.0),
+]
+
+
+def test_every_decoder_is_tried_with_both_kinds_of_model():
+    every = {config.name for config in bench_decoders()}
+    assert {decoder.name for decoder, *_ in (*SEARCHES, *SAMPLERS)} == every
+    assert {decoder.name for decoder in (*UNBOUNDED, *(decoder for decoder, *_ in BOUNDED))} == every
+
+
+@pytest.mark.parametrize(("decoder", "theorem", "bound", "promises"), SEARCHES)
+def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, bound, promises):
+    found = checked(self_terminating(), decoder)
+    assert (found.theorem.partition(",")[0], found.bound, found.promises) == (theorem, bound, promises)
+    assert found.holds == bool(theorem)
+    assert found.says == ("every output ends" if theorem else "no theorem is about this decoder")
+
+
+@pytest.mark.parametrize(("decoder", "bound"), SAMPLERS)
+def test_samples_of_a_self_terminating_model_end_almost_surely(decoder, bound):
+    found = checked(self_terminating(), decoder)
+    assert found.theorem.partition(",")[0] == ("Definition 4.3" if bound else "")
+    assert (found.bound, found.promises) == (bound, None)
+    assert found.says == ("every output ends with probability 1" if bound else "no theorem is about this decoder")
+
+
+@pytest.mark.parametrize("decoder", UNBOUNDED, ids=lambda decoder: decoder.name)
+def test_nothing_is_promised_of_a_softmax_whose_stop_may_be_cut_off(decoder):
+    found = checked(softmax(), decoder)
+    assert found == Finding(found.theorem, "nothing is guaranteed: such a model may never end")
+    assert found.theorem.startswith("Theorem 3.4")
+
+
+@pytest.mark.parametrize(("decoder", "theorem", "temperature"), BOUNDED)
+def test_a_softmax_whose_stop_stays_open_ends_almost_surely(decoder, theorem, temperature):
+    model = softmax()
+    found = checked(model, decoder)
+    least = bounds.power_of_ten(least_bound(model, temperature), up=False)
+    assert (found.theorem.partition(",")[0], found.bound) == (theorem, f"p(stop) > {least}")
+    assert found.says == "every output ends with probability 1"
+    assert found.promises is None, "a finite number of samples may all be long"
+    assert found.holds
+
+
+def test_a_promise_depends_on_the_limit_of_the_metric():
+    found = [checked(self_terminating(), GreedyConfig(max_tokens=MOST), limit).promises for limit in (68, 69, 1500)]
+    assert found == [None, (0.0, 0.0), (0.0, 0.0)]
+
+
+def test_of_other_models_nothing_is_said():
+    model = Case.of(toys.SelfTerminatingConfig()).model
+    assert checked(model, GreedyConfig()) == Finding("", "no theorem is about this kind of model")
+
+
+# that the bounds of self-terminating models bound
+
+
+@pytest.mark.parametrize(
+    "decoder", [decoder for decoder, *_ in SEARCHES if last_step(0.1, decoder)], ids=lambda d: d.name
+)
+@pytest.mark.parametrize("epsilon", [0.6, 0.5, 0.1])
+def test_no_search_goes_on_beyond_its_last_step(decoder, epsilon):
+    last = last_step(epsilon, decoder)
+    for seed in range(3):
+        for found in decoded(decoder, late(epsilon, seed=seed), rows=4):
+            assert found.finished
+            assert len(found.tokens) + 1 <= last
+
+
+def test_a_beam_that_does_not_count_stop_would_break_the_promise():
+    """With epsilon 0.6 greedy choice stops at once; this beam passes over that output, which is empty."""
+    decoder = BeamConfig(max_tokens=MOST, width=2, finish="first", count_stop=False)
+    (found,) = decoded(decoder, late(0.6), rows=1)
+    assert len(found.tokens) + 1 > bounds.beam_steps(0.6, 1)
+
+
+@pytest.mark.parametrize(
+    "decoder", [decoder for decoder, bound in SAMPLERS if bound], ids=lambda decoder: decoder.name
+)
+def test_no_sampling_goes_on_more_often_than_certified(decoder):
+    """Of a model that stops as late as it can, so that the bound is nearly met where nothing is cut off."""
+    epsilon, rows = 0.1, 2000
+    first = open_from(epsilon, decoder)
+    lengths = torch.tensor([len(one.tokens) + one.finished for one in decoded(decoder, late(epsilon), rows)])
+    for steps in (1, 3, 7, 9, 12):
+        bound = exp(bounds.log_endless(epsilon, steps, first))
+        share = (lengths > steps).double().mean().item()
+        assert share <= bound + 4 * sqrt(bound * (1 - bound) / rows)
+        if decoder.name == "ancestral":
+            assert share >= bound - 4 * sqrt(bound * (1 - bound) / rows)
+
+
+def test_a_higher_temperature_would_break_the_bound():
+    lengths = [len(one.tokens) + one.finished for one in decoded(TemperatureConfig(temperature=5), late(0.1), 500)]
+    share = sum(length > 9 for length in lengths) / 500
+    assert share > 4 * exp(bounds.log_endless(0.1, 9))
+
+
+# that Lemma 3.2 bounds
+
+
+def least_seen(model, steps=12):
+    """Return the least log p(stop) on random sequences and on all of one word."""
+    batch, found = contexts(16), []
+    log_probs, state = model.start(batch)
+    for step in range(steps):
+        found.append(log_probs[:, STOP].min())
+        words = (1 + 4 * Noise(3).uniform(batch.ids, step)).long()
+        words[:4] = torch.arange(1, 5)
+        log_probs, state = model.step(state, words)
+    return torch.stack(found).min()
+
+
+@pytest.mark.parametrize("cell", ["tanh", "gru", "lstm"])
+def test_lemma_3_2_bounds_stop_of_random_and_of_trained_weights(cell):
+    """Trained to stop as seldom as can be, from all of its weights."""
+    model = softmax(cell=cell, hidden=4, layers=1)
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    seen = []
+    for _ in range(10):
+        least = least_seen(model)
+        seen.append((least.item(), least_bound(model)))
+        optimizer.zero_grad()
+        least.backward()
+        optimizer.step()
+    assert all(least > bound for least, bound in seen)
+    assert seen[-1][0] < seen[0][0] - 5, "it has learnt not to stop"
+
+
+@pytest.mark.parametrize("cell", ["tanh", "gru", "lstm"])
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
+def test_lemma_3_2_is_all_but_met_by_units_of_one(cell, temperature):
+    """Biases drive every unit to 1, stop weighs them by -w, words by w: only log V against log (V - 1) is left."""
+    model = softmax(cell=cell, hidden=4, layers=1)
+    with torch.no_grad():
+        for weights in model.rnn.parameters():
+            weights.zero_()
+        model.rnn.layers.bias_ih_l0.fill_(20)
+        if cell == "gru":
+            model.rnn.layers.bias_ih_l0[4:8] = -20  # keep nothing of the units before
+        model.output.logits.weight.fill_(2.0)
+        model.output.logits.weight[STOP] = -2.0
+        model.output.logits.bias.fill_(0.3)
+        model.output.logits.bias[STOP] = -0.3
+        batch = contexts(1)
+        log_probs, state = model.start(batch)
+        for _ in range(20):
+            log_probs, state = model.step(state, torch.tensor([1]))
+        least = (log_probs / temperature).log_softmax(1)[0, STOP].item()
+        bound = least_bound(model, temperature)
+    assert bound < least
+    assert least - bound == pytest.approx(log(5 / 4), abs=1e-3)
+
+
+def test_lemma_3_2_says_nothing_of_units_without_a_bound():
+    model = softmax(cell="relu", hidden=4, layers=1)
+    with torch.no_grad():
+        model.rnn.layers.bias_ih_l0.fill_(1e3)
+        model.output.logits.weight[STOP] = -model.output.logits.weight[1:].abs().max()
+        model.output.logits.weight[1:] = model.output.logits.weight[1:].abs()
+    assert least_seen(model) < least_bound(model)
+    found = checked(model, AncestralConfig())
+    assert holds(found) == [True, False]
+    assert "between -1 and 1" in found.premises[1].text
+    assert (found.bound, found.promises) == ("", None)
+
+
+# premises
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("decoder", [GreedyConfig(max_tokens=MOST), AncestralConfig(), ConsistentTopKConfig(k=1)])
+@pytest.mark.parametrize("make", [self_terminating, softmax])
+def test_a_weight_that_is_no_number_leaves_nothing_of_a_theorem(make, decoder, value):
+    model = make()
+    with torch.no_grad():
+        model.output.logits.weight[2, 1] = value
+    found = checked(model, decoder)
+    if found.premises:
+        assert not found.premises[0].holds
+        assert found.premises[0].text == "every weight is a finite number"
+        assert (found.bound, found.promises) == ("", None)
+    else:
+        assert found.theorem.startswith("Theorem 3.4")
+
+
+def with_past(model, change):
+    """Return the model with an output layer that goes on from `change` of what it should remember."""
+    other = deepcopy(model)
+    intact = model.output.log_probs
+    other.output.log_probs = lambda hidden, past: intact(hidden, Survival(change(past.log_alpha)))
+    return other
+
+
+def starts_again_at_every_step(model):
+    """Each step is the first."""
+    return with_past(model, torch.zeros_like)
+
+
+def forgets_half_of_it(model):
+    """Some of what was survived is lost at every step."""
+    return with_past(model, lambda log_alpha: log_alpha / 2)
+
+
+def forgets_epsilon(model):
+    """The sigmoid itself."""
+    other = deepcopy(model)
+    other.output.epsilon = 1e-12
+    return other
+
+
+def is_a_softmax(model):
+    """The class says that it is self-terminating, and its output layer is not."""
+    other = deepcopy(model)
+    other.output.log_probs = lambda hidden, past: (model.output.logits(hidden).log_softmax(2), past)
+    return other
+
+
+@pytest.mark.parametrize("mutant", [starts_again_at_every_step, forgets_half_of_it, forgets_epsilon, is_a_softmax])
+@pytest.mark.parametrize(
+    "decoder", [GreedyConfig(max_tokens=MOST), AncestralConfig()], ids=lambda decoder: decoder.name
+)
+def test_a_model_that_is_not_self_terminating_is_found_out_by_watching_it(mutant, decoder):
+    model = late(0.01)
+    assert holds(checked(model, decoder)) == [True, True]
+    found = checked(mutant(model), decoder)
+    assert holds(found) == [True, False]
+    assert "p(stop) grows and exceeds 1 - (1 - ε)^n" in found.premises[1].text
+    assert (found.bound, found.promises) == ("", None)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 1e-2, 0.5, 0.99])
+@pytest.mark.parametrize("stop", [0.0, 30.0, -30.0])
+def test_no_model_that_keeps_the_definition_raises_an_alarm(epsilon, stop):
+    """Rounding included, in float32 as trained."""
+    for seed in range(2):
+        config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon, st_context=seed % 2 == 1)
+        model = Case.of(config, seed=seed, scale=3).model.float()
+        with torch.no_grad():
+            model.output.logits.bias[STOP] += stop
+        assert holds(checked(model, GreedyConfig())) == [True, True]
+
+
+def test_a_model_is_watched_no_longer_than_it_has_room():
+    """Such as one with so many positions: the last token that fits is predicted, but not read."""
+    steps = []
+
+    def step(model, state, actions):
+        steps.append(actions)
+        return model.step(state, actions)
+
+    model = patched(self_terminating(), limit=lambda model, batch: torch.full_like(batch.ids, 5), step=step)
+    found = checked(model, GreedyConfig(max_tokens=MOST))
+    assert found.premises[1].text.endswith("watched on 8 random sequences of 5")
+    assert len(steps) == 4
+    assert all((actions > 0).all() for actions in steps)
+    assert (found.bound, found.promises) == ("by step 69", None), "outputs are cut off before"
+
+
+# in a run
+
+SUITE = """
+suite: tests/consistency
+tasks:
+  letters: {name: toy-letters}
+models:
+  vanilla: {name: rnn-lm, cell: tanh, hidden: 4, layers: 1}
+  relu: {name: rnn-lm, cell: relu, hidden: 4, layers: 1}
+  st: {name: self-terminating-rnn-lm, cell: tanh, hidden: 4, tied: true, epsilon: 0.1}
+decoders:
+  greedy: {name: greedy}
+  beam: {name: beam, width: 2, finish: first}
+  wide: {name: beam, width: 30}
+  ancestral: {name: ancestral}
+metrics:
+  endless: {name: non-termination}
+training: {updates: 2, lr: 0.01}
+seeds: 2
+limits: {max_tokens: 20}
+hardware: {threads: 1, device: cpu}
+tables:
+  - {id: main, rows: [decoder], columns: [model], values: [endless]}
+"""
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Run the suite and return its report's table of certificates, by cell, and what stands below it."""
+    (tmp_path / "suite.yaml").write_text(dedent(SUITE))
+    with extra(toys):
+        run = bench_core.run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
+    assert {cell.status for cell in run.cells} == {"done"}
+    write_report(run, tmp_path / "report")
+    text = (tmp_path / "report" / "report.md").read_text().partition("## Certificates")[2].partition("\n## ")[0]
+    rows = [
+        [word.strip() for word in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
+    return {row[0]: row[1:] for row in rows[2:]}, [line for line in text.splitlines() if line.startswith("- ")]
+
+
+def test_the_report_of_a_run_says_what_is_proven_and_what_was_measured(report):
+    rows, notes = report
+    assert len(rows) == 3 * 4
+    theorem, premises, says, bound, measured = rows["st/greedy"]
+    assert theorem.startswith("Theorem 4.2")
+    assert (premises, says, bound) == ("all hold", "every output ends", "by step 7")
+    assert measured == "endless 0.00 %, as promised"
+    assert rows["st/beam"][3:] == ["by step 7", "endless 0.00 %, as promised"]
+    assert rows["st/wide"][3] == "by step 36"
+    assert "as promised" not in rows["st/wide"][4], "beyond the limit of 20"
+    assert rows["st/ancestral"][3] == "P(no stop in 20) &lt; 2.5e-10"
+    assert rows["vanilla/greedy"][0].startswith("Theorem 3.4")
+    assert rows["vanilla/greedy"][1:4] == ["–", "nothing is guaranteed: such a model may never end", "–"]
+    assert re.fullmatch(r"endless [\d.]+ %", rows["vanilla/greedy"][4])
+    assert rows["relu/ancestral"][1:4] == ["1 of 2 hold", "nothing, as a premise does not hold", "–"]
+    assert [note for note in notes if "does not hold" in note and "relu" in note]
+    assert not [note for note in notes if "promises" in note]
