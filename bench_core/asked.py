@@ -37,7 +37,7 @@ class Asked:
                 self.names.mistakes.add(("claims", place, "assert"), text)
 
     def _mistakes(self, query: Query) -> list[str]:
-        """Return what is wrong with a query; names that the profile leaves out are not."""
+        """Return what is wrong with a query; cells that a profile leaves out, or `--set skip`, are not."""
         names = [("metric", query.metric), *query.axes]
         if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
@@ -45,7 +45,7 @@ class Asked:
         cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
         if not cells:
             left_out = f"{query} has no value: the suite skips every cell that it may mean."
-            return [] if self.names.suite.profile else [left_out]
+            return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
             f"{query} does not say which {axis}: {_listed(several)}. Add one, such as `{axis}={several[0]!r}`."

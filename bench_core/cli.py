@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -17,6 +18,12 @@ COMMANDS = {
     "run": "Run a suite and write its report.",
     "report": "Write the report of a run.",
     "show": "Show one cell of a run, with outputs.",
+    "why": "Say what changed where something is not stored.",
+    "verify": "Check the artifacts and numbers of a run against the store.",
+    "export": "Write a run to one file, for another machine.",
+    "import": "Take in such a file, after checking all of it.",
+    "merge": "Make one run of several of the same suite.",
+    "store": "List, verify and clean up what is stored.",
     "data": "List, verify and fetch corpora.",
     "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
@@ -32,7 +39,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"bench_core.commands.{cmd_name}").command
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = import_module(f"bench_core.commands.{module}").command
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

@@ -6,10 +6,10 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from bench_core.costs import Cost
 from bench_core.errors import BenchError, StoreError
@@ -37,6 +37,7 @@ class Executor(ABC):
     """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
 
     capacity: int  #: how many stages it takes at a time
+    warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
 
     @abstractmethod
     def submit(self, stage: Stage, tell: Tell, build: bool = False) -> Future[None]:
@@ -67,7 +68,7 @@ class Here(Executor):
     def submit(self, stage: Stage, tell: Tell, build: bool = False) -> Future[None]:
         from bench_core.stages import Workshop
 
-        self.workshop = self.workshop or Workshop(self.store, self.data)
+        self.workshop = self.workshop or Workshop(replace(self.store, warn=self.warn), self.data)
         self.workshop.tell = tell
         future: Future[None] = Future()
         try:
@@ -99,8 +100,14 @@ def perform(workshop: Workshop, stage: Stage, build: bool = False) -> None:
 
 
 def _make(workshop: Workshop, stage: Stage) -> None:
-    about: dict[str, Any] = {"ingredients": stage.ingredients, "provenance": environment(stage.settings)}
-    with workshop.store.writing(stage.kind, stage.key, about) as folder:
-        with Cost() as cost:
-            counts = workshop.perform(stage, folder)
-        about["cost"] = {**cost.values, **counts}
+    """Store the artifact of a stage, unless another run was faster."""
+    store, about = workshop.store, {
+        "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
+    }  # fmt: skip
+    with store.lock(stage.kind, stage.key, lambda: workshop.tell("another run is at work on it", 0.0)):
+        if store.has(stage.kind, stage.key):
+            return
+        with store.writing(stage.kind, stage.key, about) as folder:
+            with Cost() as cost:
+                counts = workshop.perform(stage, folder)
+            about["cost"] = {**cost.values, **counts}

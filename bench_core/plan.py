@@ -111,6 +111,31 @@ def plan(suite: Suite, data: Path) -> Plan:
     return found
 
 
+def needed(found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool]) -> list[Stage]:
+    """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first.
+
+    `stored` says whether an artifact is there; with True, whether at least that is which was carried of it, which is
+    enough for whoever needs neither the weights of a training nor the data of a task.
+    """
+    wanted: set[str] = set()
+
+    def want(key: str, told: bool = True) -> None:
+        stage = found.stages[key]
+        if key not in wanted and not stored(stage, told):
+            wanted.add(key)
+            for _, upstream in stage.inputs.values():
+                want(upstream, told=stage.kind == "measure")
+
+    for artifacts in found.of_cell.values():
+        for name, key in artifacts.items():
+            if name not in ("prepare", "train") or len(artifacts) == 2:
+                want(key)
+    if not found.cells or any(table.of == "tasks" for table in suite.tables):
+        for key in found.tasks.values():
+            want(key)
+    return [stage for key, stage in found.stages.items() if key in wanted]
+
+
 def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None:
     try:
         read()

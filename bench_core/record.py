@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.carried import kept
 from bench_core.costs import write_costs
 from bench_core.distributions import Distribution, distribution, write_distributions
 from bench_core.errors import StoreError
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 
 LONGEST = 150  # characters of a label in the name of a file
+COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
+LETTERS = 12  # of a digest of code
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
-        (folder / "suite.yaml").write_text(_yaml(self.suite.effective), encoding="utf-8")
+        (folder / "suite.yaml").write_text(as_yaml(self.suite.effective), encoding="utf-8")
         (folder / "published.json").write_text(json.dumps(plain(self._published()), indent=1, ensure_ascii=False))
         (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False))
         write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
@@ -67,7 +72,8 @@ class Record:
             **changed,
             "title": self.suite.title,
             "source": self.suite.source,
-            "environment": environment(computing),
+            "environments": self._environments or [{**environment(computing), **self._ingredients}],
+            "read": self._read(),
             "tasks": dict(self._tasks()),
             "models": dict(self._models()),
             "samples": list(self._samples()),
@@ -75,12 +81,60 @@ class Record:
 
     def _stored(self, kind: str, key: str, name: str) -> Any:
         """Return a stored JSON file, or None where the stage did not get that far."""
-        if not self.store.has(kind, key):
-            return None
         try:
-            return self.store.get(kind, key).json(name)
+            return kept(self.store, kind, key).json(name)
         except StoreError:
             return None
+
+    @cached_property
+    def _manifests(self) -> dict[str, Mapping[str, Any]]:
+        """The manifests of all that is stored of this plan, by key; those of numbers and certificates left out."""
+        found = {}
+        for stage in self.plan.stages.values():
+            if stage.kind not in ("measure", "certify"):
+                with suppress(StoreError):
+                    found[stage.key] = kept(self.store, stage.kind, stage.key).manifest
+        return found
+
+    @cached_property
+    def _provenances(self) -> dict[str, str]:
+        """What each stored result of a training, decoding or scoring was computed with, as JSON, by key."""
+        return {
+            key: json.dumps(manifest["provenance"])
+            for key, manifest in self._manifests.items()
+            if self.plan.stages[key].kind in COMPUTED and "provenance" in manifest
+        }
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """All that cells were computed with, each once, in their order, and its place in that."""
+        behind = (key for artifacts in self.plan.of_cell.values() for key in artifacts.values())
+        several = dict.fromkeys(self._provenances[key] for key in behind if key in self._provenances)
+        return {one: place for place, one in enumerate(several)}
+
+    @property
+    def _environments(self) -> list[dict[str, Any]]:
+        return [{**json.loads(one), **self._ingredients} for one in self._places]
+
+    @cached_property
+    def _ingredients(self) -> dict[str, dict[str, str]]:
+        """The versions of libraries and the digests of code that keys are made of."""
+        libraries: dict[str, str] = {}
+        code: dict[str, str] = {}
+        for stage in self.plan.stages.values():
+            libraries |= stage.ingredients["libraries"]
+            code |= {name: digest[:LETTERS] for name, digest in stage.ingredients["code"].items()}
+        return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
+
+    def _read(self) -> dict[str, Any]:
+        """Return the digests of the files that tasks and models were made of."""
+        tasks = {name: self.plan.stages[key].settings["data"] for name, key in self.plan.tasks.items()}
+        models = {}
+        for cell, artifacts in self._firsts("model"):
+            settings = self.plan.stages[artifacts["train"]].settings
+            initial = {"initial": settings["initial"]} if settings["initial"] else {}
+            models[cell.model] = {**settings["files"], **initial}
+        return {"tasks": tasks, "models": models}
 
     def _tasks(self) -> Iterator[tuple[str, Any]]:
         for name in self.suite.tasks:
@@ -128,12 +182,16 @@ class Record:
         artifacts = self.plan.of_cell[cell]
         numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
         certificates = dict(self._certificates(cell, artifacts))
+        computed = {self._places[self._provenances[key]] for key in artifacts.values() if key in self._provenances}
+        found = CellResult(cell.axes, "done", "", numbers, artifacts, certificates, tuple(sorted(computed)))
         failed = [self._told(self.failures[key]) for key in artifacts.values() if key in self.failures]
         if failed:
-            return CellResult(cell.axes, "failed", failed[0], numbers, artifacts, certificates)
-        done = all(self.store.has(self.plan.stages[key].kind, key) for key in artifacts.values())
-        status, reason = ("done", "") if done else ("not run", "interrupted")
-        return CellResult(cell.axes, status, reason, numbers, artifacts, certificates)
+            return replace(found, status="failed", reason=failed[0])
+        done = all(self._is_here(key) for key in artifacts.values())
+        return found if done else replace(found, status="not run", reason="interrupted")
+
+    def _is_here(self, key: str) -> bool:
+        return key in self._manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
@@ -154,15 +212,16 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.kind not in ("measure", "certify") and self.store.has(stage.kind, stage.key):
-                yield stage.kind, stage.label, stage.key, self.store.get(stage.kind, stage.key).manifest["cost"]
+            if stage.key in self._manifests:
+                yield stage.kind, stage.label, stage.key, self._manifests[stage.key].get("cost", {})
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         for stage in self.plan.stages.values():
-            if stage.kind == "train" and self.store.has("train", stage.key):
-                text = self.store.get("train", stage.key).file("history.jsonl").read_text()
-                (folder / f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl").write_text(text)
+            if stage.kind == "train" and stage.key in self._manifests:
+                name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
+                with suppress(StoreError):  # a report says that there is none
+                    (folder / name).write_text(kept(self.store, "train", stage.key).file("history.jsonl").read_text())
 
     def _distributions(self) -> Iterator[Distribution]:
         """Yield the values by example that figures are drawn from, of the cells that they cover."""
@@ -190,7 +249,8 @@ def _file_name(label: str) -> str:
     return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in label)
 
 
-def _yaml(data: Any) -> str:
+def as_yaml(data: Any) -> str:
+    """Return plain data as YAML text, keys in their order."""
     from io import StringIO
 
     from ruamel.yaml import YAML

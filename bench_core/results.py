@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from bench_core import located
@@ -44,6 +47,7 @@ class CellResult:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
     certificates: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
+    environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Run:
 
     folder: Path
     suite: SuiteFile  # effective: profile and settings applied, grids expanded
-    info: Mapping[str, Any]  # label, profile, environment, tasks and what they are made of
+    info: Mapping[str, Any]  # label, profile, environments, tasks and what they are made of
     cells: Sequence[CellResult]
     published: Mapping[str, Published]
     distributions: Sequence[Distribution] = ()  # of the metrics that figures draw by example
@@ -88,7 +92,7 @@ def _finite(value: float | None) -> float | str | None:
 
 def _cell_from_json(data: Mapping[str, Any]) -> CellResult:
     numbers = {name: _number(entry) for name, entry in data["numbers"].items()}
-    return CellResult(**{**data, "numbers": numbers})
+    return CellResult(**{**data, "numbers": numbers, "environments": tuple(data.get("environments", (0,)))})
 
 
 def _number(entry: Mapping[str, Any]) -> Number:
@@ -102,6 +106,32 @@ def _number(entry: Mapping[str, Any]) -> Number:
     )
 
 
+def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    """Have a new folder filled, and put it among the runs as a whole; return it.
+
+    Where there is a run of that name, its own ends in a number. Raises StoreError where nothing can be written.
+    """
+    folder = out / f".{name}-{token_hex(4)}"
+    try:
+        folder.mkdir(parents=True)
+        fill(folder)
+        return _named(folder, out, name)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror}). Name another folder by --runs.") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _named(folder: Path, out: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        target = out / f"{name}{suffix}"
+        if not target.exists():
+            with suppress(OSError):  # another was faster
+                folder.rename(target)
+                return target
+    raise StoreError(f"{out} holds a thousand runs called {name!r}. Name another folder by --runs.")
+
+
 def read_run(folder: Path) -> Run:
     """Read a run folder; raise SuiteError if it is none, StoreError if a file of it is damaged."""
     if not (folder / "cells.jsonl").is_file():
@@ -109,18 +139,19 @@ def read_run(folder: Path) -> Run:
     try:
         cells = [_cell_from_json(json.loads(line)) for line in (folder / "cells.jsonl").read_text().splitlines()]
         info = json.loads((folder / "run.json").read_text())
+        info.setdefault("environments", [info.get("environment") or {}])  # runs of old have but one
         published = json.loads((folder / "published.json").read_text())
-        suite, grids = _suite(located.read(folder / "suite.yaml"))
+        suite, grids = effective_suite(located.read(folder / "suite.yaml"))
         tables = {name: Published.model_validate(table) for name, table in published.items()}
         distributions = read_distributions(folder / "distributions.jsonl")
         drawn = any(figure.kind == "line" for figure in suite.figures)
-        histories = dict(_histories(folder / "history")) if drawn else {}
+        histories = dict(_histories(folder)) if drawn else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{folder}: the run cannot be read ({error}). Run the suite again.") from None
     return Run(folder, suite, info, cells, tables, distributions, histories, grids)
 
 
-def _suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return a suite whose grids are expanded as they were when it ran."""
     mistakes = Mistakes(source)
     grids = expand(source, mistakes)
@@ -129,7 +160,15 @@ def _suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     return plainly(SuiteFile.model_validate(source.data), grids), grids
 
 
+def history_files(folder: Path) -> dict[str, Path]:
+    """Return the files of a run that tell how trainings went, by their keys cut short.
+
+    Runs of old have no keys in their names.
+    """
+    return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
+
+
 def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the key of each training, cut short, and its evaluations; runs of old have no keys in their names."""
-    for path in sorted(folder.glob(f"*-{'?' * SHORT}.jsonl")):
-        yield path.stem[-SHORT:], [json.loads(line) for line in path.read_text().splitlines()]
+    """Yield the key of each training, cut short, and its evaluations."""
+    for key, path in history_files(folder).items():
+        yield key, [json.loads(line) for line in path.read_text().splitlines()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
@@ -13,10 +13,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bench_core.carried import contradictions, is_stored, kept_as
 from bench_core.check import check_fit
 from bench_core.errors import BenchError, StoreError
 from bench_core.executor import Executor, Here, StageFailed
-from bench_core.plan import Stage, cells_of, plan
+from bench_core.plan import Stage, cells_of, needed, plan
 from bench_core.record import Record
 from bench_core.results import read_run
 from bench_core.store import Store
@@ -103,8 +104,16 @@ class Runner:
     computed: list[Stage] = field(default_factory=list)
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
+    def __post_init__(self) -> None:
+        self.executor.warn = self._warn
+        self.store = replace(self.store, warn=self._warn)
+
     def run(self, out: Path) -> Run:
         """Compute what is missing, then write the run folder; after an interruption too, with what there is."""
+        with self.store.in_use():
+            return self._run(out)
+
+    def _run(self, out: Path) -> Run:
         started = time.strftime("%Y%m%d-%H%M%S")
         self._plan()
         needed = self.needed()
@@ -135,30 +144,17 @@ class Runner:
         return [stage for stage in stages if stage.kind != "prepare"]
 
     def needed(self) -> list[Stage]:
-        """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first."""
-        wanted: set[str] = set()
+        """Return the stages to compute, inputs first."""
+        return needed(self.plan, self.suite, self._stored)
 
-        def want(key: str) -> None:
-            stage = self.plan.stages[key]
-            if key not in wanted and not self._stored(stage):
-                wanted.add(key)
-                for _, upstream in stage.inputs.values():
-                    want(upstream)
+    def _stored(self, stage: Stage, told: bool = False) -> bool:
+        """Return whether an artifact is there, or, where that is enough, what was carried of it.
 
-        for artifacts in self.plan.of_cell.values():
-            for name, key in artifacts.items():
-                if name not in ("prepare", "train") or len(artifacts) == 2:
-                    want(key)
-        if not self.plan.cells or any(table.of == "tasks" for table in self.suite.tables):
-            for key in self.plan.tasks.values():
-                want(key)
-        return [stage for key, stage in self.plan.stages.items() if key in wanted]
-
-    def _stored(self, stage: Stage) -> bool:
-        """Return whether an artifact is there; numbers are read and checked at once, and set aside if damaged."""
+        Numbers are read and checked at once, and set aside if damaged.
+        """
         if stage.key in self.numbers:
             return True
-        if not self.store.has(stage.kind, stage.key):
+        if not is_stored(self.store, stage, told):
             return False
         if stage.kind == "measure":
             try:
@@ -170,7 +166,8 @@ class Runner:
 
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
-        self._warn(f"{error} It is made again; the damaged one is kept in {place}.")
+        kept = f" The damaged one is kept in {place}." if place else ""  # none where another run was faster
+        self._warn(f"{error} It is made again.{kept}")
 
     def _warn(self, text: str) -> None:
         self.log.append(f"warning: {text}")
@@ -248,6 +245,7 @@ class Runner:
         return None
 
     def _damaged(self, kind: str, key: str) -> bool:
+        kind = kept_as(self.store, kind, key)
         try:
             self.store.get(kind, key).check()
         except StoreError as error:
@@ -258,6 +256,9 @@ class Runner:
     def _keep(self, stage: Stage) -> None:
         """Note that an artifact is there."""
         self.computed.append(stage)
+        if files := contradictions(self.store, stage.kind, stage.key):
+            text = f"{stage.kind} of {stage.label} was done again, and differs from the imported one"
+            self._warn(f"{text} ({', '.join(files)}): what was imported with that is of other weights or data.")
         if stage.kind == "measure":
             self.numbers[stage.key] = self.store.get("measure", stage.key).json("number.json")
 

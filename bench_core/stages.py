@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.carried import kept
 from bench_core.data import Facts, Outcome
 from bench_core.errors import PluginError, StoreError
 from bench_core.noise import Noise
@@ -68,8 +69,9 @@ class Workshop:
         device = computing(settings)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(noise.fork("weights").key % 2**63)
-            model = built("model", settings["model"], self._with_files(facts, settings["model"])).to(device)
-            model.setup(facts, noise.fork("setup"))
+            known = self._with_files(facts, settings["model"])
+            model = built("model", settings["model"], known).to(device)
+            model.setup(known, noise.fork("setup"))
             if plan.initial is not None:
                 load_weights(model, Path(plan.initial))
             selection = self._selection(settings, task, facts, noise, device)
@@ -145,7 +147,7 @@ class Workshop:
             path = self.store.get(kind, key).file("outcomes.jsonl.gz")
             self.kept["outcomes"] = key, read_outcomes(path)
         outcomes = self.kept["outcomes"][1]
-        facts = Facts(**self._input(stage, "task").json("facts.json"))
+        facts = Facts(**kept(self.store, *stage.inputs["task"]).json("facts.json"))
         metric = built("metric", stage.settings["metric"])
         metric = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
         parts = metric.measure(outcomes)

@@ -1,8 +1,9 @@
 """A process that performs stages: `python -m bench_core.worker STORE DATA`.
 
 It reads a JSON object a line, `{"stage": ..., "build": ...}`, and answers with lines of its own: `{"tell": [text,
-share]}` while it works, then `{"done": true}` or `{"failed": {...}}`. When its input ends, so does it, whatever it is
-doing: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing half-written.
+share]}` and `{"warn": text}` while it works, then `{"done": true}` or `{"failed": {...}}`. When its input ends, so
+does it, whatever it is doing: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing
+half-written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def main() -> None:
     from bench_core.stages import Workshop
     from bench_core.store import Store
 
-    workshop = Workshop(Store(store), data, lambda text, share: _answer(answers, {"tell": [text, share]}))
+    kept = Store(store, warn=lambda text: _answer(answers, {"warn": text}))
+    workshop = Workshop(kept, data, lambda text, share: _answer(answers, {"tell": [text, share]}))
     while True:
         _answer(answers, _done(workshop, json.loads(lines.get())))
 

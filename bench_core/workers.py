@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -36,7 +36,7 @@ class Worker:
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
-    def do(self, stage: Stage, tell: Tell, build: bool) -> None:
+    def do(self, stage: Stage, tell: Tell, warn: Callable[[str], None], build: bool) -> None:
         """Have a stage performed; raise StageFailed, also where the process dies."""
         process = self.process = self.process or self._started()
         assert process.stdin is not None
@@ -48,6 +48,8 @@ class Worker:
         for answer in _answers(process.stdout):
             if "tell" in answer:
                 tell(*answer["tell"])
+            elif "warn" in answer:
+                warn(answer["warn"])
             elif "failed" in answer:
                 raise StageFailed(**answer["failed"])
             else:
@@ -108,7 +110,7 @@ class Workers(Executor):
 
     def _work(self, worker: Worker, stage: Stage, tell: Tell, build: bool) -> None:
         try:
-            worker.do(stage, tell, build)
+            worker.do(stage, tell, self.warn, build)
         finally:
             with self.lock:
                 self.idle.append(worker)

@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 import bench_core
 from bench_core.plan import plan
-from bench_core.report import write_report
+from bench_core.reporting.report import write_report
 from bench_core.suite import load
 
 SUITE = """

@@ -18,7 +18,7 @@ CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {"train.py"}  # a worker imports these when it trains, and nothing else does
-WITH_NUMPY = {"draws.py"}  # a report imports these when it judges claims
+WITH_NUMPY = {"draws.py", "nearest.py"}  # a report that judges claims imports these, and `bench why`
 PLUGINS = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 by_plugin = pytest.mark.parametrize("entry", PLUGINS, ids=lambda entry: entry.name)

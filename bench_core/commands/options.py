@@ -18,11 +18,19 @@ store = click.option(
     show_default=True,
     help="Folder of artifacts.",
 )
+runs = click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def of_suite(function: Decorated) -> Decorated:
     """Add the arguments that choose a suite and how it is changed."""
+    return changes(click.argument("suite", type=click.Path(path_type=Path))(function))
+
+
+def changes(function: Decorated) -> Decorated:
+    """Add the options that change a suite."""
     for option in (
         click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds."),
         click.option(
@@ -33,7 +41,6 @@ def of_suite(function: Decorated) -> Decorated:
             help="Change a value, such as models.lstm.hidden=64.",
         ),
         click.option("--profile", help="A profile of the suite."),
-        click.argument("suite", type=click.Path(path_type=Path)),
     ):
         function = option(function)
     return function

@@ -34,9 +34,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
+    from bench_core.carried import is_stored
     from bench_core.check import check_fit
     from bench_core.corpora import data_folder
-    from bench_core.plan import cells_of, plan
+    from bench_core.plan import cells_of, needed, plan
     from bench_core.store import Store
     from bench_core.suite import load
 
@@ -44,7 +45,8 @@ def command(
     check_fit(loaded, cells_of(loaded))
     found = plan(loaded, data_folder(data))
     kept = Store(store)
-    rows = [_row(kind, found, kept) for kind in STAGES]
+    left = needed(found, loaded, lambda stage, told: is_stored(kept, stage, told))
+    rows = [_row(kind, found, kept, sum(stage.kind == kind for stage in left)) for kind in STAGES]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
         click.echo(json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
@@ -58,13 +60,16 @@ def command(
         click.echo(f"{part} {name!r} cannot be read, its cells will not run: {reason}")
 
 
-def _row(kind: str, found: Plan, store: Store) -> dict[str, Any]:
-    """Return how many stages of a kind the cells use, and what of them is left to do."""
+def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:
+    """Return how many stages of a kind the cells use, how many are stored, and how many are left to do.
+
+    A training of which all outcomes are stored is not left to do, whether it is stored itself or not.
+    """
     stages = [stage for stage in found.stages.values() if stage.kind == kind]
     uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
     uses = max(uses, len(stages))  # tasks can be prepared for themselves
     stored = sum(store.has(kind, stage.key) for stage in stages)
-    left, typical = len(stages) - stored, store.typical_seconds(kind)
+    typical = store.typical_seconds(kind)
     expected = duration(typical * left) if typical is not None and left else ""
     counts = {"used": uses, "saved": uses - len(stages), "stored": stored, "to do": left}
     return {"stage": kind, **counts, "expected": expected}

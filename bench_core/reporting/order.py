@@ -40,11 +40,12 @@ def cell_name(cell: Mapping[str, Any]) -> str:
 
 def names_on(run: Run, axis: Axis) -> list[str]:
     """Return the names on an axis in the order of the suite, then those that only cells have."""
-    known = _in_suite(run.suite, axis)
+    known = in_suite(run.suite, axis)
     return [*known, *sorted({name_on(one, axis) for one in run.cells}.difference(known))]
 
 
-def _in_suite(suite: SuiteFile, axis: Axis) -> list[str]:
+def in_suite(suite: SuiteFile, axis: Axis) -> list[str]:
+    """Return the names on an axis in the order of the suite; none for seeds."""
     if axis == "hardware":
         return ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
     sections: Mapping[str, Iterable[str]] = {

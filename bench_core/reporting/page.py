@@ -13,12 +13,11 @@ from bench_core.reporting.certificates import broken_promises, certificate_rows,
 from bench_core.reporting.choices import choices
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
+from bench_core.reporting.environments import computed_with, unlike
 from bench_core.reporting.order import cell_name, name_on, names_on, ordered
 from bench_core.reporting.verdicts import obstacles
 from bench_core.results import Number, Run
 
-# What may be told of it: neither host nor time.
-ENVIRONMENT = ("python", "torch", "bench", "device", "precision", "threads")
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 LONGEST_OUTPUT = 300  # characters of an output
 MOST_NAMES = 8  # of cells that a figure leaves out for one reason
@@ -59,17 +58,11 @@ def page(run: Run) -> Page:
     return Page(title, _facts(run), _statistics(run), certificate_rows(run), notes, incomplete, samples)
 
 
-def environment(run: Run) -> dict[str, Any]:
-    """Return the versions and the kind of hardware behind a run."""
-    found = run.info.get("environment") or {}
-    return {key: found[key] for key in ENVIRONMENT if key in found}
-
-
 def _facts(run: Run) -> list[str]:
     facts = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
-        "Computed with": ", ".join(f"{key} {value}" for key, value in environment(run).items()),
+        "Computed with": computed_with(run),
         "Corpus": ", ".join(_corpora(run, names_on(run, "task"))),
         "Vocabulary": ", ".join(_vocabularies(run)),
         "Best possible perplexity": ", ".join(_optima(run)),
@@ -168,7 +161,7 @@ def _cut(text: str, length: int) -> str:
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return the footnotes of a table, as plain text."""
     about = [_seeds(grid), *_metrics(grid), _limits(run)] if grid.table.of == "results" else []
-    notes = [*grid.notes, *about, _corpus(run, grid), _published(grid), *_reasons(grid)]
+    notes = [*grid.notes, *about, unlike(run, grid.cells), _corpus(run, grid), _published(grid), *_reasons(grid)]
     return [note for note in notes if note]
 
 
@@ -177,7 +170,8 @@ def figure_notes(run: Run, picture: Picture) -> list[str]:
     about = [] if picture.empty else [_behind(picture), *picture.notes, *_measured(picture)]
     limits = _limits(run) if picture.figure.kind != "line" else ""
     told = _corpora(run, dict.fromkeys(name_on(one, "task") for one in picture.cells))
-    notes = [*about, limits, f"Corpus: {', '.join(told)}." if told else "", *_left_out(picture)]
+    alike = unlike(run, picture.cells)
+    notes = [*about, limits, alike, f"Corpus: {', '.join(told)}." if told else "", *_left_out(picture)]
     return [note for note in notes if note]
 
 

@@ -20,10 +20,11 @@ from bench_core.reporting.claims import Judgement, grounds, judge, told
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.drawing import draw
 from bench_core.reporting.entries import Column, Entry, Grid, Row
+from bench_core.reporting.environments import environments
 from bench_core.reporting.figures import pictures
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.reporting.order import ordered
-from bench_core.reporting.page import environment, figure_notes, footnotes, page, rules
+from bench_core.reporting.page import figure_notes, footnotes, page, rules
 from bench_core.reporting.tables import grids, whole_grids
 from bench_core.results import Run
 
@@ -121,7 +122,7 @@ def _results(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> A
     return json_data(
         {
             **head,
-            "environment": environment(run),
+            "environments": environments(run),
             "cells": [asdict(one) for one in ordered(run)],
             "tables": {grid.table.id: records(grid) for grid in filled},
             "claims": [one.record() for one in judged],

@@ -1,0 +1,45 @@
+"""`bench merge RUN...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+
+
+@click.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--prefer",
+    multiple=True,
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="Whose result is taken where cells differ; the first before the others.",
+)
+@options.runs
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
+)
+def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out: Path) -> int:
+    """Make one run of several of the same suite, and write its report.
+
+    They may differ in seeds, skipped cells, names on axes, and hardware; the report says which cells were computed
+    with what. A cell that is done is taken before one that failed, and that before one that was not run. A cell that
+    was computed otherwise in two runs is refused, unless --prefer says whose is taken.
+    """
+    from bench_core.commands.report import home
+    from bench_core.merge import merge
+    from bench_core.reporting.report import screen, write_report
+
+    found = merge(folders, runs, prefer)
+    folder = home(out, str(found.info["label"]))
+    write_report(found, folder)
+    click.echo(screen(found))
+    for note in found.info["notes"]:
+        click.echo(f"note: {note}", err=True)
+    lacking = sum(cell.status != "done" for cell in found.cells)
+    click.echo(f"{len(found.cells)} cells" + (f", {lacking} of them failed or not run" if lacking else ""))
+    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    return 1 if lacking else 0

@@ -1,0 +1,110 @@
+"""`bench store ls|verify|gc`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+
+SHOWN = 16  # letters of a key
+
+
+@click.group()
+def command() -> None:
+    """List, verify and clean up what is stored."""
+
+
+@command.command("ls")
+@click.option("--kind", help="One kind only, such as train.")
+@options.store
+@options.as_json
+def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
+    """List the stored artifacts: kind, key, what it is, and its size."""
+    from bench_core.store import Store
+    from bench_core.upkeep import entries
+
+    found = list(entries(Store(store), kind))
+    if as_json:
+        click.echo(json.dumps({"store": str(store), "artifacts": [asdict(one) for one in found]}))
+        return
+    from tabulate import tabulate
+
+    from bench_core.reporting.markup import visible
+
+    rows = [(visible(one.kind), visible(one.key[:SHOWN]), visible(one.what), size(one.size)) for one in found]
+    if rows:
+        click.echo(
+            tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20])
+        )
+    click.echo(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store}")
+
+
+@command.command("verify")
+@click.option("--repair", is_flag=True, help="Set damaged artifacts aside; the next run makes them again.")
+@options.store
+def verify_artifacts(repair: bool, store: Path) -> int:
+    """Read all that is stored, and name every file that is not what it was when it was written."""
+    from bench_core.reporting.markup import visible
+    from bench_core.store import Store
+    from bench_core.upkeep import damages
+
+    number = damaged = 0
+    for _, wrong, place in damages(Store(store), repair):
+        number += 1
+        damaged += bool(wrong)
+        for problem in wrong:
+            click.echo(visible(str(problem)))
+        if place:
+            click.echo(f"    set aside: it is in {visible(str(place))}")
+    click.echo(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all as they were written"))
+    return 1 if damaged else 0
+
+
+@command.command("gc")
+@click.option(
+    "--keep",
+    "runs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    metavar="RUN...",
+    help="Runs whose artifacts stay, with all that these were made from.",
+)
+@click.argument("more", type=click.Path(path_type=Path), nargs=-1, metavar="")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--set-aside", is_flag=True, help="Also remove the damaged artifacts that were set aside.")
+@options.store
+def collect_garbage(
+    runs: tuple[Path, ...], more: tuple[Path, ...], dry_run: bool, set_aside: bool, store: Path
+) -> None:
+    """Remove what no run that is kept refers to, and what killed runs left unfinished.
+
+    Does nothing while a run is at work on the store.
+    """
+    from bench_core.reporting.markup import visible
+    from bench_core.results import read_run
+    from bench_core.store import Store
+    from bench_core.upkeep import collect
+
+    kept = [read_run(run) for run in (*runs, *more)]
+    found = collect(Store(store), kept, dry_run, set_aside)
+    for what, sizes in sorted(found.sizes.items()):
+        click.echo(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
+    for text in found.left:
+        click.echo(f"left: {visible(text)}")
+    freed = size(sum(sum(sizes) for sizes in found.sizes.values()))
+    click.echo(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")
+
+
+def size(number: int) -> str:
+    """Return a number of bytes for people."""
+    value, unit = float(number), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{number} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

@@ -1,0 +1,630 @@
+"""Runs carried between machines: what goes into a file, what is made of it, and which files are refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pytest
+from bench_small.runs import cell, run_of, written
+from bench_small.runs import stored as stored_run
+from bench_small.suites import SUITE
+from click.testing import CliRunner
+
+import bench_core
+from bench_core import carried, registry
+from bench_core.artifact import write_manifest
+from bench_core.bundle import export
+from bench_core.commands.export import command as export_command
+from bench_core.commands.import_ import command as import_command
+from bench_core.commands.plan import command as plan_command
+from bench_core.errors import StoreError, SuiteError
+from bench_core.outcomes import write_lines
+from bench_core.reporting.report import screen
+from bench_core.results import read_run
+from bench_core.runner import Silent
+from bench_core.store import Store
+from bench_core.unbundle import LIMIT, opened, take_in
+
+FIGURES = """
+figures:
+  - {id: spread, kind: histogram, values: [ended], by: [model, decoder]}
+  - {id: curve, kind: line, x: step, y: loss, by: [model]}
+"""
+
+
+class Heard(Silent):
+    def __init__(self):
+        self.kinds, self.warnings = [], []
+
+    def begin(self, stage, number, total):
+        self.kinds.append(stage.kind)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+@pytest.fixture(scope="module")
+def away(tmp_path_factory):
+    """A folder of another machine: a suite, its run, the store behind, and the file that carries it."""
+    import bench_small.plugin
+
+    folder = tmp_path_factory.mktemp("away")
+    (folder / "suite.yaml").write_text(SUITE.strip() + FIGURES)
+    with registry.extra(bench_small.plugin):
+        run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
+    export(run, Store(folder / "store"), folder / "run.zip")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path, away, small):
+    """A folder of this machine, with the suite."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    shutil.copy(away / "suite.yaml", folder)
+    return folder
+
+
+def store_of(folder):
+    return Store(folder / "store")
+
+
+def run_away(away):
+    (folder,) = (away / "runs").iterdir()
+    return read_run(folder)
+
+
+def brought(home, path):
+    with opened(path) as bundle:
+        return take_in(bundle, store_of(home), home / "runs")
+
+
+def go(home, *settings):
+    heard = Heard()
+    options = {"store": home / "store", "out": home / "again", "data": home, "progress": heard}
+    return bench_core.run(home / "suite.yaml", settings=settings, **options), heard
+
+
+def entries(path):
+    with ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def first(names, *words):
+    return next(name for name in names if all(word in name for word in words))
+
+
+# what is carried
+
+
+def test_the_same_run_gives_the_same_bytes_here_and_from_where_it_was_imported(away, home):
+    export(run_away(away), store_of(away), home / "again.zip")
+    assert (home / "again.zip").read_bytes() == (away / "run.zip").read_bytes()
+    told = brought(home, away / "run.zip")
+    export(read_run(told.run), store_of(home), home / "onward.zip")
+    assert (home / "onward.zip").read_bytes() == (away / "run.zip").read_bytes()
+
+
+def test_a_file_has_sorted_plain_entries_without_a_clock_and_no_weights_or_data(away):
+    with ZipFile(away / "run.zip") as archive:
+        infos = archive.infolist()
+    names = [info.filename for info in infos]
+    assert names == sorted(names)
+    assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
+    assert {name.rpartition("/")[2] for name in names if name.startswith("store/trained/")} == {
+        "history.jsonl", "manifest.json", "training.json",
+    }  # fmt: skip
+    assert {name.rpartition("/")[2] for name in names if name.startswith("store/prepared/")} == {
+        "facts.json", "manifest.json",
+    }  # fmt: skip
+    assert not any("safetensors" in name or name.startswith(("store/train/", "store/prepare/")) for name in names)
+
+
+def test_every_kind_of_artifact_of_a_run_has_only_files_that_are_carried_or_left_behind_on_purpose(away):
+    store = store_of(away)
+    left = {"train": {"weights.safetensors"}, "prepare": {"data"}}
+    for kind, key in store.entries():
+        files = {name.partition("/")[0] for name in store.get(kind, key).manifest["files"]}
+        assert files == {*carried.FILES[carried.RECORDS.get(kind, kind)]} | left.get(kind, set()), kind
+
+
+def test_a_run_after_an_import_computes_nothing_and_reports_the_same(away, home):
+    told = brought(home, away / "run.zip")
+    assert sum(told.added.values()) == 1 + 4 + 8 + 4 + 12
+    words = [str(home / "suite.yaml"), "--store", str(home / "store"), "--data", str(home), "--json"]
+    planned = json.loads(CliRunner().invoke(plan_command, words).output)["stages"]
+    assert [(row["stage"], row["to do"]) for row in planned if row["used"]] == [
+        ("prepare", 0), ("train", 0), ("decode", 0), ("score", 0), ("measure", 0),
+    ]  # fmt: skip
+    run, heard = go(home)
+    assert heard.kinds == []
+    reports = [written(each, home / name) for name, each in (("a", run), ("b", run_away(away)))]
+    assert reports[0].keys() == reports[1].keys()
+    assert {"figures/curve.svg", "figures/spread.svg", "report.tex"} <= reports[0].keys()
+    assert reports[0] == reports[1]
+
+
+def test_an_imported_run_is_reported_without_any_store(away, home):
+    told = brought(home, away / "run.zip")
+    assert (told.run / "cells.jsonl").read_bytes() == (run_away(away).folder / "cells.jsonl").read_bytes()
+    text = screen(read_run(told.run))
+    assert text == screen(run_away(away))
+    assert "argmax" in text
+
+
+def test_a_metric_added_after_an_import_is_measured_on_what_was_carried(away, home):
+    brought(home, away / "run.zip")
+    run, heard = go(home, "metrics.third={name: ended, most: 2}")
+    assert set(heard.kinds) == {"measure"}
+    assert all(one.numbers["third"].value is not None for one in run.cells)
+
+
+def test_a_training_without_weights_is_no_trained_model(away, home):
+    brought(home, away / "run.zip")
+    store = store_of(home)
+    assert not [name for name in store.entries() if name[0] in ("train", "prepare")]
+    run, heard = go(home, "decoders.short={name: argmax, max_tokens: 2}")
+    assert {kind: heard.kinds.count(kind) for kind in ("prepare", "train", "decode", "score")} == {
+        "prepare": 1, "train": 4, "decode": 4, "score": 0,
+    }  # fmt: skip
+    assert {one.status for one in run.cells} == {"done"}
+    assert heard.warnings == []
+
+
+def test_a_training_that_comes_out_otherwise_than_the_imported_one_is_told_of(away, home):
+    told = changed(away / "run.zip", home / "other.zip", lambda all: other_weights(all, home))
+    brought(home, told)
+    _, heard = go(home, "decoders.short={name: argmax, max_tokens: 2}")
+    assert len(heard.warnings) == 1
+    assert re.search(r"train of words x .* differs from the imported one \(weights.safetensors\)", heard.warnings[0])
+
+
+def other_weights(all, folder):
+    """Let one training of a file say that its weights were others."""
+    name = first(all, "store/trained/", "manifest.json")
+    manifest = json.loads(all[name])
+    manifest["left_out"]["weights.safetensors"]["sha256"] = "0" * 64
+    reseal(all, folder, manifest)
+
+
+def reseal(all, folder, manifest):
+    """Put a changed manifest into a file as if it had always been so."""
+    kind, key = manifest["kind"], manifest["key"]
+    place = folder / f"resealed-{kind}-{key}"
+    place.mkdir()
+    for name in manifest["files"]:
+        (place / name).write_bytes(all[f"store/{kind}/{key}/{name}"])
+    about = {name: value for name, value in manifest.items() if name not in ("files", "seal", "format", "scheme")}
+    write_manifest(place, kind, key, about)
+    all[f"store/{kind}/{key}/manifest.json"] = (place / "manifest.json").read_bytes()
+
+
+def test_what_is_here_already_is_kept(away, home):
+    brought(home, away / "run.zip")
+    store = store_of(home)
+    kept = {path: path.stat().st_mtime_ns for path in (home / "store").rglob("*.json")}
+    told = brought(home, away / "run.zip")
+    assert not told.added
+    assert told.known == len(store.entries())
+    assert told.aside == []
+    assert {path: path.stat().st_mtime_ns for path in (home / "store").rglob("*.json")} == kept
+    assert len(list((home / "runs").iterdir())) == 1
+
+
+def test_another_run_of_the_same_name_is_kept_beside(away, home):
+    first_run = brought(home, away / "run.zip").run
+    (first_run / "log").write_text("changed\n")
+    second = brought(home, away / "run.zip").run
+    assert second.name == f"{first_run.name}-2"
+    assert (first_run / "log").read_text() == "changed\n"
+
+
+def tampered(store, kind, change):
+    """Let the first stored artifact of a kind have another content under its key."""
+    key = next(key for known, key in store.entries() if known == kind)
+    artifact = store.get(kind, key)
+    change(artifact.folder)
+    about = {name: artifact.manifest[name] for name in ("ingredients", "provenance", "cost")}
+    (artifact.folder / "manifest.json").unlink()
+    write_manifest(artifact.folder, kind, key, about)
+    return key
+
+
+def test_an_artifact_of_another_content_is_set_aside_and_ours_stays(away, home):
+    shutil.copytree(away / "store", home / "store")
+    store = store_of(home)
+    key = tampered(store, "measure", lambda folder: (folder / "number.json").write_text("{}"))
+    told = brought(home, away / "run.zip")
+    assert len(told.aside) == 1
+    assert f"measure {key} is set aside" in told.aside[0]
+    assert "(number.json)" in told.aside[0]
+    assert store.get("measure", key).json("number.json") == {}
+    (place,) = (home / "store" / "set-aside").glob(f"*/{key}/number.json")
+    assert json.loads(place.read_text())["examples"] == 13
+
+
+def test_what_was_computed_from_an_artifact_of_another_content_is_set_aside_with_it(away, home):
+    (home / "store").mkdir()
+    shutil.copytree(away / "store" / "train", home / "store" / "train")
+    store = store_of(home)
+    key = tampered(store, "train", lambda folder: (folder / "weights.safetensors").write_bytes(b"others"))
+    told = brought(home, away / "run.zip")
+    behind = [
+        (one.artifacts[name].strip(), name) for one in run_away(away).cells if one.artifacts["train"] == key
+        for name in one.artifacts if name.partition("/")[0] in ("train", "decode", "score", "measure")
+    ]  # fmt: skip
+    assert len(told.aside) == len(set(behind))
+    assert "(weights.safetensors)" in next(text for text in told.aside if text.startswith("trained"))
+    assert not any(store.has(name.partition("/")[0], key) for key, name in behind if name != "train")
+    _, heard = go(home)
+    assert sorted(set(heard.kinds)) == ["decode", "measure", "prepare", "score"], "ours is what goes on being used"
+
+
+def test_what_results_were_computed_with_travels_with_them(away, home):
+    brought(home, changed(away / "run.zip", home / "other.zip", lambda all: other_python(all, home)))
+    run, heard = go(home, "seeds=[0, 1, 2]")
+    assert heard.kinds.count("train") == 2
+    text = written(run, home / "report")["report.md"].decode()
+    assert re.search(r"- Computed with: python 9\.9\.9, torch [^;]*\(seed 0, 1\); python 3\.[^;]*\(seed 2\)\n", text)
+    notes = re.findall(
+        r"- Not all computed alike: python 9\.9\.9 \(seed 0, 1\); python 3\.[\d.]+ \(seed 2\)\.\n", text
+    )
+    assert len(notes) == 3, "of the table and both figures"
+
+
+def other_python(all, folder):
+    """Let all results of a file have been computed with another Python."""
+    for name in [name for name in all if name.endswith("manifest.json")]:
+        manifest = json.loads(all[name])
+        manifest["provenance"]["python"] = "9.9.9"
+        reseal(all, folder, manifest)
+
+
+def test_numbers_alone_hold_neither_outputs_nor_facts(away, home):
+    told = export(run_away(away), store_of(away), home / "numbers.zip", numbers_only=True)
+    kinds = {name.split("/")[1] for name in entries(home / "numbers.zip") if name.startswith("store/")}
+    assert kinds == {"measure", "trained"}
+    assert {*told.left_out} == {"outputs", "scores", "facts of tasks", "weights"}
+    brought(home, home / "numbers.zip")
+    run, heard = go(home)
+    assert "measure" not in heard.kinds
+    assert [one.numbers for one in run.cells] == [one.numbers for one in run_away(away).cells]
+
+
+@pytest.mark.parametrize(
+    ("part", "carried"), [(1, True), ([1, [2.5, None]], True), ("word", False), ({"a": 1}, False)]
+)
+def test_parts_that_hold_words_are_no_numbers(tmp_path, part, carried):
+    key = "a" * 64
+    one = cell("rnn", "greedy", 0)
+    run = stored_run(run_of(tmp_path, [type(one)(one.cell, "done", artifacts={"measure/rate": key})], {}))
+    with Store(tmp_path / "store").writing("measure", key, {}) as folder:
+        write_lines(folder / "parts.jsonl.gz", [1, part])
+        (folder / "number.json").write_text("{}")
+    told = export(run, Store(tmp_path / "store"), tmp_path / "numbers.zip", numbers_only=True)
+    assert bool(told.counts["measure"]) is carried
+
+
+def test_what_is_missing_or_damaged_is_told_and_left_out(away, home):
+    shutil.copytree(away / "store", home / "store")
+    store = store_of(home)
+    gone, damaged = [key for kind, key in store.entries() if kind == "measure"][:2]
+    shutil.rmtree(store.path("measure", gone))
+    (store.path("measure", damaged) / "number.json").write_text("{}")
+    run = run_away(away).folder
+    done = CliRunner().invoke(
+        export_command,
+        [str(run), "-o", str(home / "rest.zip"), "--store", str(home / "store")],
+        standalone_mode=False,
+    )
+    assert done.return_value == 1
+    assert "not in the store: 1 artifacts" in done.output
+    assert f"{damaged}/number.json: the file is damaged" in done.output
+    assert brought(home / "other", home / "rest.zip").added["measure"] == 10
+
+
+def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(away, home):
+    (home / "there.zip").write_text("precious")
+    with pytest.raises(SuiteError, match=r"there.zip is there already"):
+        export(run_away(away), store_of(away), home / "there.zip")
+    with pytest.raises(SuiteError, match="cannot be written: there is no such file"):
+        export(run_away(away), store_of(away), home / "nowhere" / "x.zip")
+    assert {path.name for path in home.iterdir()} == {"suite.yaml", "there.zip"}
+
+
+# what is refused
+
+
+def changed(path, target, change, relist=True):
+    """Write a file again with changed entries, in whose list of contents they are unless that is to stay as it was."""
+    all = entries(path)
+    change(all)
+    if relist:
+        about = json.loads(all["bundle.json"])
+        about["files"] = {
+            name: {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+            for name, content in all.items()
+            if name != "bundle.json"
+        }
+        all["bundle.json"] = json.dumps(about).encode()
+    with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+        for name, content in all.items():
+            archive.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+    return target
+
+
+def refused(path, home, limit=LIMIT):
+    """Return why a file is not taken in, after looking that it left nothing."""
+    with pytest.raises(StoreError) as error, opened(path, limit) as bundle:
+        take_in(bundle, store_of(home), home / "runs")
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{path}: ")
+    assert not (home / "store").exists()
+    assert not (home / "runs").exists()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil", "/evil", "run/../../evil", "run/history/../../../evil.jsonl", "run\\evil", "C:\\evil", "evil", "run/evil",
+        f"store/decode/{'a' * 64}/../../../evil", f"store/train/{'a' * 64}/weights.safetensors", "store/decode/a/x",
+        f"store/../{'a' * 64}/number.json", f"store/decode/{'a' * 64}/number.json", "run/", "run/history/.jsonl/x.jsonl",
+    ],
+)  # fmt: skip
+def test_entries_with_other_names_are_refused(away, home, name):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: all.update({name: b"{}"}))
+    assert re.search(r"which no export does|is a folder", refused(path, home))
+
+
+def test_links_are_refused(away, home):
+    shutil.copy(away / "run.zip", home / "x.zip")
+    info = ZipInfo("run/log")
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    all = entries(away / "run.zip")
+    with ZipFile(home / "x.zip", "w") as archive:
+        for name, content in all.items():
+            archive.writestr(info if name == "run/log" else name, b"/etc/passwd" if name == "run/log" else content)
+    assert "'run/log' is a link" in refused(home / "x.zip", home)
+
+
+def test_one_name_twice_is_refused(away, home):
+    shutil.copy(away / "run.zip", home / "x.zip")
+    with pytest.warns(UserWarning, match="Duplicate name"), ZipFile(home / "x.zip", "a") as archive:
+        archive.writestr("run/log", b"another")
+    assert "it holds 'run/log' twice" in refused(home / "x.zip", home)
+
+
+def test_more_than_the_limit_is_refused_by_what_is_declared(away, home):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: all.update({"run/log": b" " * 2**24}))
+    assert path.stat().st_size < 2**18
+    assert "the limit is 4,194,304" in refused(path, home, limit=2**22)
+
+
+def test_more_than_the_limit_is_refused_when_it_is_packed_twice(away, home):
+    def swell(all):
+        all[first(all, "parts.jsonl.gz")] = gzip.compress(b"1\n" * 2**20)
+
+    path = changed(away / "run.zip", home / "x.zip", swell)
+    assert path.stat().st_size < 2**17
+    assert "the limit is 1,048,576" in refused(path, home, limit=2**20)
+
+
+def test_entries_that_are_larger_than_they_declare_are_refused(away, home):
+    all = entries(away / "run.zip")
+    path = changed(away / "run.zip", home / "x.zip", lambda all: all.update({"run/log": b"1234567890" * 1000}))
+    about = json.loads(entries(path)["bundle.json"])
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"run/log") - 46  # of its entry in the directory at the end
+    assert content[place : place + 4] == b"PK\x01\x02"
+    struct.pack_into("<L", content, place + 24, 10)
+    path.write_bytes(content)
+    assert "run/log has 10 bytes, and its list says 10,000" in refused(path, home)
+    about["files"]["run/log"] = {"bytes": 10, "sha256": sha256(b"1234567890").hexdigest()}
+    path = changed(
+        away / "run.zip",
+        home / "y.zip",
+        lambda all: all.update({"run/log": b"1234567890" * 1000, "bundle.json": json.dumps(about).encode()}),
+        relist=False,
+    )
+    content = bytearray(path.read_bytes())
+    struct.pack_into("<L", content, content.rindex(b"run/log") - 46 + 24, 10)
+    path.write_bytes(content)
+    assert "run/log is damaged" in refused(path, home)
+    assert all["run/log"]
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, -1, -30])
+def test_what_is_cut_off_is_refused(away, home, kept):
+    content = (away / "run.zip").read_bytes()
+    end = int(len(content) * kept) if isinstance(kept, float) else kept
+    (home / "x.zip").write_bytes(content[:end])
+    assert "it is no zip, or not all of it" in refused(home / "x.zip", home)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_flipped_byte_is_noticed(away, home, share):
+    content = bytearray((away / "run.zip").read_bytes())
+    with ZipFile(away / "run.zip") as archive:
+        info = archive.infolist()[int(share * len(archive.infolist()))]
+    content[info.header_offset + 30 + len(info.filename) + info.compress_size // 2] ^= 1
+    (home / "x.zip").write_bytes(content)
+    assert "damaged" in refused(home / "x.zip", home)
+
+
+@pytest.mark.parametrize("name", ["run/log", "store/measure/", "store/trained/"])
+def test_a_content_that_is_not_that_of_the_list_is_refused(away, home, name):
+    def change(all):
+        found = first(all, name)
+        all[found] = all[found][:-1] + bytes([all[found][-1] ^ 1])
+
+    path = changed(away / "run.zip", home / "x.zip", change, relist=False)
+    assert "is damaged: its digest is not that of the list" in refused(path, home)
+
+
+def test_another_version_is_refused_with_what_to_do(away, home):
+    def change(all):
+        all["bundle.json"] = json.dumps({**json.loads(all["bundle.json"]), "version": 2}).encode()
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert "it is of version 2 of the format, and this bench reads version 1" in text
+    assert "update the older one" in text
+
+
+@pytest.mark.parametrize(
+    "about", [{}, [], {"format": "other", "version": 1}, {"format": "bench export", "version": "1"}]
+)
+def test_zips_of_others_are_refused(away, home, about):
+    path = changed(
+        away / "run.zip", home / "x.zip", lambda all: all.update({"bundle.json": json.dumps(about).encode()}), False
+    )
+    assert "not one that `bench export` wrote" in refused(path, home)
+    path = changed(away / "run.zip", home / "y.zip", lambda all: all.pop("bundle.json"), relist=False)
+    assert "not one that `bench export` wrote" in refused(path, home)
+
+
+@pytest.mark.parametrize("what", ["text", "nothing", "folder"])
+def test_what_is_no_zip_is_refused(home, what):
+    path = home / "x.zip"
+    if what == "text":
+        path.write_text("Dear reader,\n" * 100)
+    if what == "folder":
+        path.mkdir()
+    assert re.search("it is no zip|cannot be read: (there is no such file|is a directory)", refused(path, home))
+
+
+def test_what_the_list_has_too_much_or_too_little_is_refused(away, home):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: all.pop("run/log"), relist=False)
+    assert "it lacks 'run/log', which is in its list" in refused(path, home)
+    path = changed(
+        away / "run.zip",
+        home / "y.zip",
+        lambda all: all.update({f"store/score/{'f' * 64}/outcomes.jsonl.gz": b""}),
+        False,
+    )
+    assert "which is not in its list" in refused(path, home)
+
+
+def two(all, kind):
+    """Return the folders of two artifacts of a kind."""
+    return sorted({name.rpartition("/")[0] for name in all if name.startswith(f"store/{kind}/")})[:2]
+
+
+def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):
+    def files(all):
+        one, other = two(all, "measure")
+        for name in ("number.json", "parts.jsonl.gz"):
+            all[f"{one}/{name}"], all[f"{other}/{name}"] = all[f"{other}/{name}"], all[f"{one}/{name}"]
+
+    def folders(all):
+        one, other = two(all, "decode")
+        for name in ("manifest.json", "outcomes.jsonl.gz", "samples.json"):
+            all[f"{one}/{name}"], all[f"{other}/{name}"] = all[f"{other}/{name}"], all[f"{one}/{name}"]
+
+    def renamed(all):
+        folders(all)
+        for folder in two(all, "decode"):
+            manifest = json.loads(all[f"{folder}/manifest.json"])
+            reseal(all, home, {**manifest, "key": folder.rpartition("/")[2]})
+
+    assert "the file is damaged" in refused(changed(away / "run.zip", home / "x.zip", files), home)
+    assert "that of another artifact" in refused(changed(away / "run.zip", home / "y.zip", folders), home)
+    assert "the key is not that of the ingredients" in refused(
+        changed(away / "run.zip", home / "z.zip", renamed), home
+    )
+
+
+def test_a_training_cannot_come_as_another_kind(away, home):
+    def change(all):
+        (folder, _) = two(all, "trained")
+        key = folder.rpartition("/")[2]
+        manifest = json.loads(all[f"{folder}/manifest.json"])
+        facts = all.pop(f"{folder}/history.jsonl") and all[first(all, "facts.json")]
+        all.pop(f"{folder}/training.json"), all.pop(f"{folder}/manifest.json")
+        all[f"store/prepared/{key}/facts.json"] = facts
+        reseal(all, home, {**manifest, "kind": "prepared", "files": {"facts.json": {}}})
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert "the ingredients are not those of a prepare stage" in text
+
+
+DEEP = b"[" * 100_000
+SHAPES = [
+    ("facts.json", b'{"vocabulary": [1]}'), ("facts.json", b'{"vocabulary": ["a"], "more": 1}'), ("facts.json", DEEP),
+    ("training.json", b'{"parameters": "many", "updates": 1}'), ("training.json", b"\xff"),
+    ("trained/", b'{"step": [1], "epoch": 1}\n'), ("samples.json", b'[{"id": 1, "text": null}]'), ("number.json", b"{}"),
+    ("outcomes.jsonl.gz", b"no gzip"), ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n')),
+    ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-9]), ("parts.jsonl.gz", gzip.compress(DEEP)),
+    ("run/run.json", b"[]"), ("run/run.json", b"{}"), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
+    ("run/suite.yaml", b"suite: !!python/object:os.system x"), ("run/published.json", b'{"a": {"id": 1}}'),
+    ("run/distributions.jsonl", b'{"cell": {}}\n'), ("run/history/", b"[]\n"), ("run/costs.csv", b"\xff\xfe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), SHAPES, ids=range(len(SHAPES)))
+def test_content_of_another_shape_is_refused(away, home, name, content):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: all.update({first(all, name): content}))
+    assert re.search(r"is not what it should be: |run/suite.yaml|the run cannot be read", refused(path, home))
+
+
+def test_cells_of_unknown_environments_are_refused(away, home):
+    def change(all):
+        all["run/cells.jsonl"] = all["run/cells.jsonl"].replace(b'"environments": [0]', b'"environments": [7]', 1)
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert "a cell was computed in an environment that the run does not tell of" in text
+
+
+@pytest.mark.parametrize("name", ["../evil", "", ".", "..", "a/b", "/evil", "-rf/..", "a" * 300, ".hidden", 7])
+def test_runs_with_names_that_lead_elsewhere_are_refused(away, home, name):
+    def change(all):
+        all["bundle.json"] = json.dumps({**json.loads(all["bundle.json"]), "run": name}).encode()
+
+    assert "which cannot be the name of a folder" in refused(changed(away / "run.zip", home / "x.zip", change), home)
+
+
+def test_keys_of_another_scheme_bring_the_run_alone(away, home):
+    def change(all):
+        all["bundle.json"] = json.dumps({**json.loads(all["bundle.json"]), "scheme": 99}).encode()
+
+    path = changed(away / "run.zip", home / "x.zip", change)
+    words = [str(path), "--store", str(home / "store"), "--runs", str(home / "runs")]
+    done = CliRunner().invoke(import_command, words)
+    assert done.exit_code == 0, done.output
+    assert "its keys are of scheme 99" in done.output
+    assert not (home / "store").exists()
+    assert len(list((home / "runs").iterdir())) == 1
+
+
+def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, tmp_path):
+    def bench(*words, code=0):
+        command = [Path(sys.executable).parent / "bench", *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    run = run_away(away).folder
+    told = bench("export", run, "--store", away / "store").stdout
+    assert re.search(
+        rf"{run.name}\.zip: [\d.]+ KiB: the run, 8 outputs of cells, 4 scores of cells, 12 numbers", told
+    )
+    assert re.search(r"left out: .*weights \(4, 720 bytes\)", told)
+    told = bench("import", f"{run.name}.zip").stdout
+    assert "4 trainings without weights" in told
+    assert f"run     runs/{run.name}" in told
+    assert "new, 29 artifacts were there" in bench("import", f"{run.name}.zip").stdout
+    (tmp_path / "bad.zip").write_bytes(b"PK")
+    assert bench("import", "bad.zip", code=2).stderr.startswith("bench: bad.zip: it is no zip")
+    assert "there is no such file" in bench("import", "absent.zip", code=2).stderr
+    assert "is there already" in bench("export", run, "-o", "bad.zip", code=2).stderr
+    assert "nowhere is not a run" in bench("export", "nowhere", code=2).stderr
