@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from io import BytesIO
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 MOST_LINE = 2**26  #: bytes of a JSON line
+DIGITS = 20  # of a whole number, at most
 Plain = float | int | str | bool | None
 
 
@@ -83,7 +85,7 @@ class Number(Shape):
     value: float | str | None
     examples: int
     unit: str
-    digits: int
+    digits: Annotated[int, Field(ge=0, le=30)]
     better: int
     signature: str
     interval: list[float | str] | None
@@ -178,7 +180,7 @@ class TaskInfo(OpenShape):
     notice: str | None = None
     entropy: float | None = None
     embedded: bool | None = None
-    statistics: dict[str, dict[str, Plain]] = {}
+    statistics: dict[str, dict[str, float | int | None]] = {}
     status: str = ""
     reason: str = ""
 
@@ -229,22 +231,34 @@ def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
         raise ValueError(f"it is not whole gzip: {error}") from None
 
 
+def _validate(adapter: TypeAdapter[Any], text: bytes) -> None:
+    adapter.validate_json(text)
+    json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number; raise ValueError if it is one that no float can hold, or nearly so."""
+    if len(digits.lstrip("-")) > DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits")
+    return int(digits)
+
+
 def _one(shape: Any, content: bytes, most: int) -> int:
-    TypeAdapter(shape).validate_json(content)
+    _validate(TypeAdapter(shape), content)
     return len(content)
 
 
 def _each(shape: Any, content: bytes, most: int) -> int:
     adapter = TypeAdapter(shape)
     for line in content.splitlines():
-        adapter.validate_json(line)
+        _validate(adapter, line)
     return len(content)
 
 
 def _packed(shape: Any, content: bytes, most: int) -> int:
     adapter, size = TypeAdapter(shape), 0
     for line in lines(content, most):
-        adapter.validate_json(line)
+        _validate(adapter, line)
         size += len(line)
     return size
 

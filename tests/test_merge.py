@@ -19,10 +19,11 @@ from bench_core.agreement import in_order
 from bench_core.bundle import export
 from bench_core.commands.merge import command
 from bench_core.errors import SuiteError
+from bench_core.importing import take_in
 from bench_core.merge import merge
 from bench_core.results import read_run, write_cells
 from bench_core.store import Store
-from bench_core.unbundle import opened, take_in
+from bench_core.unbundle import opened
 
 FIGURES = """
 figures:

@@ -26,8 +26,9 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
     """
     from bench_core import keys
     from bench_core.commands.export import NAMES
+    from bench_core.importing import take_in
     from bench_core.store import Store
-    from bench_core.unbundle import opened, take_in
+    from bench_core.unbundle import opened
 
     with opened(file, limit * 2**30) as bundle:
         told = take_in(bundle, Store(store), runs)

@@ -141,7 +141,7 @@ def drawn(config, log_probs, kept):
         (NucleusConfig(mass=0.5), TopPLogitsWarper(0.5)),
         (NucleusConfig(mass=0.95), TopPLogitsWarper(0.95)),
     ],
-    ids=str,
+    ids=["top-1", "top-3", "top-50", "nucleus-0.2", "nucleus-0.5", "nucleus-0.95"],
 )
 def test_sampling_keeps_the_tokens_and_shares_of_transformers_own_warpers(tiny, config, warper):
     """Each token that is kept is drawn from just its share of [0, 1], so no other can have any."""
