@@ -20,7 +20,8 @@ def write_lines(path: Path, lines: Iterable[Any]) -> None:
 
 def read_lines(path: Path) -> list[Any]:
     """Read what `write_lines` wrote."""
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")  # no other end of a line: texts may hold them
+    return [json.loads(line) for line in lines[:-1]]
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:

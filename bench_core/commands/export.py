@@ -34,8 +34,8 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> in
 
     That is the run folder and, from the store, outputs, scores, numbers, certificates, and how trainings went: no
     weights and no files of corpora. Outputs, scores and facts hold texts of the data: contexts, references, words.
-    With --numbers-only the file holds none of it but the samples that reports show; a run where it is imported decodes
-    and scores again, while reports and `bench merge` need no more.
+    With --numbers-only the file holds none of it but the samples that reports show; a run where it is imported
+    decodes and scores again, while reports and `bench merge` need no more.
     """
     from bench_core.bundle import export
     from bench_core.results import read_run
