@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -111,11 +111,19 @@ def plan(suite: Suite, data: Path) -> Plan:
     return found
 
 
-def needed(found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool]) -> list[Stage]:
+def lists_tasks(found: Plan, suite: Suite) -> bool:
+    """Return whether tasks are wanted for themselves, not for cells."""
+    return not found.cells or any(table.of == "tasks" for table in suite.tables)
+
+
+def needed(
+    found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool], cells: Iterable[Cell] | None = None
+) -> list[Stage]:
     """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first.
 
-    `stored` says whether an artifact is there; with True, whether at least that is which was carried of it, which is
-    enough for whoever needs neither the weights of a training nor the data of a task.
+    Those of all cells, and of tasks that are wanted for themselves, or of some `cells` alone. `stored` says whether an
+    artifact is there; with True, whether at least that is which was carried of it, which is enough for whoever needs
+    neither the weights of a training nor the data of a task.
     """
     wanted: set[str] = set()
 
@@ -126,11 +134,12 @@ def needed(found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool]) -> 
             for _, upstream in stage.inputs.values():
                 want(upstream, told=stage.kind == "measure")
 
-    for artifacts in found.of_cell.values():
+    for cell in found.cells if cells is None else cells:
+        artifacts = found.of_cell.get(cell, {})
         for name, key in artifacts.items():
             if name not in ("prepare", "train") or len(artifacts) == 2:
                 want(key)
-    if not found.cells or any(table.of == "tasks" for table in suite.tables):
+    if cells is None and lists_tasks(found, suite):
         for key in found.tasks.values():
             want(key)
     return [stage for key, stage in found.stages.items() if key in wanted]

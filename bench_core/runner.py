@@ -102,6 +102,7 @@ class Runner:
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
     computed: list[Stage] = field(default_factory=list)
+    repaired: set[str] = field(default_factory=set)  # keys of what was found damaged
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def __post_init__(self) -> None:
@@ -230,10 +231,16 @@ class Runner:
                 order.done(stage.key)
 
     def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
-        """Where inputs of a stage turn out damaged, set them aside, make them anew, and try again."""
+        """Where inputs of a stage turn out damaged, set them aside, make them anew, and try again.
+
+        One that another stage found damaged meanwhile is whole again: then there is nothing to do but to try again.
+        """
         damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
         if not damaged:
-            return failure
+            if not {key for _, key in stage.inputs.values()} & self.repaired:
+                return failure
+            return _failure(self.executor.submit(stage, partial(self.progress.tell, stage)))
+        self.repaired |= {key for _, key in damaged}
         for each in (*(self.plan.stages[key] for _, key in damaged), stage):
             again = _failure(self.executor.submit(each, partial(self.progress.tell, each)))
             if again and again.stored:

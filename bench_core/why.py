@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from bench_core.recipes import Difference, Made, Recipe, differences, noun, reci
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench_core.plan import Cell, Plan, Stage
+    from bench_core.plan import Plan, Stage
     from bench_core.recipes import Ingredient, Way
     from bench_core.store import Store
 
@@ -58,31 +58,6 @@ class Answer:
             lines += [one.text if one.what == "input" else f"in its {noun(kind)}: {one.text}" for one in several]
         followed = " and ".join(f"its {noun(kind)}" for kind in self.follows)
         return [*lines, *([f"{followed} changed, see above"] if followed else [])]
-
-
-def unstored(
-    plan: Plan, store: Store, cells: Iterable[Cell], tasks: Iterable[str] = ()
-) -> tuple[list[str], list[str]]:
-    """Return the keys behind some cells of which nothing is stored: what a run would make, and what it would not.
-
-    A run makes no training again of which all outcomes are stored. `tasks` are keys that are wanted for themselves.
-    """
-    planned = [*({"prepare": key} for key in tasks), *(plan.of_cell[one] for one in cells if one in plan.of_cell)]
-    behind = {key for artifacts in planned for key in artifacts.values()}
-    missing = {key for key in behind if not store.has(plan.stages[key].kind, key)}
-    wanted: set[str] = set()
-
-    def want(key: str) -> None:
-        if key in missing and key not in wanted:
-            wanted.add(key)
-            for _, upstream in plan.stages[key].inputs.values():
-                want(upstream)
-
-    for artifacts in planned:
-        for name, key in artifacts.items():
-            if name not in ("prepare", "train") or len(artifacts) <= 2:
-                want(key)
-    return [key for key in plan.stages if key in wanted], [key for key in plan.stages if key in missing - wanted]
 
 
 def explain(plan: Plan, store: Store, asked: Mapping[str, str | None]) -> list[Answer]:

@@ -135,6 +135,27 @@ def test_damaged_weights_are_set_aside_and_trained_again(go, suite_file, tmp_pat
     assert [row["nats"] for row in first.rows()] == [row["nats"] for row in run.rows()]
 
 
+def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(go, suite_file, tmp_path):
+    first, _ = go()
+    weights = [*(tmp_path / "store" / "train").glob("*/weights.safetensors")]
+    for path in weights:
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    store, heard = Store(tmp_path / "store"), Heard()
+    # Two more decoders read each training: all stages are under way before the first failure is looked at.
+    path = suite_file(
+        **{"draw: {name: draw}": "draw: {name: draw, max_tokens: 4}\n  more: {name: draw, max_tokens: 3}"}
+    )
+    executor = Here(store, tmp_path)
+    executor.capacity = 100
+    run = Runner(load(path), tmp_path, store, executor, heard).run(tmp_path / "runs")
+    assert [warning for warning in heard.warnings if "It is made again" in warning] == heard.warnings
+    assert len(heard.warnings) == len(weights), "one repair each"
+    assert {cell.status for cell in run.cells} == {"done"}
+    assert {row["nats"] for row in first.rows()} == {row["nats"] for row in run.rows()}
+
+
 def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file, tmp_path):
     class Interrupted(Silent):
         def begin(self, stage, number, total):

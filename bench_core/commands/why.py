@@ -105,13 +105,17 @@ class Found:
 
 def of_suite(suite: Suite, planned: Plan, store: Store, which: str) -> Found:
     """Return why a run of a suite would have something to make for some of its cells."""
-    from bench_core.why import explain, unstored
+    from bench_core.carried import is_stored
+    from bench_core.plan import lists_tasks, needed
+    from bench_core.why import explain
 
     cells = chosen(planned.cells, lambda one: one.axes, which)
-    whole = not which and (not cells or any(table.of == "tasks" for table in suite.tables))
+    whole = not which and lists_tasks(planned, suite)
     tasks = [*planned.tasks.values()] if whole else []
     found = Found(len(cells), {*tasks, *(key for one in cells for key in planned.of_cell.get(one, {}).values())})
-    wanted, idle = unstored(planned, store, cells, tasks)
+    making = needed(planned, suite, lambda stage, told: is_stored(store, stage, told), cells if which else None)
+    wanted = [stage.key for stage in making]
+    idle = [key for key in found.stages.difference(wanted) if not store.has(planned.stages[key].kind, key)]
     stored = f"all that is needed of {found.behind} is stored" if idle else f"all {found.behind} are stored"
     found.verdict = f"{suite.label}: {f'{len(wanted)} of {found.behind} are not stored' if wanted else stored}."
     found.answers = explain(planned, store, dict.fromkeys(wanted))
