@@ -121,9 +121,9 @@ def needed(
 ) -> list[Stage]:
     """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first.
 
-    Those of all cells, and of tasks that are wanted for themselves, or of some `cells` alone. `stored` says whether an
-    artifact is there; with True, whether at least that is which was carried of it, which is enough for whoever needs
-    neither the weights of a training nor the data of a task.
+    Those of all cells, and of tasks that are wanted for themselves, or of some `cells` alone. `stored` says whether
+    an artifact is there; with True, whether at least that is which was carried of it, which is enough for whoever
+    needs neither the weights of a training nor the data of a task.
     """
     wanted: set[str] = set()
 
