@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bench_core.certificate import Certificate, Finding, Premise
-    from bench_core.config import CertificateConfig, Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+    from bench_core.config import (
+        CertificateConfig,
+        Config,
+        DecoderConfig,
+        ExecutorConfig,
+        MetricConfig,
+        ModelConfig,
+        TaskConfig,
+    )
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
+    from bench_core.executor import Executor, StageFailed, carry_out, check_answer, order_of
     from bench_core.hooks import hookimpl
     from bench_core.metric import Metric
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training
@@ -27,10 +36,19 @@ API = 1  #: version of the interfaces; a plugin's `supports` gives the first and
 
 _HOMES = {
     "certificate": ["Certificate", "Finding", "Premise"],
-    "config": ["CertificateConfig", "Config", "DecoderConfig", "MetricConfig", "ModelConfig", "TaskConfig"],
+    "config": [
+        "CertificateConfig",
+        "Config",
+        "DecoderConfig",
+        "ExecutorConfig",
+        "MetricConfig",
+        "ModelConfig",
+        "TaskConfig",
+    ],
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
+    "executor": ["Executor", "StageFailed", "carry_out", "check_answer", "order_of"],
     "hooks": ["hookimpl"],
     "metric": ["Metric"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training"],
@@ -43,10 +61,11 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
-    "DecoderConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric", "MetricConfig", "Model",
-    "ModelConfig", "Noise", "Outcome", "PluginError", "Premise", "Purpose", "Sampler", "Scorer", "Scores",
-    "Scoring", "Size", "Source", "Split", "State", "Stepper", "SuiteError", "Task", "TaskConfig", "Training",
-    "best", "draw", "ended", "hookimpl", "invert", "limits", "run", "walk",
+    "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
+    "MetricConfig", "Model", "ModelConfig", "Noise", "Outcome", "PluginError", "Premise", "Purpose", "Sampler",
+    "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "StageFailed", "State", "Stepper", "SuiteError",
+    "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw", "ended", "hookimpl", "invert",
+    "limits", "order_of", "run", "walk",
 ]  # fmt: skip
 
 

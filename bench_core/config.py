@@ -86,3 +86,11 @@ class TaskConfig(Config):
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one."""
         return {}
+
+
+class ExecutorConfig(Config):
+    """What all executors say about themselves; `bench run --executor NAME --with KEY=VALUE` chooses one.
+
+    The class that it names is an `Executor`, built as `Class(config, store, data, workers)`: the folders of the store
+    and of the corpora, which every machine must see at the same place, and how many stages may be under way.
+    """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bench_core.costs import Cost
 from bench_core.errors import BenchError, StoreError
@@ -80,6 +80,28 @@ class Here(Executor):
 
     def close(self) -> None:
         self.workshop = None
+
+
+def order_of(stage: Stage, build: bool = False) -> dict[str, Any]:
+    """Return a stage as JSON data, for whoever performs it elsewhere."""
+    return {"stage": asdict(stage), "build": build}
+
+
+def carry_out(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
+    """Perform what `order_of` gave; return as JSON data how it went, for `check_answer`."""
+    from bench_core.plan import stage_from_json
+
+    try:
+        perform(workshop, stage_from_json(order["stage"]), order["build"])
+    except StageFailed as failure:
+        return {"failed": {"text": str(failure), **vars(failure)}}
+    return {"done": True}
+
+
+def check_answer(answer: Mapping[str, Any]) -> None:
+    """Raise StageFailed if what `carry_out` returned says so."""
+    if "failed" in answer:
+        raise StageFailed(**answer["failed"])
 
 
 def perform(workshop: Workshop, stage: Stage, build: bool = False) -> None:

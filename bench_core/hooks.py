@@ -1,4 +1,4 @@
-"""The five questions that the core asks every plugin."""
+"""The six questions that the core asks every plugin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
-    from bench_core.config import CertificateConfig, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+    from bench_core.config import (
+        CertificateConfig,
+        DecoderConfig,
+        ExecutorConfig,
+        MetricConfig,
+        ModelConfig,
+        TaskConfig,
+    )
 
 hookspec = HookspecMarker("bench")
 hookimpl = HookimplMarker("bench")
@@ -40,4 +47,10 @@ def bench_metrics() -> list[type[MetricConfig]]:
 @hookspec
 def bench_certificates() -> list[type[CertificateConfig]]:
     """Return the certificates that this plugin offers."""
+    raise NotImplementedError
+
+
+@hookspec
+def bench_executors() -> list[type[ExecutorConfig]]:
+    """Return the executors that this plugin offers."""
     raise NotImplementedError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_core.recipes import Made, Recipe, Way, lacks_stages, may_be_in
-from bench_core.registry import KINDS
+from bench_core.registry import IN_SUITES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class Shelf:
         self.rows = {way: row for row, way in enumerate(ways)}
         self.above = [self._above(way) for way in ways]
         self.settings = [row for way, row in self.rows.items() if way[1:2] == ("setting",)]
-        self.parts = [row for way, row in self.rows.items() if way[1:] in {("setting", kind) for kind in KINDS}]
+        self.parts = [row for way, row in self.rows.items() if way[1:] in {("setting", kind) for kind in IN_SUITES}]
         self.marks: dict[str, int] = {}  # numbers of marks; 0 stands for none
         self.table = np.zeros((len(ways), len(stored)), dtype=np.int32)  # [ways, artifacts]
         for place, (_, made) in enumerate(stored):

@@ -24,6 +24,7 @@ from bench_core.store import Store
 from bench_core.suite import load
 
 if TYPE_CHECKING:
+    from bench_core.config import ExecutorConfig
     from bench_core.results import Run
     from bench_core.suite import Suite
 
@@ -70,23 +71,27 @@ def run(
     out: str | Path = "runs",
     progress: Progress | None = None,
     workers: int = 0,
+    elsewhere: ExecutorConfig | None = None,
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells say so in it.
 
-    Stages are performed by so many worker processes, or in this one (0).
+    Stages are performed by so many worker processes, or in this one (0), or `elsewhere`, so many at a time.
     """
     from bench_core.corpora import data_folder
 
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
-    with executor(workers, kept, folder) as performing:
+    with executor(workers, kept, folder, elsewhere) as performing:
         return Runner(suite, folder, kept, performing, progress or Silent()).run(Path(out))
 
 
-def executor(workers: int, store: Store, data: Path) -> Executor:
-    """Return so many worker processes, or this one (0)."""
+def executor(workers: int, store: Store, data: Path, elsewhere: ExecutorConfig | None = None) -> Executor:
+    """Return so many worker processes, or this one (0), or who performs so many stages elsewhere."""
     from bench_core.workers import Workers
 
+    if elsewhere is not None:
+        made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
+        return made
     return Workers(workers, store.root, data) if workers else Here(store, data)
 
 

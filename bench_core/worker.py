@@ -30,13 +30,14 @@ def main() -> None:
     lines: Queue[str] = Queue()
     Thread(target=_listen, args=(lines,), daemon=True).start()
 
+    from bench_core.executor import carry_out
     from bench_core.stages import Workshop
     from bench_core.store import Store
 
     kept = Store(store, warn=lambda text: _answer(answers, {"warn": text}))
     workshop = Workshop(kept, data, lambda text, share: _answer(answers, {"tell": [text, share]}))
     while True:
-        _answer(answers, _done(workshop, json.loads(lines.get())))
+        _answer(answers, carry_out(json.loads(lines.get()), workshop))
 
 
 def _listen(lines: Queue[str]) -> None:
@@ -45,17 +46,6 @@ def _listen(lines: Queue[str]) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(PATIENCE)
     os._exit(1)
-
-
-def _done(workshop: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    from bench_core.executor import StageFailed, perform
-    from bench_core.plan import stage_from_json
-
-    try:
-        perform(workshop, stage_from_json(asked["stage"]), asked["build"])
-    except StageFailed as failure:
-        return {"failed": {"text": str(failure), **vars(failure)}}
-    return {"done": True}
 
 
 def _answer(answers: TextIO, answer: dict[str, Any]) -> None:

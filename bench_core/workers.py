@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
-from bench_core.executor import Executor, StageFailed, Tell
+from bench_core.executor import Executor, StageFailed, Tell, check_answer, order_of
 
 if TYPE_CHECKING:
     from bench_core.plan import Stage
@@ -43,17 +43,15 @@ class Worker:
         assert process.stdout is not None
         self.held = frozenset(key for _, key in stage.inputs.values())
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
-            process.stdin.write(json.dumps({"stage": asdict(stage), "build": build}) + "\n")
+            process.stdin.write(json.dumps(order_of(stage, build)) + "\n")
             process.stdin.flush()
         for answer in _answers(process.stdout):
             if "tell" in answer:
                 tell(*answer["tell"])
             elif "warn" in answer:
                 warn(answer["warn"])
-            elif "failed" in answer:
-                raise StageFailed(**answer["failed"])
             else:
-                return
+                return check_answer(answer)
         raise self._death(process)
 
     def stop(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "certificate"]))
+@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "certificate", "executor"]))
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:

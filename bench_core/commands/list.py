@@ -8,7 +8,7 @@ import click
 
 from bench_core.commands import options
 
-KINDS = ["task", "model", "decoder", "metric", "certificate"]
+KINDS = ["task", "model", "decoder", "metric", "certificate", "executor"]
 
 
 @click.command()

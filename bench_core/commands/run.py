@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from bench_core.commands import options
+
+if TYPE_CHECKING:
+    from bench_core.config import ExecutorConfig
 
 
 @click.command()
@@ -26,6 +30,8 @@ from bench_core.commands import options
     show_default=True,
     help="Processes that compute side by side, each with the suite's threads; 0 computes in this one.",
 )
+@click.option("--executor", "name", help="Perform stages elsewhere; see `bench list executors`.")
+@click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 def command(
     suite: Path,
     profile: str | None,
@@ -36,6 +42,8 @@ def command(
     runs: Path,
     out: Path,
     workers: int,
+    name: str | None,
+    given: tuple[str, ...],
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.commands.report import home
@@ -48,9 +56,9 @@ def command(
 
     loaded = load(suite, profile, settings, seeds)
     folder = home(out, loaded.label)
-    progress = Lines(loaded.label)
+    progress, elsewhere = Lines(loaded.label), chosen(name, given)
     place, kept = data_folder(data), Store(store)
-    with executor(workers, kept, place) as performing, progress:
+    with executor(workers, kept, place, elsewhere) as performing, progress:
         runner = Runner(loaded, place, kept, performing, progress)
         found = runner.run(runs)
     write_report(found, folder)
@@ -68,3 +76,28 @@ def command(
         click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
     click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
     return 1 if failed or unprepared else 0
+
+
+def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
+    """Return the executor of that name with its settings, `KEY=VALUE` each; raise SuiteError if it has no such."""
+    from pydantic import ValidationError
+
+    from bench_core.errors import SuiteError
+    from bench_core.registry import part, suggestion
+
+    if name is None:
+        if given:
+            raise SuiteError(f"--with {given[0]} is for an executor; name it by --executor.")
+        return None
+    schema = part("executor", name).config
+    settings = {key: value for key, _, value in (one.partition("=") for one in given)}
+    for key in settings:
+        if key not in schema.model_fields:
+            known = suggestion(key, list(schema.model_fields), "Settings")
+            raise SuiteError(f"--with {key}: executor {name!r} has no setting {key!r}. {known}")
+    try:
+        return cast("ExecutorConfig", schema.model_validate_strings(settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise SuiteError(f"--with {key}={settings.get(key, '')}: {first['msg']}.") from None

@@ -18,12 +18,12 @@ def command() -> None:
 
 def schema() -> dict[str, Any]:
     """Return the schema of suite files, in which each part's settings follow from its name."""
-    from bench_core.registry import KINDS, parts
+    from bench_core.registry import IN_SUITES, parts
     from bench_core.schema import SuiteFile, TrainingConfig
 
     whole = SuiteFile.model_json_schema()
     definitions = whole.setdefault("$defs", {})
-    for kind in KINDS:
+    for kind in IN_SUITES:
         choices = []
         for name, part in parts(kind).items():
             one = part.config.model_json_schema(ref_template="#/$defs/{model}")
