@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
-    from bench_core.executor import Executor, StageFailed, carry_out, check_answer, order_of
+    from bench_core.executor import Executor, Order, StageFailed, carry_out, check_answer
     from bench_core.hooks import hookimpl
     from bench_core.metric import Metric
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training
@@ -48,7 +48,7 @@ _HOMES = {
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
-    "executor": ["Executor", "StageFailed", "carry_out", "check_answer", "order_of"],
+    "executor": ["Executor", "Order", "StageFailed", "carry_out", "check_answer"],
     "hooks": ["hookimpl"],
     "metric": ["Metric"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training"],
@@ -62,10 +62,10 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
     "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
-    "MetricConfig", "Model", "ModelConfig", "Noise", "Outcome", "PluginError", "Premise", "Purpose", "Sampler",
-    "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "StageFailed", "State", "Stepper", "SuiteError",
-    "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw", "ended", "hookimpl", "invert",
-    "limits", "order_of", "run", "walk",
+    "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
+    "Sampler", "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "StageFailed", "State", "Stepper",
+    "SuiteError", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw", "ended", "hookimpl",
+    "invert", "limits", "run", "walk",
 ]  # fmt: skip
 
 

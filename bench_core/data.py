@@ -100,7 +100,7 @@ class Outcome:
     """All that metrics may know of one example; plain data."""
 
     id: int
-    prompt: str = ""  # the prefix, as text
+    prompt: str = ""  # the source, or else the prefix, as text
     references: list[str] = field(default_factory=list)
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     texts: list[str] = field(default_factory=list)  # of the hypotheses

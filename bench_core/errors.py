@@ -31,3 +31,7 @@ class StoreError(BenchError):
 
 class TrainingError(BenchError):
     """A training cannot go on."""
+
+
+class Stopped(Exception):
+    """Time is up; no failure: what is done is kept, and another run goes on from there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_core.data import Outcome, Purpose
 from bench_core.errors import PluginError
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from bench_core.data import Batch, Hypothesis
     from bench_core.decoder import Decoder
-    from bench_core.model import Scorer
+    from bench_core.model import Scorer, Scores
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,34 @@ class Examples:
     size: int = 128  # rows at a time
     number: int | None = None  # how many are chosen
     tell: Callable[[int, int], None] = lambda done, total: None  # hears how many of how many are done; 0 if not known
+    warn: Callable[[str], None] = lambda text: None
 
     def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
         """Decode the examples; return their outcomes in order of id."""
-        references, found = self.task.references(self.split), []
-        for batch in self._batches(Purpose.DECODE):
-            hypotheses = decoder.decode(model, self._on_device(batch), self.noise)
+        references, sources = self.task.references(self.split), self.task.sources(self.split)
+        found: list[Outcome] = []
+        decode = lambda part: decoder.decode(model, self._on_device(part), self.noise)  # noqa: E731
+        for batch, hypotheses in self._in_parts(self._batches(Purpose.DECODE), decode):
             if len(hypotheses) != len(batch) or not all(hypotheses):
                 raise PluginError(f"{type(decoder).__name__} gave no hypothesis for some of {len(batch)} rows.")
-            found += [_outcome(self.task, references, *row) for row in zip(*_rows(batch), hypotheses, strict=True)]
+            for number, prefix, gold, own in zip(*_rows(batch), hypotheses, strict=True):
+                prompt = sources[number] if number in sources else self.task.prompt(prefix) if prefix else ""
+                found.append(_outcome(self.task, references, number, prompt, gold, own))
             self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
     def scored(self, model: Scorer, by: str) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
-        memory = None
-        for batch in self._batches(Purpose.SCORE):
-            scores = model.score(self._on_device(batch), Scoring(by, self.noise, memory if batch.continues else None))
-            memory = scores.memory
+        memory, rows = None, 0
+
+        def score(part: Batch) -> Scores:
+            if part.continues and len(part) != rows:  # a stream: memory ran out, and each row needs its own
+                raise PluginError("memory ran out while a stream was scored. Set a smaller `limits.batch_size`.")
+            return model.score(self._on_device(part), Scoring(by, self.noise, memory if part.continues else None))
+
+        for batch, scores in self._in_parts(self._batches(Purpose.SCORE), score):
+            memory, rows = scores.memory, len(batch)
             log_probs = scores.log_probs.double().tolist()
             if len(log_probs) != len(batch):
                 raise PluginError(
@@ -58,10 +69,31 @@ class Examples:
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
                 own = {name: column[row] for name, column in values.items()}
-                outcome = _outcome(self.task, {}, number, [], gold, [])
+                outcome = _outcome(self.task, {}, number, "", gold, [])
                 found.append(replace(outcome, target_log_prob=log_probs[row], values=own))
             self.tell(len(found), self.number or 0)
         return sorted(found, key=lambda outcome: outcome.id)
+
+    def _in_parts(self, batches: Iterator[Batch], work: Callable[[Batch], T]) -> Iterator[tuple[Batch, T]]:
+        """Work on batches, by halves of halves where memory runs out; yield each part with what came of it."""
+        most = 0  # rows, once memory has run out
+        for batch in batches:
+            parts = [*_split(batch, most)] if most else [batch]
+            while parts:
+                part = parts.pop(0)
+                try:
+                    result = work(part)
+                except (MemoryError, RuntimeError) as error:
+                    if len(part) == 1 or not _out_of_memory(error):
+                        raise
+                    most = (len(part) + 1) // 2
+                else:
+                    yield part, result
+                    continue
+                # Only here, where the error has let go of what it held, is there memory again.
+                self.warn(f"memory ran out with {len(part)} rows at a time; going on with {most}.")
+                _free_memory()
+                parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
 
     def _on_device(self, batch: Batch) -> Batch:
         return batch.change(lambda tensor: tensor.to(self.device))
@@ -79,6 +111,28 @@ class Examples:
                 return
 
 
+def _split(batch: Batch, most: int) -> Iterator[Batch]:
+    """Yield at most so many rows of a batch at a time."""
+    import torch
+
+    rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
+    yield from map(batch.select, torch.split(rows, most))
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Return whether memory ran out: of a GPU, of torch on the processor, or of Python."""
+    import torch
+
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def _free_memory() -> None:
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+
+
 def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
     """Return ids, prefixes without stop, and targets of the rows."""
     lengths = batch.length.tolist()
@@ -87,13 +141,13 @@ def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
 
 
 def _outcome(
-    task: Task, references: Any, number: int, prompt: list[int], gold: list[int], hypotheses: list[Hypothesis]
+    task: Task, references: Any, number: int, prompt: str, gold: list[int], hypotheses: list[Hypothesis]
 ) -> Outcome:
     target = gold[:-1] if gold and gold[-1] == 0 else gold
     words = len(task.text(target).split()) + len(gold) - len(target)
     return Outcome(
         id=number,
-        prompt=task.prompt(prompt) if prompt else "",
+        prompt=prompt,
         references=list(references.get(number, ())),
         hypotheses=hypotheses,
         texts=[task.text(hypothesis.tokens) for hypothesis in hypotheses],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +10,18 @@ from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.reader import ReaderError
 
 from bench_core.errors import SuiteError
 
 Keys: TypeAlias = tuple[str | int, ...]  #: the way from the root of a file to a value
 
 MOST_VALUES, MOST_LEVELS = 200_000, 40  # aliases can make a small file endless
+MOST_BYTES = 2**24  #: of a file
+LARGEST = 2**63 - 1  #: whole number, as far from 0
+TOO_MUCH = "too many values or levels; is an alias inside its own anchor?"
 
 
 @dataclass
@@ -74,37 +79,82 @@ class Located:
 
 def read(path: Path) -> Located:
     """Read a YAML 1.2 file whose root is a mapping; raise SuiteError with file, line and column."""
+    return parse(content(path), str(path))
+
+
+def content(path: Path) -> str:
+    """Return the text of a file; raise SuiteError if it cannot be read."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SuiteError(f"{path}: cannot be read ({reason}). Give the path of a suite file.") from None
+    if len(text) > MOST_BYTES:
+        raise SuiteError(f"{path}: more than {MOST_BYTES:,} bytes are no suite. Give the path of a suite file.")
+    try:
+        return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = text.count(b"\n", 0, error.start) + 1
         raise SuiteError(f"{path}:{line}:1: this is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
-    except OSError as error:
-        raise SuiteError(f"{path}: cannot be read ({error.strerror}). Give the path of a suite file.") from None
-    return parse(text, str(path))
 
 
 def parse(text: str, path: str = "<text>") -> Located:
     """Read YAML 1.2 text whose root is a mapping."""
+    tree = _tree(text, path)
+    if not isinstance(tree, CommentedMap):
+        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {_kind(tree)}.")
     found = Located(path, {})
+    found.data = _Plain(found).mapping(tree, ())
+    return found
+
+
+class _Constructor(RoundTripConstructor):
+    """Says where a value stands that is none, such as `!!int x`, or an alias inside of what it stands for."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        if node in self.recursive_objects:
+            raise ConstructorError(None, None, "an alias stands inside of its own anchor", node.start_mark)
+        try:
+            return super().construct_object(node, deep)
+        except MarkedYAMLError:
+            raise
+        except Exception:  # ValueError, KeyError, what not
+            value = f"{node.value[:20]!r}" if isinstance(node.value, str) else "this"
+            problem = f"{value} cannot be read as {str(node.tag).rpartition(':')[2]}"
+            raise ConstructorError(None, None, problem, node.start_mark) from None
+
+
+def _tree(text: str, path: str) -> Any:
+    """Return what the parser makes of a text; raise SuiteError where that is nothing."""
+    reader = YAML(typ="rt", pure=True)
+    reader.max_depth, reader.Constructor = MOST_LEVELS + 1, _Constructor
     try:
-        tree = YAML(typ="rt", pure=True).load(text)
-        if not isinstance(tree, CommentedMap):
-            raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {_kind(tree)}.")
-        found.data = _Plain(found).mapping(tree, ())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about anchors that are used again, and the like
+            return reader.load(text)
     except DuplicateKeyError as error:
         raise SuiteError(f"{path}:{_mark(error)}: {_duplicate(error)}") from None
     except MarkedYAMLError as error:
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
+        if "maximum depth" in problem:
+            raise SuiteError(f"{path}:{_mark(error)}: {TOO_MUCH}") from None
         raise SuiteError(f"{path}:{_mark(error)}: this is not YAML: {problem}.") from None
-    except (YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise SuiteError(f"{path}: this is not YAML: {' '.join(str(error).split())}.") from None
-    return found
+    except ReaderError as error:
+        line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
+        odd = f"{text[error.position]!r} is no letter of a text. Remove it."
+        raise SuiteError(f"{path}:{line + 1}:{error.position - before}: this is not YAML: {odd}") from None
+    except Exception as error:  # the parser may raise anything, such as RecursionError
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise SuiteError(f"{path}: this is not YAML: {told}.") from None
 
 
-def scalar(text: str) -> Any:
+def scalar(text: str, origin: str = "--set") -> Any:
     """Read one value as a suite would, such as `1e-3`, `true`, `[1, 2]` or a word."""
-    return parse(f"value: {text}", "--set").data["value"]
+    found = parse(f"value: {text}", origin).data
+    if [*found] != ["value"]:
+        raise SuiteError(f"{origin}: one value is expected, and more keys were found. Give them by `--set` of their own.")
+    return found["value"]
 
 
 def _merges(value: Any) -> bool:
@@ -120,11 +170,17 @@ class _Plain:
     seen: int = 0
 
     def mapping(self, tree: CommentedMap, keys: Keys) -> dict[str, Any]:
-        return {self.name(key, keys): self.child(tree, key, value, keys) for key, value in tree.items()}
+        found: dict[str, Any] = {}
+        for key, value in tree.items():
+            name = self.name(key, keys)
+            if name in found:  # such as 1 and "1"
+                raise SuiteError(f"{self.found.place((*keys, name))}: {_twice(name)}")
+            found[name] = self.child(tree, key, value, keys)
+        return found
 
     def name(self, key: Any, keys: Keys) -> str:
         if isinstance(key, (str, int, float)) and not isinstance(key, bool):
-            return str(key)
+            return str(self.value(key, keys))
         raise SuiteError(f"{self.found.place(keys)}: a key must be a word, found {key!r}.")
 
     def child(self, tree: CommentedMap | CommentedSeq, key: Any, value: Any, keys: Keys) -> Any:
@@ -136,9 +192,7 @@ class _Plain:
             pass
         self.seen += 1
         if self.seen > MOST_VALUES or len(here) > MOST_LEVELS:
-            raise SuiteError(
-                f"{self.found.place(here)}: too many values or levels; is an alias inside its own anchor?"
-            )
+            raise SuiteError(f"{self.found.place(here)}: {TOO_MUCH}")
         return self.value(value, here)
 
     def value(self, value: Any, keys: Keys) -> Any:
@@ -152,12 +206,22 @@ class _Plain:
             return [self.child(value, number, item, keys) for number, item in enumerate(value)]
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise SuiteError(f"{self.found.place(keys)}: a whole number is {LARGEST:,} at most. Make it smaller.")
+        if isinstance(value, str):
+            self.check_text(value, keys)
         for kind in (int, float, str):
             if isinstance(value, kind):
                 return kind(value)
         raise SuiteError(
             f"{self.found.place(keys)}: {_kind(value)} is not a value for a suite. Quote it if it is text."
         )
+
+    def check_text(self, text: str, keys: Keys) -> None:
+        """Refuse what can stand in no file, and in the name of none."""
+        odd = next((letter for letter in text if letter == "\0" or "\ud800" <= letter <= "\udfff"), None)
+        if odd is not None:
+            raise SuiteError(f"{self.found.place(keys)}: {odd!r} is no letter of a text. Remove it.")
 
 
 def _mark(error: MarkedYAMLError) -> str:
@@ -167,6 +231,10 @@ def _mark(error: MarkedYAMLError) -> str:
 
 def _duplicate(error: DuplicateKeyError) -> str:
     key = str(error.problem).split('"')[1] if '"' in str(error.problem) else "a key"
+    return _twice(key)
+
+
+def _twice(key: str) -> str:
     return f"the key {key!r} is given twice in one mapping. Keep one."
 
 

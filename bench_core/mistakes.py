@@ -14,6 +14,8 @@ from bench_core.registry import suggestion
 
 T = TypeVar("T", bound=BaseModel)
 
+LONGEST, MOST = 600, 100  #: characters of what is wrong with one value, and such values that are told
+
 
 @dataclass
 class Mistakes:
@@ -25,7 +27,7 @@ class Mistakes:
 
     def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
         """Note what is wrong with the value at `keys`; what several combinations of a grid share, with the first."""
-        line = f"{self.source.place(keys)}: {text}"
+        line = f"{self.source.place(keys)}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} …'}"
         if line not in self.told:
             self.told.add(line)
             self.found.append(f"{line} (In {combination}.)" if combination else line)
@@ -54,7 +56,8 @@ class Mistakes:
     def error(self) -> SuiteError:
         """Return all that was found as one error, in the order of the file."""
         lines = sorted(self.found, key=_by_line)
-        return SuiteError("\n".join([*lines, *([f"{len(lines)} mistakes."] if len(lines) > 1 else [])]))
+        count = [f"{len(lines):,} mistakes{f', the first {MOST} of them told' if len(lines) > MOST else ''}."]
+        return SuiteError("\n".join([*lines[:MOST], *(count if len(lines) > 1 else [])]))
 
 
 def _by_line(message: str) -> tuple[int, str]:

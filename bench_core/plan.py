@@ -150,6 +150,9 @@ def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None
         read()
     except DataError as error:
         found.missing[part] = str(error)
+    except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
+        reason = error.strerror if isinstance(error, OSError) else error
+        found.missing[part] = f"what it names cannot be read ({reason}). Correct the names of its files."
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench_core import located
 from bench_core.errors import SuiteError
+from bench_core.located import Located
 
 
 class Value(BaseModel):
@@ -56,18 +58,23 @@ def load_published(folder: Path) -> dict[str, Published]:
     """Return the tables of every file in `folder`, by id; raise SuiteError with file, line and column."""
     found: dict[str, Published] = {}
     for path in sorted(folder.glob("*.yaml")):
-        source = located.read(path)
-        try:
-            file = PublishedFile.model_validate(source.data)
-        except ValidationError as error:
-            lines = [f"{source.place(one['loc'])}: {one['msg']}." for one in error.errors()]
-            raise SuiteError("\n".join(lines)) from None
+        source, file = _read(path, located.content(path))
         for number, table in enumerate(file.tables):
             if table.id in found:
                 place = source.place(["tables", number, "id"])
                 raise SuiteError(f"{place}: the id {table.id!r} is taken by another published table. Rename one.")
             found[table.id] = table.model_copy(update={"paper": file.paper})
     return found
+
+
+@lru_cache(maxsize=64)  # the profiles of a suite, and the suites of a folder, share these files
+def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
+    source = located.parse(text, str(path))
+    try:
+        return source, PublishedFile.model_validate(source.data)
+    except ValidationError as error:
+        lines = [f"{source.place(one['loc'])}: {one['msg']}." for one in error.errors()]
+        raise SuiteError("\n".join(lines)) from None
 
 
 def number(value: Any) -> float | None:

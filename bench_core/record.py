@@ -39,6 +39,7 @@ class Record:
     plan: Plan
     store: Store
     failures: Mapping[str, str]
+    stopped: Mapping[str, str]
     numbers: Mapping[str, Any]
     places: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> what reports call them
 
@@ -187,8 +188,10 @@ class Record:
         failed = [self._told(self.failures[key]) for key in artifacts.values() if key in self.failures]
         if failed:
             return replace(found, status="failed", reason=failed[0])
-        done = all(self._is_here(key) for key in artifacts.values())
-        return found if done else replace(found, status="not run", reason="interrupted")
+        if all(self._is_here(key) for key in artifacts.values()):
+            return found
+        stopped = [self._told(self.stopped[key]) for key in artifacts.values() if key in self.stopped]
+        return replace(found, status="not run", reason=stopped[0] if stopped else "interrupted")
 
     def _is_here(self, key: str) -> bool:
         return key in self._manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)

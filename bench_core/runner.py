@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bench_core.carried import contradictions, is_stored, kept_as
 from bench_core.check import check_fit
 from bench_core.errors import BenchError, StoreError
-from bench_core.executor import Executor, Here, StageFailed
+from bench_core.executor import Executor, Here, Order, StageFailed, time_up
 from bench_core.plan import Stage, cells_of, needed, plan
 from bench_core.record import Record
 from bench_core.results import read_run
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
     from bench_core.results import Run
     from bench_core.suite import Suite
+
+
+GRACE = 60.0  #: seconds that stages have to stop when time is up
 
 
 class Progress(Protocol):
@@ -72,17 +75,23 @@ def run(
     progress: Progress | None = None,
     workers: int = 0,
     elsewhere: ExecutorConfig | None = None,
+    stop_after: float | None = None,
+    checkpoint_every: float = 300.0,
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells say so in it.
 
-    Stages are performed by so many worker processes, or in this one (0), or `elsewhere`, so many at a time.
+    Stages are performed by so many worker processes, or in this one (0), or `elsewhere`, so many at a time. After
+    `stop_after` seconds trainings end at a checkpoint, from which another run goes on; others are written every
+    `checkpoint_every` seconds.
     """
     from bench_core.corpora import data_folder
 
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
     with executor(workers, kept, folder, elsewhere) as performing:
-        return Runner(suite, folder, kept, performing, progress or Silent()).run(Path(out))
+        until = None if stop_after is None else time.time() + stop_after
+        runner = Runner(suite, folder, kept, performing, progress or Silent(), until, checkpoint_every)
+        return runner.run(Path(out))
 
 
 def executor(workers: int, store: Store, data: Path, elsewhere: ExecutorConfig | None = None) -> Executor:
@@ -104,6 +113,9 @@ class Runner:
     store: Store
     executor: Executor
     progress: Progress
+    until: float | None = None  # seconds since 1970 at which to stop
+    every: float = 300.0  # seconds between the checkpoints of a training
+    stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
     computed: list[Stage] = field(default_factory=list)
@@ -129,7 +141,7 @@ class Runner:
         finally:
             folder = self._folder(out, started)
             places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}
-            Record(self.suite, self.plan, self.store, self.failures, self.numbers, places).write(folder)
+            Record(self.suite, self.plan, self.store, self.failures, self.stopped, self.numbers, places).write(folder)
             (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
         return read_run(folder)
 
@@ -199,11 +211,14 @@ class Runner:
         for stage, failure in self._each(stages, begin):
             if failure and failure.stored:
                 failure = self._repaired(stage, failure)
-            if failure:
+            if failure and failure.stopped:
+                self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
+            elif failure:
                 self._fail(stage, failure)
             else:
                 self._keep(stage)
-            seconds, reason = time.perf_counter() - begun[stage.key], self.failures.get(stage.key)
+            seconds = time.perf_counter() - begun[stage.key]
+            reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
             self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
             self.progress.end(stage, seconds, reason)
 
@@ -223,17 +238,39 @@ class Runner:
                 heappush(ready, places[key])
             while ready and len(running) < self.executor.capacity:
                 stage = stages[heappop(ready)]
-                broken = [self.failures[key] for _, key in stage.inputs.values() if key in self.failures]
-                if broken or stage.key in self.failures:
-                    self.failures.setdefault(stage.key, *broken[:1])
+                if self._is_idle(stage):
                     order.done(stage.key)
                     continue
                 begin(stage)
-                running[self.executor.submit(stage, partial(self.progress.tell, stage), build)] = stage
-            for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                running[self._submit(stage, build)] = stage
+            ended = wait(running, self._patience(), FIRST_COMPLETED).done
+            for future in ended or (running if self._is_over(GRACE) else ()):
                 stage = running.pop(future)
-                yield stage, _failure(future)
+                yield stage, _failure(future) if future.done() else time_up()
                 order.done(stage.key)
+
+    def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
+        order = Order(stage, build, self.until, self.every)
+        return self.executor.submit(order, partial(self.progress.tell, stage))
+
+    def _is_idle(self, stage: Stage) -> bool:
+        """Return whether a stage cannot begin, after noting why: what it reads was not done, or time is up."""
+        for reasons in (self.failures, self.stopped):
+            broken = [reasons[key] for _, key in stage.inputs.values() if key in reasons]
+            if broken or stage.key in reasons:
+                reasons.setdefault(stage.key, *broken[:1])
+                return True
+        if self._is_over():
+            self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {time_up()}"
+            return True
+        return False
+
+    def _is_over(self, grace: float = 0.0) -> bool:
+        return self.until is not None and time.time() >= self.until + grace
+
+    def _patience(self) -> float | None:
+        """Return for how many seconds to wait for a stage: when time is up, each has a while to stop."""
+        return None if self.until is None else max(0.0, self.until + GRACE - time.time())
 
     def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
         """Where inputs of a stage turn out damaged, set them aside, make them anew, and try again.
@@ -244,10 +281,10 @@ class Runner:
         if not damaged:
             if not {key for _, key in stage.inputs.values()} & self.repaired:
                 return failure
-            return _failure(self.executor.submit(stage, partial(self.progress.tell, stage)))
+            return _failure(self._submit(stage))
         self.repaired |= {key for _, key in damaged}
         for each in (*(self.plan.stages[key] for _, key in damaged), stage):
-            again = _failure(self.executor.submit(each, partial(self.progress.tell, each)))
+            again = _failure(self._submit(each))
             if again and again.stored:
                 again = self._repaired(each, again)
             if again:

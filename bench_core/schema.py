@@ -23,6 +23,9 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: what tells trainings apart, besides seeds
 
 
+MOST_SEEDS = 100_000
+
+
 class Strict(BaseModel):
     """A mapping of a suite: unknown keys are refused."""
 
@@ -80,7 +83,7 @@ class TrainingConfig(Strict):
     batch_size: PositiveInt = 32
     batch_unit: Literal["rows", "tokens"] = "rows"
     epochs: PositiveInt | None = None
-    updates: PositiveInt | None = None  #: training ends at the first of both that is reached
+    updates: NonNegativeInt | None = None  #: training ends at the first of both that is reached; 0 leaves the weights
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; one an epoch by default
     patience: PositiveInt | None = None  #: evaluations without progress before training stops
     clip: PositiveFloat | None = None  #: of the global gradient norm
@@ -320,6 +323,8 @@ class SuiteFile(Strict):
     def _distinct(cls, seeds: int | list[int]) -> int | list[int]:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
             raise ValueError("seeds must be a number of seeds or a list of different ones")
+        if isinstance(seeds, int) and seeds > MOST_SEEDS:
+            raise ValueError(f"at most {MOST_SEEDS:,} seeds can be had")
         return seeds
 
     @field_validator("hardware", mode="before")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.carried import kept
 from bench_core.data import Facts, Outcome
-from bench_core.errors import PluginError, StoreError
+from bench_core.errors import PluginError, Stopped, StoreError
+from bench_core.executor import Order
 from bench_core.noise import Noise
 from bench_core.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.registry import part
@@ -38,6 +40,7 @@ class Workshop:
     store: Store
     data: Path
     tell: Tell = lambda text, share: None
+    order: Order | None = None  # what is being performed, and for how long
     kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -59,6 +62,7 @@ class Workshop:
         import torch
         from safetensors.torch import save_model
 
+        from bench_core.checkpoint import Checkpoints
         from bench_core.schema import TrainingConfig
         from bench_core.train import Trainer
 
@@ -76,14 +80,17 @@ class Workshop:
                 load_weights(model, Path(plan.initial))
             selection = self._selection(settings, task, facts, noise, device)
             bf16 = settings["precision"] == "bf16"
-            trainer = Trainer(model, task, plan, noise, device, selection, bf16, self.tell)
+            order = self.order or Order(stage)
+            checkpoints = Checkpoints(self.store, stage.key, stage.label, order.every, order.until)
+            trainer = Trainer(model, task, plan, noise, device, selection, bf16, self.tell, checkpoints)
             history = trainer.run()
         save_model(model, str(folder / "weights.safetensors"))
         (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
         parameters = sum(parameter.numel() for parameter in model.parameters())
         about = {"parameters": parameters, "updates": trainer.progress.step}
         (folder / "training.json").write_text(json.dumps(about))
-        return about
+        checkpoints.remove()
+        return {**about, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _selection(
         self, settings: Mapping[str, Any], task: Task, facts: Facts, noise: Noise, device: Any
@@ -138,8 +145,18 @@ class Workshop:
         settings = stage.settings
         model, task, device = self._model(stage)
         noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
-        told = lambda done, total: self.tell(f"{done:,} examples", done / total if total else 0)  # noqa: E731
-        return model, Examples(task, settings["split"], noise, device, settings["batch_size"], number, told)
+        return model, Examples(
+            task, settings["split"], noise, device, settings["batch_size"], number, self._told, self._warn
+        )
+
+    def _warn(self, text: str) -> None:
+        self.store.warn(f"{self.order.stage.label}: {text}" if self.order else text)
+
+    def _told(self, done: int, total: int) -> None:
+        """Tell of examples; raise Stopped when time is up."""
+        if self.order and self.order.until is not None and time.time() >= self.order.until:
+            raise Stopped
+        self.tell(f"{done:,} examples", done / total if total else 0)
 
     def _measure(self, stage: Stage, folder: Path) -> dict[str, Any]:
         kind, key = stage.inputs["outcomes"]

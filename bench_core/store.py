@@ -147,10 +147,11 @@ class Store:
             yield
 
     @contextmanager
-    def writing(self, kind: str, key: str, about: dict[str, Any]) -> Iterator[Path]:
+    def writing(self, kind: str, key: str, about: dict[str, Any], sync: bool = True) -> Iterator[Path]:
         """Give a folder to fill, which becomes the artifact when the block ends without an error.
 
         The folder is written under another name, synced, and renamed: an artifact is there as a whole or not at all.
+        Without `sync`, which takes a while, that holds unless the machine itself goes down.
         Where it is there by then, it stays: the second is dropped, or set aside with a warning if its files differ.
         `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.
         Raises StoreError where the store cannot be written, be it by the block.
@@ -167,13 +168,13 @@ class Store:
                     yield folder
                 with _told(folder):
                     manifest = write_manifest(folder, kind, key, about)
-                    for path in [*folder.rglob("*"), folder]:
+                    for path in [*folder.rglob("*"), folder] if sync else []:
                         _sync(path)
-                    self._place(folder, target, manifest["files"])
+                    self._place(folder, target, manifest["files"], sync)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _place(self, folder: Path, target: Path, files: Any) -> None:
+    def _place(self, folder: Path, target: Path, files: Any, sync: bool) -> None:
         """Make a whole folder the artifact, unless that is there."""
         if not target.parent.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +188,8 @@ class Store:
                     raise
             if not self._cleared(folder, target, files):
                 return
-        _sync(target.parent)
+        if sync:
+            _sync(target.parent)
 
     def _cleared(self, folder: Path, target: Path, files: Any) -> bool:
         """Clear the place of an artifact of anything else; return False if it is there, and ours is not needed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from bench_core.registry import PartKind, part, suggestion
 from bench_core.schema import Choice, Claim, Figure, Hardware, Limits, Phase, Skip, SuiteFile, Table, TrainingConfig
 
 C = TypeVar("C", bound=Config)
+
+MOST_CELLS = 250_000  #: of a suite
+LONGEST = 100  # characters of what was typed, in a message
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,26 @@ def resolve(
         effective=effective,
         changes=[setting.partition("=")[0] for setting in settings],
     )
+    _check_size(suite, mistakes)
     References(suite, source, mistakes, whole).check()
     if mistakes.found:
         raise mistakes.error()
     return suite
+
+
+def _check_size(suite: Suite, mistakes: Mistakes) -> None:
+    """Raise SuiteError for a suite of more cells than can be planned: they would fill the memory first."""
+    axes = {
+        "tasks": suite.tasks, "models": suite.models, "decoders": suite.decoders, "splits": suite.splits,
+        "hardware": suite.hardware, "seeds": suite.seeds,
+    }  # fmt: skip
+    cells = prod(len(names) or 1 for names in axes.values())
+    if cells > MOST_CELLS:
+        longest = max(axes, key=lambda axis: len(axes[axis]))
+        product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
+        text = f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Ask for less, or part the suite."
+        mistakes.add((longest,), text)
+        raise mistakes.error()
 
 
 def _names(source: Located) -> dict[str, set[str]]:
@@ -143,13 +163,20 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
     for setting in settings:
         keys, equals, value = setting.partition("=")
-        if not equals or not keys:
-            raise SuiteError(f"--set {setting}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
-        if isinstance(source.data.get(keys.partition(".")[0]), list):
-            raise SuiteError(f"--set {setting}: lists are set as a whole, such as --set 'splits=[valid, test]'.")
-        source.put(tuple(_split(keys, source.data)), located.scalar(value), f"--set {keys}")
+        if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
+            raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
+        if isinstance(source.data.get(way[0]), list) and len(way) > 1:
+            raise SuiteError(f"--set {_shown(setting)}: lists are set as a whole, such as --set 'splits=[valid, test]'.")
+        origin = f"--set {_shown(keys)}"
+        source.put(tuple(way), located.scalar(value, origin), origin)
     if seeds is not None:
         source.put(("seeds",), seeds, "--seeds")
+
+
+def _shown(text: str) -> str:
+    """Return what somebody typed as it can be shown to them again."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return cut if cut.isprintable() else repr(cut)
 
 
 def _split(keys: str, data: Any) -> list[str]:

@@ -49,6 +49,10 @@ class Task(ABC):
         """Turn the prefix of an opening, without its stop, into text; by default as `text` does."""
         return self.text(tokens)
 
+    def sources(self, split: Split) -> Mapping[int, str]:
+        """Return the text that the target of each example is made from, by its id; by default there is none."""
+        return {}
+
     @abstractmethod
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return the accepted texts of every example, by its id."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from bench_core.data import Batch, Purpose
-from bench_core.errors import PluginError, SuiteError, TrainingError
+from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
 from bench_core.model import Training
 from bench_core.schema import Phase, TrainingConfig
 from bench_core.task import Size
 
 if TYPE_CHECKING:
+    from bench_core.checkpoint import Checkpoints
     from bench_core.model import Loss
     from bench_core.noise import Noise
     from bench_core.task import Task
@@ -42,8 +44,12 @@ class Selection:
 class Progress:
     """Where a training stands; all that changes besides weights and optimizer state."""
 
+    planned: list[int] = field(default_factory=list)  # updates of each phase
+    phase: int = 0
     step: int = 0
+    first: int = 0  # step at which the phase began
     epoch: int = 0
+    batch: int = 0  # batches of the epoch that are done
     scale: float = 1.0  # of the learning rate, by the plateau schedule
     best: float | None = None
     stale: int = 0  # evaluations without progress
@@ -62,6 +68,7 @@ class Trainer:
     selection: Selection
     bf16: bool = False
     tell: Callable[[str, float], None] = lambda text, share: None
+    checkpoints: Checkpoints | None = None
 
     def __post_init__(self) -> None:
         self.progress = Progress()
@@ -69,44 +76,92 @@ class Trainer:
         self.size = Size(self.config.batch_size, self.config.batch_unit)
         self.memory: Any = None
         self.best: dict[str, Tensor] = {}
+        self.losses = Average()  # since the last evaluation
 
     def run(self) -> list[dict[str, Any]]:
-        """Train phase after phase, each beginning with the best weights of the one before."""
-        phases = self.config.phases or (Phase(),)
-        self.planned = [self._updates(phase) for phase in phases]
-        for number, phase in enumerate(phases):
-            self._reset(phase.reset)
-            self.progress.best, self.progress.stale = None, 0
-            self._phase(phase, self.progress.step + self.planned[number])
+        """Train phase after phase, each beginning with the best weights of the one before.
+
+        From the last checkpoint on, where there is one: bit by bit as if there had been no interruption. Raises
+        Stopped, after another checkpoint, when time is up.
+        """
+        phases, progress = self.config.phases or (Phase(),), self.progress
+        resumed = self._resume()
+        if not resumed:
+            progress.planned = [self._updates(phase) for phase in phases]
+        progress = self.progress
+        for number in range(progress.phase, len(phases)):
+            phase = phases[number]
+            if not resumed:
+                self._reset(phase.reset)
+                progress.phase, progress.first = number, progress.step
+                progress.best, progress.stale, self.best = None, 0, {}
+            resumed = False
+            self._phase(phase, progress.first + progress.planned[number])
             self.model.load_state_dict(self.best)
-        return self.progress.history
+        return progress.history
 
     def _phase(self, phase: Phase, end: int) -> None:
         """Update until the phase's last step, or until patience ends."""
-        settings = phase.model_extra or {}
-        while self.progress.step < end:
-            losses, before = Average(), self.progress.step
-            for batch in self._epoch():
-                losses.add(self._update(batch, phase.lr or self.config.lr, settings))
+        settings, every, progress = phase.model_extra or {}, self.config.evaluate_every, self.progress
+        while progress.step < end and not self._exhausted():
+            before = progress.step
+            for batch, last in _with_last(islice(self._epoch(progress.epoch), progress.batch, None)):
+                self._update(batch, phase.lr or self.config.lr, settings)
+                progress.batch += 1
+                if last:
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
                 self._tell()
-                due = self.config.evaluate_every and self.progress.step % self.config.evaluate_every == 0
-                if due or self.progress.step == end:
-                    losses = self._evaluate(losses)
-                if self.progress.step == end or self._exhausted():
+                if progress.step == end or (progress.step % every == 0 if every else last):
+                    self._evaluate()
+                self._keep()
+                if progress.step == end or self._exhausted():
                     break
-            if self.progress.step == before:
+            if progress.step == before:
                 raise TrainingError("the training split gives no batches. Is it empty?")
-            self.progress.epoch += 1
-            if losses.weight and not self.config.evaluate_every:
-                self._evaluate(losses)
-            if self._exhausted():
-                return
+        if progress.batch:  # the phase ended inside of an epoch, and the next begins with another
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        if not self.best:  # no updates: the weights are judged as they are
+            self._evaluate()
 
-    def _epoch(self) -> Iterator[Batch]:
-        noise = self.noise.fork("order").fork(self.progress.epoch)
+    def _epoch(self, number: int) -> Iterator[Batch]:
+        noise = self.noise.fork("order").fork(number)
         return self.task.batches("train", Purpose.TRAIN, self.size, noise)
 
-    def _update(self, batch: Batch, rate: float, settings: Mapping[str, Any]) -> Loss:
+    def _keep(self) -> None:
+        """Write a checkpoint if it is time; raise Stopped if that is to be the last."""
+        kept = self.checkpoints
+        if kept is None or not (kept.due() or kept.over()):
+            return
+        cuda = self.device.type == "cuda"
+        state = {
+            "progress": asdict(self.progress),
+            "best": self.best,
+            "optimizer": self.optimizer.state_dict()["state"],
+            "losses": vars(self.losses),
+            "memory": self.memory,
+            "generators": [torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if cuda else None],
+        }
+        kept.save(self.progress.step, self.model, state)
+        if kept.over():
+            raise Stopped
+
+    def _resume(self) -> bool:
+        """Go back to the last checkpoint; return whether there is one."""
+        kept = self.checkpoints.last(self.model, self.device) if self.checkpoints else None
+        if kept is None:
+            return False
+        self.progress = Progress(**kept["progress"])
+        self.best, self.memory = kept["best"], kept["memory"]
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": kept["optimizer"], "param_groups": groups})
+        vars(self.losses).update(kept["losses"])
+        processor, device = kept["generators"]
+        torch.set_rng_state(processor.cpu())
+        if device is not None:
+            torch.cuda.set_rng_state(device.cpu(), self.device)
+        return True
+
+    def _update(self, batch: Batch, rate: float, settings: Mapping[str, Any]) -> None:
         """Take one step of the optimizer; raise TrainingError if loss or gradient is not finite."""
         self.model.train()
         batch = batch.change(lambda tensor: tensor.to(self.device))
@@ -120,30 +175,36 @@ class Trainer:
         if not torch.isfinite(loss.value.detach() + norm):
             raise TrainingError(
                 f"step {self.progress.step + 1}: the loss is {loss.value.item():g} and the gradient's norm "
-                f"{norm.item():g}. Lower `lr`, set `clip`, or train in fp32."
+                f"{norm.item():g}. Lower `lr`, set `clip`, or train in fp32.{self._last_good()}"
             )
         self.optimizer.step()
         self.memory = loss.memory.change(Tensor.detach) if loss.memory is not None else None
         self.progress.step += 1
-        return loss
+        self.losses.add(loss, norm)
 
     def _training(self, batch: Batch, settings: Mapping[str, Any]) -> Training:
-        step, total = self.progress.step, sum(self.planned)
+        step, total = self.progress.step, sum(self.progress.planned)
         epochs = self.config.epochs or max(1, self.progress.epoch + 1)
         memory = self.memory if batch.continues else None
         return Training(
             step, total, self.progress.epoch, epochs, self.noise.fork("loss").fork(step), memory, settings
         )
 
+    def _last_good(self) -> str:
+        place = self.checkpoints.weights if self.checkpoints else None
+        return f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+
     def _clip(self) -> Tensor:
-        """Return the gradient's norm before clipping, or 0 where it is not asked for."""
-        if self.config.clip is None:
-            return torch.zeros((), device=self.device)
-        return nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
+        gradients = [weights.grad for weights in self.model.parameters() if weights.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if self.config.clip is not None:
+            torch._foreach_mul_(gradients, (self.config.clip / norm).clamp(max=1.0))
+        return norm
 
     def _rate(self) -> float:
         """Return the factor of the learning rate at the coming step."""
-        step, total, warmup = self.progress.step + 1, max(1, sum(self.planned)), self.config.warmup
+        step, total, warmup = self.progress.step + 1, max(1, sum(self.progress.planned)), self.config.warmup
         if step < warmup:
             return step / warmup
         done = min(1.0, (step - warmup) / max(1, total - warmup))
@@ -155,8 +216,8 @@ class Trainer:
             "cosine": 0.5 * (1 + math.cos(math.pi * done)),
         }[self.config.schedule]
 
-    def _evaluate(self, losses: Average) -> Average:
-        """Judge the weights, keep them if they are the best, and note it all; return a new average to fill."""
+    def _evaluate(self) -> None:
+        """Judge the weights, keep them if they are the best, and note it all."""
         progress = self.progress
         with evaluating(self.model):
             value = self.selection.judge(self.model)
@@ -176,13 +237,13 @@ class Trainer:
             self.selection.name: value,
             "best": improved,
         }
-        progress.history.append({**entry, **losses.values()})
+        progress.history.append({**entry, **self.losses.values()})
+        self.losses = Average()
         self._tell(f", {self.selection.name} {value:.4g}")
-        return Average()
 
     def _tell(self, more: str = "") -> None:
-        total = sum(self.planned)
-        self.tell(f"step {self.progress.step:,} of {total:,}{more}", self.progress.step / total)
+        total = sum(self.progress.planned)
+        self.tell(f"step {self.progress.step:,} of {total:,}{more}", self.progress.step / max(1, total))
 
     def _exhausted(self) -> bool:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
@@ -199,7 +260,7 @@ class Trainer:
 
     def _batches(self) -> int:
         """Return how many batches the first epoch has."""
-        return max(1, sum(1 for _ in self._epoch()))
+        return max(1, sum(1 for _ in self._epoch(0)))
 
     def _optimizer(self) -> torch.optim.Optimizer:
         config = self.config
@@ -229,6 +290,15 @@ class Trainer:
                 self.optimizer.state.pop(parameter, None)
 
 
+def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
+    """Yield batches, and whether each is the last."""
+    for batch in batches:
+        for following in batches:
+            yield batch, False
+            batch = following
+        yield batch, True
+
+
 class Average:
     """Losses of several batches, weighed by their target tokens; no waiting for the device before `values`."""
 
@@ -236,10 +306,11 @@ class Average:
         self.totals: dict[str, Tensor] = {}
         self.weight: Any = 0
 
-    def add(self, loss: Loss) -> None:
+    def add(self, loss: Loss, gradient_norm: Tensor | None = None) -> None:
         """Count one batch."""
         weight = loss.weight.detach().double()
-        for name, value in {"loss": loss.value, **loss.parts}.items():
+        norm = {} if gradient_norm is None else {"gradient_norm": gradient_norm}
+        for name, value in {"loss": loss.value, **loss.parts, **norm}.items():
             self.totals[name] = self.totals.get(name, 0) + value.detach().double() * weight
         self.weight = self.weight + weight
 

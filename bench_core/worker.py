@@ -1,6 +1,6 @@
 """A process that performs stages: `python -m bench_core.worker STORE DATA`.
 
-It reads a JSON object a line, `{"stage": ..., "build": ...}`, and answers with lines of its own: `{"tell": [text,
+It reads an order a line, as JSON, and answers with lines of its own: `{"tell": [text,
 share]}` and `{"warn": text}` while it works, then `{"done": true}` or `{"failed": {...}}`. When its input ends, so
 does it, whatever it is doing: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing
 half-written.

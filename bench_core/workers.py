@@ -14,12 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from bench_core.executor import Executor, StageFailed, Tell, check_answer, order_of
-
-if TYPE_CHECKING:
-    from bench_core.plan import Stage
+from bench_core.executor import Executor, Order, StageFailed, Tell, check_answer
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
 LAST_WORDS = 4000  # characters of what a dead worker wrote
@@ -36,14 +33,14 @@ class Worker:
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
-    def do(self, stage: Stage, tell: Tell, warn: Callable[[str], None], build: bool) -> None:
+    def do(self, order: Order, tell: Tell, warn: Callable[[str], None]) -> None:
         """Have a stage performed; raise StageFailed, also where the process dies."""
         process = self.process = self.process or self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        self.held = frozenset(key for _, key in stage.inputs.values())
+        self.held = frozenset(key for _, key in order.stage.inputs.values())
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
-            process.stdin.write(json.dumps(order_of(stage, build)) + "\n")
+            process.stdin.write(json.dumps(order.to_json()) + "\n")
             process.stdin.flush()
         for answer in _answers(process.stdout):
             if "tell" in answer:
@@ -99,16 +96,16 @@ class Workers(Executor):
         self.idle = [*self.all]
         self.threads = ThreadPoolExecutor(self.capacity)
 
-    def submit(self, stage: Stage, tell: Tell, build: bool = False) -> Future[None]:
-        reads = {key for _, key in stage.inputs.values()}
+    def submit(self, order: Order, tell: Tell) -> Future[None]:
+        reads = {key for _, key in order.stage.inputs.values()}
         with self.lock:
             worker = max(self.idle, key=lambda one: (len(reads & one.held), one.process is not None, -one.number))
             self.idle.remove(worker)
-        return self.threads.submit(self._work, worker, stage, tell, build)
+        return self.threads.submit(self._work, worker, order, tell)
 
-    def _work(self, worker: Worker, stage: Stage, tell: Tell, build: bool) -> None:
+    def _work(self, worker: Worker, order: Order, tell: Tell) -> None:
         try:
-            worker.do(stage, tell, self.warn, build)
+            worker.do(order, tell, self.warn)
         finally:
             with self.lock:
                 self.idle.append(worker)

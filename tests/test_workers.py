@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 import bench_core
-from bench_core.executor import StageFailed
+from bench_core.executor import Order, StageFailed
 from bench_core.plan import Stage, stage_from_json
 from bench_core.reporting.report import write_report
 from bench_core.results import read_run
@@ -127,7 +127,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(t
     settings = {"name": "sequence-completion", "corpus": {"name": "nowhere"}}
     stage = Stage("prepare", "k" * 64, {"task": settings}, {}, {}, "sentences")
     with Workers(1, tmp_path / "store", tmp_path) as workers, pytest.raises(StageFailed) as failure:
-        workers.submit(stage, lambda text, share: None).result()
+        workers.submit(Order(stage), lambda text, share: None).result()
     assert failure.value.expected
     assert "Traceback" in failure.value.details
     assert not Store(tmp_path / "store").has("prepare", "k" * 64)

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import inf, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 Decorated = Callable[..., Any]
+
+
+class Duration(click.ParamType[float]):
+    """A length of time, in seconds: 90s, 9m, 1.5h, or a number of seconds."""
+
+    name = "DURATION"
+    units: ClassVar[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        number, unit = (text[:-1], text[-1]) if text[-1:] in self.units else (text, "s")
+        try:
+            seconds = float(number) * self.units[unit]
+        except ValueError:
+            seconds = nan
+        if not 0 <= seconds < inf:
+            self.fail(f"{text!r} is no length of time, such as 90s, 9m or 1.5h.", param, ctx)
+        return seconds
+
+
+DURATION = Duration()
 
 data = click.option("--data", type=click.Path(path_type=Path), help="Folder of corpora [default: $BENCH_DATA].")
 store = click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Processes that compute side by side, each with the suite's threads; 0 computes in this one.",
 )
+@click.option(
+    "--stop-after",
+    type=options.DURATION,
+    help="Stop after so long, such as 9m: trainings at a checkpoint. Exit code 3; run it again to go on.",
+)
+@click.option(
+    "--checkpoint-every", type=options.DURATION, default="5m", show_default=True, help="Between those of a training."
+)
 @click.option("--executor", "name", help="Perform stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 def command(
@@ -42,6 +51,8 @@ def command(
     runs: Path,
     out: Path,
     workers: int,
+    stop_after: float | None,
+    checkpoint_every: float,
     name: str | None,
     given: tuple[str, ...],
 ) -> int:
@@ -59,14 +70,16 @@ def command(
     progress, elsewhere = Lines(loaded.label), chosen(name, given)
     place, kept = data_folder(data), Store(store)
     with executor(workers, kept, place, elsewhere) as performing, progress:
-        runner = Runner(loaded, place, kept, performing, progress)
+        until = None if stop_after is None else time.time() + stop_after
+        runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
     write_report(found, folder)
     click.echo(screen(found))
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     click.echo(
-        f"{len(found.cells)} cells: " + (f"{done} stages computed" if done else "all stored, nothing computed")
+        f"{len(found.cells)} cells: "
+        + (f"{done} stages computed" if done or failed else "all stored, nothing computed")
     )
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
@@ -75,6 +88,8 @@ def command(
     for name, about in unprepared.items():
         click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
     click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    if runner.stopped:
+        return 3
     return 1 if failed or unprepared else 0
 
 

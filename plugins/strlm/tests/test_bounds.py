@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import product
 from math import ceil, exp, inf, log, nextafter, prod
 from pathlib import Path
 
@@ -12,11 +14,12 @@ import pytest
 import torch
 
 from bench_core import Batch, Facts, Noise
-from bench_core.testing import patched
+from bench_core.testing import catches, patched
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
+from bench_strlm.survival import Survival
 
 TABLE = [  # of the notes: epsilon, B, ceil(B)
     (1e-2, 68.968, 69),
@@ -97,8 +100,8 @@ def test_the_least_probability_of_stop_is_exact(epsilon):
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 1e-3])
 @pytest.mark.parametrize(("first", "steps"), [(1, 1), (1, 30), (7, 30), (30, 30), (31, 30), (40, 30)])
 def test_endless_outputs_are_as_improbable_as_the_product_of_their_steps(epsilon, first, steps):
-    product = prod((1 - epsilon) ** n for n in range(first, steps + 1))
-    assert bounds.log_endless(epsilon, steps, first) == pytest.approx(log(product), rel=1e-12)
+    endless = prod((1 - epsilon) ** n for n in range(first, steps + 1))
+    assert bounds.log_endless(epsilon, steps, first) == pytest.approx(log(endless), rel=1e-12)
 
 
 def test_endless_outputs_occur_no_more_often_than_the_bound_says():
@@ -204,26 +207,109 @@ def decoded(config, model):
     return found, steps[0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize(("epsilon", "last"), [(0.1, 7), (0.01, 69), (0.002872, 241), (0.001, 693)])
-def test_greedy_choice_stops_at_the_very_last_step(epsilon, last, dtype):
-    """In float32 too: summed in float32, the third would go on to 242."""
-    found, steps = decoded(GreedyConfig(max_tokens=1500), late(epsilon, words=3, favourite=60.0).to(dtype))
-    assert found.finished
-    assert (found.tokens, steps) == ([1] * (last - 1), last)
+# mistakes: each is given a model, and changes it
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("finish", ["first", "k"])
-@pytest.mark.parametrize("width", [2, 4])
-@pytest.mark.parametrize(("epsilon", "last"), [(0.1, 7), (0.01, 69)])
-def test_beams_end_by_the_last_step_and_none_could_be_promised_sooner(epsilon, last, width, finish, dtype):
+def with_past(model, change):
+    """Let `change` of log alpha pass from one step to the next."""
+    other, output = deepcopy(model), model.output
+
+    def log_probs(hidden, past):
+        found, after = output.log_probs(hidden, past)
+        return found, Survival(change(after.log_alpha))
+
+    other.output.log_probs = log_probs
+    return other
+
+
+def starts_again_at_every_step(model):
+    return with_past(model, torch.zeros_like)
+
+
+def adds_up_in_float32(model):
+    """log alpha is rounded to float32 at every step: with the third epsilon greedy choice goes on to 242."""
+    return with_past(model, lambda log_alpha: log_alpha.float().double())
+
+
+def forgets_epsilon(model):
+    """The sigmoid itself, which may come as near to 1 as it likes."""
+    other = deepcopy(model)
+    other.output.epsilon = 1e-12
+    return other
+
+
+def epsilon_acts_at_half_its_strength(model):
+    other = deepcopy(model)
+    other.output.epsilon = model.output.epsilon / 2
+    return other
+
+
+def intact(part):
+    return part
+
+
+# laws
+
+
+@catches(starts_again_at_every_step, forgets_epsilon, epsilon_acts_at_half_its_strength, adds_up_in_float32)
+def greedy_choice_stops_at_the_very_last_step(change):
+    for epsilon, last in ((0.1, 7), (0.01, 69), (0.002872, 241), (0.001, 693)):
+        for dtype in (torch.float64, torch.float32):
+            model = change(late(epsilon, words=3, favourite=60.0).to(dtype))
+            found, steps = decoded(GreedyConfig(max_tokens=1500), model)
+            assert found.finished
+            assert (found.tokens, steps) == ([1] * (last - 1), last)
+
+
+@catches(starts_again_at_every_step, forgets_epsilon, epsilon_acts_at_half_its_strength)
+def beams_end_by_the_last_step_and_none_could_be_promised_sooner(change):
     """All chains of the beam are equally good and have one word to go on with, so that all of them last."""
-    config = BeamConfig(width=width, finish=finish, max_tokens=1500)
-    found, steps = decoded(config, branching(epsilon, width, dtype))
-    assert found.finished
-    assert steps == len(found.tokens) + 1 == last
-    assert steps <= bounds.beam_steps(epsilon, 1 if finish == "first" else width)
+    for (epsilon, last), width, finish, dtype in product(
+        ((0.1, 7), (0.01, 69)), (2, 4), ("first", "k"), (torch.float64, torch.float32)
+    ):
+        config = BeamConfig(width=width, finish=finish, max_tokens=last + width)
+        found, steps = decoded(config, change(branching(epsilon, width, dtype)))
+        assert found.finished
+        assert steps == len(found.tokens) + 1 == last
+        assert steps <= bounds.beam_steps(epsilon, 1 if finish == "first" else width)
+
+
+def is_self_terminating(kind):
+    """The same logits, but under the distribution that must stop."""
+    return SelfTerminatingRNNLMConfig
+
+
+@catches(is_self_terminating)
+def the_same_logits_under_a_softmax_never_stop(change):
+    kind = change(RNNLMConfig)
+    peaked, far_below = late(0.01, 3, kind, favourite=60.0), branching(0.01, 2, torch.float64, kind, stop=-30.0)
+    for config, model in (
+        (GreedyConfig(max_tokens=700), peaked),
+        (BeamConfig(width=2, finish="first", max_tokens=100), far_below),
+        (BeamConfig(width=2, finish="k", max_tokens=100), far_below),
+    ):
+        found, steps = decoded(config, model)
+        assert not found.finished
+        assert len(found.tokens) == steps == config.max_tokens
+
+
+LAWS = (
+    greedy_choice_stops_at_the_very_last_step,
+    beams_end_by_the_last_step_and_none_could_be_promised_sooner,
+    the_same_logits_under_a_softmax_never_stop,
+)
+MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_decoding_keeps_its_laws(law):
+    law(intact)
+
+
+@pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
+def test_every_law_catches_its_mutants(law, mutant):
+    with pytest.raises(AssertionError):
+        law(mutant)
 
 
 @pytest.mark.parametrize(("width", "words"), [(2, 2), (3, 3), (4, 4)])
@@ -248,17 +334,6 @@ def test_a_beam_that_needs_two_finished_chains_takes_the_one_step_more_that_is_a
         for finish in ("first", "k")
     }
     assert steps == {"first": 69, "k": 70} == {"first": bounds.beam_steps(0.01, 1), "k": bounds.beam_steps(0.01, 2)}
-
-
-@pytest.mark.parametrize(
-    "config", [GreedyConfig(max_tokens=1500), BeamConfig(width=2, finish="first", max_tokens=200)]
-)
-def test_the_same_logits_under_a_softmax_never_stop(config):
-    peaked = late(None, words=3, config=RNNLMConfig, favourite=60.0)
-    never = branching(None, 2, torch.float64, RNNLMConfig, stop=-30.0)
-    found, steps = decoded(config, peaked if isinstance(config, GreedyConfig) else never)
-    assert not found.finished
-    assert len(found.tokens) == steps == config.max_tokens
 
 
 def test_a_limit_one_step_short_of_the_bound_leaves_the_output_without_an_end():

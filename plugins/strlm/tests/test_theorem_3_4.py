@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP, Batch, Loss, Noise, State, Stepper, Training
+from bench_core.testing import catches
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -81,33 +82,77 @@ def greedily(model, steps):
     return seen
 
 
-def test_the_first_steps_have_the_numbers_worked_out_by_hand():
-    (logits, probs), (after, then) = greedily(Construction(), 2)
+# mistakes: each is handed the construction, and returns one that takes its place
+
+OTHER_SLOTS = (0.9, 0.1, 0.1)
+
+
+def lets_the_top_units_die_out(build):
+    """W of .25, so that d w is 1/2: the paper does not ask for a spectral radius above 1."""
+    return lambda: build(weight=0.25, slots=OTHER_SLOTS)
+
+
+def lets_the_slot_of_stop_outweigh_the_top_units(build):
+    """Nor does it ask for |u of stop . top| above what the slot of stop begins with."""
+    return lambda: build(sight=0.01, slots=OTHER_SLOTS)
+
+
+def reads_before_it_predicts(build):
+    """h0 goes through tanh before the first prediction."""
+
+    class Wrong(build):
+        def start(self, batch):
+            _, state = super().start(batch)
+            return self._look(Units((state.top @ self.weight).tanh(), state.slots.tanh()))
+
+    return Wrong
+
+
+def adds_what_is_read_outside_of_tanh(build):
+    class Wrong(build):
+        def step(self, state, actions):
+            read = torch.eye(3, dtype=torch.float64)[actions]
+            return self._look(Units((state.top @ self.weight).tanh(), state.slots.tanh() + read))
+
+    return Wrong
+
+
+# laws
+
+
+@catches(reads_before_it_predicts, adds_what_is_read_outside_of_tanh, lets_the_top_units_die_out)
+def the_first_steps_have_the_numbers_worked_out_by_hand(build):
+    (logits, probs), (after, then) = greedily(build(), 2)
     assert logits.tolist() == pytest.approx([-0.5, 1.5, 1.5], abs=1e-12)
     assert probs.tolist() == pytest.approx([0.06338, 0.46831, 0.46831], abs=1e-5)
     assert after.tolist() == pytest.approx([-1.0611, 2.4283, 1.9853], abs=1e-4)
     assert then.tolist() == pytest.approx([0.01825, 0.59787, 0.38388], abs=1e-5)
 
 
-def test_the_top_units_settle_where_the_notes_say():
-    _, state = Construction().start(contexts(1))
+@catches(lets_the_top_units_die_out)
+def the_top_units_settle_where_the_notes_say(build):
+    model = build()
+    _, state = model.start(contexts(1))
     for _ in range(60):
-        _, state = Construction().step(state, torch.tensor([A]))
+        _, state = model.step(state, torch.tensor([A]))
     assert state.top[0].tolist() == pytest.approx([0.9575] * 2, abs=1e-4)
 
 
-def test_stop_is_ranked_last_for_300_000_steps_whatever_is_generated():
-    """Slots begin alike and only words are read, so that no word's is below that of stop: two numbers tell all."""
-    model = Construction()
+@catches(lets_the_top_units_die_out, lets_the_slot_of_stop_outweigh_the_top_units)
+def stop_is_ranked_last_for_300_000_steps_whatever_is_generated(build):
+    """Of words the one that is never read has the lowest slot: three numbers tell all."""
+    model = build()
     _, state = model.start(contexts(1))
-    top = slot = 0.5
+    weight, sight = 2 * model.weight[0, 0].item(), 2 * model.sight[A, 0].item()  # of two top units
+    top, stop, word = 0.5, model.slots[STOP].item(), model.slots[B].item()
     for step in range(300_000):
-        if step < 40:  # the two numbers are those of the network
-            assert model.logits(state)[0, STOP].item() == pytest.approx(slot - 2 * top, abs=1e-12)
-            _, state = model.step(state, torch.tensor([A if step % 3 else B]))
-        assert slot - 2 * top < slot + 2 * top
-        top, slot = tanh(2 * top), tanh(slot)
-    assert top == tanh(2 * top), "it has settled for good"
+        if step < 40:  # the three numbers are those of the network
+            logits = model.logits(state)[0, [STOP, B]].tolist()
+            assert logits == pytest.approx([stop - sight * top, word + sight * top], abs=1e-12)
+            _, state = model.step(state, torch.tensor([A]))
+        assert stop - sight * top < word + sight * top
+        top, stop, word = tanh(weight * top), tanh(stop), tanh(word)
+    assert top == tanh(weight * top), "it has settled for good"
 
 
 @pytest.mark.parametrize(
@@ -126,9 +171,10 @@ def test_the_probability_of_stop_stays_within_its_interval_for_300_000_steps(cho
     assert (least < LEAST + 1e-4) == most_words, "the interval is no wider than it must be"
 
 
-def test_the_probability_of_stop_stays_within_its_interval_whatever_is_generated():
+@catches(lets_the_top_units_die_out, lets_the_slot_of_stop_outweigh_the_top_units)
+def the_probability_of_stop_stays_within_its_interval_whatever_is_generated(build):
     words = 1 + (Noise(2).uniform(torch.arange(40), 0, 300) < 0.5).long()
-    model = Construction()
+    model = build()
     log_probs, state = model.start(contexts(40))
     for chosen in words.T:
         assert (log_probs[:, STOP].exp() > LEAST).all()
@@ -137,37 +183,85 @@ def test_the_probability_of_stop_stays_within_its_interval_whatever_is_generated
         log_probs, state = model.step(state, chosen)
 
 
-@pytest.mark.parametrize(
-    "decoder",
-    [
-        GreedyConfig(max_tokens=300),
-        BeamConfig(max_tokens=300, width=2, finish="first"),
-        BeamConfig(max_tokens=300, width=2, finish="k"),
-        TopKConfig(max_tokens=300, k=2),
-        NucleusConfig(max_tokens=300, mass=0.2),
-        NucleusConfig(max_tokens=300, mass=0.93),
-    ],
-    ids=lambda decoder: "-".join(map(str, [decoder.name, *decoder.model_dump().values()])),
+LAWS = (
+    the_first_steps_have_the_numbers_worked_out_by_hand,
+    the_top_units_settle_where_the_notes_say,
+    stop_is_ranked_last_for_300_000_steps_whatever_is_generated,
+    the_probability_of_stop_stays_within_its_interval_whatever_is_generated,
 )
-def test_incomplete_decoding_never_ends(decoder):
-    found = decoded(decoder, rows=20 if isinstance(decoder, TopKConfig | NucleusConfig) else 1)
+MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_construction_keeps_its_laws(law):
+    law(Construction)
+
+
+@pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
+def test_every_law_catches_its_mutants(law, mutant):
+    with pytest.raises(AssertionError):
+        law(mutant(Construction))
+
+
+# decoders
+
+PLAIN = {ConsistentTopKConfig: TopKConfig, ConsistentNucleusConfig: NucleusConfig}
+CONSISTENT = {plain: kind for kind, plain in PLAIN.items()}
+INCOMPLETE = [
+    GreedyConfig(max_tokens=300),
+    BeamConfig(max_tokens=300, width=2, finish="first"),
+    BeamConfig(max_tokens=300, width=2, finish="k"),
+    TopKConfig(max_tokens=300, k=2),
+    NucleusConfig(max_tokens=300, mass=0.2),
+    NucleusConfig(max_tokens=300, mass=0.93),
+]
+COMPLETE = [
+    AncestralConfig(max_tokens=2000),
+    ConsistentTopKConfig(max_tokens=2000, k=1),
+    ConsistentTopKConfig(max_tokens=2000, k=2),
+    ConsistentNucleusConfig(max_tokens=2000, mass=0.2),
+]
+
+
+def settings(decoder):
+    return "-".join(map(str, [decoder.name, *decoder.model_dump().values()]))
+
+
+def never_ends(decoder, build=Construction):
+    found = decoded(decoder, 20 if isinstance(decoder, TopKConfig | NucleusConfig) else 1, build())
     assert {(one.finished, len(one.tokens)) for one in found} == {(False, 300)}
 
 
-@pytest.mark.parametrize(
-    "decoder",
-    [
-        AncestralConfig(max_tokens=2000),
-        ConsistentTopKConfig(max_tokens=2000, k=1),
-        ConsistentTopKConfig(max_tokens=2000, k=2),
-        ConsistentNucleusConfig(max_tokens=2000, mass=0.2),
-    ],
-    ids=lambda decoder: decoder.name,
-)
-def test_the_model_itself_and_consistent_decoding_always_end(decoder):
+def always_ends(decoder):
     lengths = torch.tensor([len(one.tokens) + one.finished for one in decoded(decoder, rows=100)]).double()
-    assert lengths.max() < 2000
+    assert lengths.max() < decoder.max_tokens
     assert lengths.mean() < 1 / LEAST + 4 * lengths.std() / sqrt(100)
+
+
+@pytest.mark.parametrize("decoder", INCOMPLETE, ids=settings)
+def test_incomplete_decoding_never_ends(decoder):
+    never_ends(decoder)
+    with pytest.raises(AssertionError):
+        never_ends(decoder, lets_the_slot_of_stop_outweigh_the_top_units(Construction))
+
+
+@pytest.mark.parametrize("decoder", INCOMPLETE[3:], ids=settings)
+def test_a_set_that_stop_may_join_ends(decoder):
+    opens_stop = CONSISTENT[type(decoder)](**decoder.model_dump())
+    with pytest.raises(AssertionError):
+        never_ends(opens_stop)
+
+
+@pytest.mark.parametrize("decoder", COMPLETE, ids=settings)
+def test_the_model_itself_and_consistent_decoding_always_end(decoder):
+    always_ends(decoder)
+
+
+@pytest.mark.parametrize("decoder", COMPLETE[1:], ids=settings)
+def test_a_set_that_stop_cannot_join_does_not(decoder):
+    leaves_stop_out = PLAIN[type(decoder)](**decoder.model_dump() | {"max_tokens": 300})
+    with pytest.raises(AssertionError):
+        always_ends(leaves_stop_out)
 
 
 def test_a_nucleus_is_covered_only_while_words_alone_hold_more_than_its_mass():
@@ -176,9 +270,6 @@ def test_a_nucleus_is_covered_only_while_words_alone_hold_more_than_its_mass():
     ended = [len(one.tokens) for one in found if one.finished]
     assert 0 < len(ended) < 40
     assert set(ended) == {0}, "at no later step"
-
-
-OTHER_SLOTS = (0.9, 0.1, 0.1)
 
 
 def test_without_a_spectral_radius_above_one_the_top_units_die_out():
