@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.executor import Executor, Order, StageFailed, carry_out, check_answer
     from bench_core.hooks import hookimpl
-    from bench_core.metric import Metric
+    from bench_core.metric import Metric, Summed
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training
     from bench_core.noise import Noise
     from bench_core.runner import run
@@ -50,7 +50,7 @@ _HOMES = {
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
     "executor": ["Executor", "Order", "StageFailed", "carry_out", "check_answer"],
     "hooks": ["hookimpl"],
-    "metric": ["Metric"],
+    "metric": ["Metric", "Summed"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training"],
     "noise": ["Noise"],
     "runner": ["run"],
@@ -64,8 +64,8 @@ __all__ = [
     "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
     "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
     "Sampler", "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "StageFailed", "State", "Stepper",
-    "SuiteError", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw", "ended", "hookimpl",
-    "invert", "limits", "run", "walk",
+    "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw",
+    "ended", "hookimpl", "invert", "limits", "run", "walk",
 ]  # fmt: skip
 
 

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "bench export", 1
 CONTENTS = "bundle.json"
-RUN_FILES = ("suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "distributions.jsonl", "log")
+RUN_FILES = (
+    "suite.yaml",
+    "run.json",
+    "cells.jsonl",
+    "published.json",
+    "costs.csv",
+    "distributions.jsonl",
+    "draws.safetensors",
+    "log",
+)
 HISTORY = re.compile(r"history/[\w.-]{1,250}\.jsonl")
 TEXTS = {"prepare": "facts of tasks", "decode": "outputs", "score": "scores"}  # in which texts of the corpus are
 NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell

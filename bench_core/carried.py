@@ -23,7 +23,7 @@ FILES = {
     "trained": ("history.jsonl", "training.json"),
     "decode": ("outcomes.jsonl.gz", "samples.json"),
     "score": ("outcomes.jsonl.gz",),
-    "measure": ("number.json", "parts.jsonl.gz"),
+    "measure": ("number.json", "parts.jsonl.gz", "draws.npy"),
     "certify": ("finding.json",),
 }
 

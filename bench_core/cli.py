@@ -63,7 +63,7 @@ def bench() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 well; 1 a cell failed; 2 not to be carried out; 3 stopped; 130 broken off."""
+    """Run the command line. Exit codes: 0 well; 1 a cell failed; 2 a mistake; 3 stopped in time; 130 interrupted."""
     from bench_core.errors import BenchError
 
     try:

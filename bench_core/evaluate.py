@@ -52,15 +52,13 @@ class Examples:
     def scored(self, model: Scorer, by: str) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
-        memory, rows = None, 0
+        memory = None
 
         def score(part: Batch) -> Scores:
-            if part.continues and len(part) != rows:  # a stream: memory ran out, and each row needs its own
-                raise PluginError("memory ran out while a stream was scored. Set a smaller `limits.batch_size`.")
             return model.score(self._on_device(part), Scoring(by, self.noise, memory if part.continues else None))
 
         for batch, scores in self._in_parts(self._batches(Purpose.SCORE), score):
-            memory, rows = scores.memory, len(batch)
+            memory = scores.memory
             log_probs = scores.log_probs.double().tolist()
             if len(log_probs) != len(batch):
                 raise PluginError(
@@ -80,6 +78,8 @@ class Examples:
         for batch in batches:
             parts = [*_split(batch, most)] if most else [batch]
             while parts:
+                if most and batch.continues:  # each row of a stream needs what is remembered of all before it
+                    raise PluginError("memory ran out in the midst of a stream. Set a smaller `limits.batch_size`.")
                 part = parts.pop(0)
                 try:
                     result = work(part)

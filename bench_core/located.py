@@ -153,7 +153,9 @@ def scalar(text: str, origin: str = "--set") -> Any:
     """Read one value as a suite would, such as `1e-3`, `true`, `[1, 2]` or a word."""
     found = parse(f"value: {text}", origin).data
     if [*found] != ["value"]:
-        raise SuiteError(f"{origin}: one value is expected, and more keys were found. Give them by `--set` of their own.")
+        raise SuiteError(
+            f"{origin}: one value is expected, and more keys were found. Give them by `--set` of their own."
+        )
     return found["value"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench_core.agreement import FREE, Part, check, in_order, united
 from bench_core.costs import COLUMNS
@@ -33,6 +33,9 @@ from bench_core.results import (
     write_run,
 )
 from bench_core.schema import AXES
+
+if TYPE_CHECKING:
+    from bench_core.resampling import Draws
 
 COST_KEY = 16  # letters of a key in costs
 NOWHERE = "in none of the merged runs"
@@ -82,6 +85,9 @@ class _Union:
         write_cells(folder / "cells.jsonl", self.cells)
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
+        from bench_core.resampling import write_draws
+
+        write_draws(folder / "draws.safetensors", dict(self._draws()))
         if any((run.folder / "distributions.jsonl").is_file() for run in self.runs):
             write_distributions(folder / "distributions.jsonl", self._distributions())
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
@@ -193,6 +199,16 @@ class _Union:
             path = known[taken.runs[0]].get(one.artifacts.get("train", "")[:SHORT])
             if path and not (folder / path.name).exists():
                 shutil.copyfile(path, folder / path.name)
+
+    def _draws(self) -> Iterator[tuple[str, Draws]]:
+        for one, taken in self._own():
+            for name, key in one.artifacts.items():
+                known = [self.runs[number].draws for number in taken.runs]
+                if (
+                    name.startswith("measure/")
+                    and (found := next((some[key] for some in known if key in some), None)) is not None
+                ):
+                    yield key, found
 
     def _distributions(self) -> Iterator[Distribution]:
         """Yield the values by example of each cell, from the runs that it was taken from."""

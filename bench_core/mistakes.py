@@ -76,7 +76,7 @@ def _sentence(error: dict[str, Any], schema: type[BaseModel], way: Sequence[str 
     found = error.get("input")
     shown = f" (found {found!r})" if isinstance(found, (str, int, float, bool, type(None), list)) else ""
     where = f"{way[-1]!r}: " if way and isinstance(way[-1], str) else ""
-    return f"{where}{text[:1].lower() + text[1:]}{shown if len(shown) < 80 else ''}."
+    return f"{where}{text[:1].lower() + text[1:].rstrip('.')}{shown if len(shown) < 80 else ''}."
 
 
 def _fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:

@@ -22,6 +22,7 @@ from bench_core.results import SHORT, CellResult, Number, write_cells
 
 if TYPE_CHECKING:
     from bench_core.config import CertificateConfig, MetricConfig
+    from bench_core.resampling import Draws
     from bench_core.store import Store
     from bench_core.suite import Suite
 
@@ -51,6 +52,9 @@ class Record:
         write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
+        from bench_core.resampling import write_draws
+
+        write_draws(folder / "draws.safetensors", self._draws())
         if any(figure.values for figure in self.suite.figures):
             write_distributions(folder / "distributions.jsonl", self._distributions())
 
@@ -225,6 +229,18 @@ class Record:
                 name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
                     (folder / name).write_text(kept(self.store, "train", stage.key).file("history.jsonl").read_text())
+
+    def _draws(self) -> dict[str, Draws]:
+        """Return the draws behind the numbers, by the key of their measurement."""
+        import numpy as np
+
+        found = {}
+        for key in self.numbers:
+            with suppress(StoreError, ValueError):  # what was carried from an older version has none
+                draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
+                if len(draws):
+                    found[key] = draws
+        return found
 
     def _distributions(self) -> Iterator[Distribution]:
         """Yield the values by example that figures are drawn from, of the cells that they cover."""

@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench_core import located
 from bench_core.combinations import ModelGrid, expand, plainly
@@ -18,8 +19,18 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.mistakes import Mistakes
 from bench_core.published import Published
 from bench_core.schema import SuiteFile
+from bench_core.shapes import check
+
+if TYPE_CHECKING:
+    from bench_core.resampling import Draws
 
 SHORT = 12  #: letters of a training's key in the name of its history
+LARGEST = 2**30  #: bytes of a file of a run
+LONGEST = 250  # characters of what is wrong with one, bytes of its label
+UNTOLD: Mapping[str, Any] = {
+    **dict.fromkeys(("suite", "label", "title", "source"), ""),
+    "profile": None, "tasks": {}, "models": {}, "samples": [],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,7 @@ class Number:
     better: int = 0
     signature: str = ""
     kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
+    sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
     interval: tuple[float, float] | None = None
 
 
@@ -63,6 +75,20 @@ class Run:
     histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # training -> its evaluations
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
 
+    @cached_property
+    def draws(self) -> Mapping[str, Draws]:
+        """The scores of samples of the examples behind each number, by the key of its measurement."""
+        if not (self.folder / "draws.safetensors").exists():
+            return {}
+        from bench_core.resampling import read_draws
+
+        try:
+            return read_draws(_plain_file(self.folder / "draws.safetensors"))
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
+            ) from None
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat mapping a cell: its axes, status and metric values."""
         return [
@@ -90,13 +116,16 @@ def _finite(value: float | None) -> float | str | None:
     return value if value is None or abs(value) < float("inf") else str(value)
 
 
-def _cell_from_json(data: Mapping[str, Any]) -> CellResult:
+def _cell_from_json(text: bytes) -> CellResult:
+    data = json.loads(text)
     numbers = {name: _number(entry) for name, entry in data["numbers"].items()}
     return CellResult(**{**data, "numbers": numbers, "environments": tuple(data.get("environments", (0,)))})
 
 
 def _number(entry: Mapping[str, Any]) -> Number:
     value, interval = entry["value"], entry["interval"]
+    if interval and len(interval) != 2:
+        raise ValueError(f"an interval has {len(interval)} ends")
     return Number(
         **{
             **entry,
@@ -137,18 +166,56 @@ def read_run(folder: Path) -> Run:
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
     try:
-        cells = [_cell_from_json(json.loads(line)) for line in (folder / "cells.jsonl").read_text().splitlines()]
-        info = json.loads((folder / "run.json").read_text())
-        info.setdefault("environments", [info.get("environment") or {}])  # runs of old have but one
-        published = json.loads((folder / "published.json").read_text())
+        cells = [_cell_from_json(line) for line in _content(folder, "cells.jsonl").splitlines()]
+        info = _info(folder)
+        if len(str(info.get("label", "")).encode()) > LONGEST:
+            raise ValueError("run.json: the label is too long to be the name of a folder")
+        odd = next((one for one in cells if not {*one.environments} <= {*range(len(info["environments"]))}), None)
+        if odd is not None:
+            raise ValueError("cells.jsonl: a cell was computed in an environment that the run does not tell of")
+        published = json.loads(_content(folder, "published.json"))
+        _plain_file(folder / "suite.yaml")
         suite, grids = effective_suite(located.read(folder / "suite.yaml"))
+        info["label"] = info.get("label") or suite.suite
         tables = {name: Published.model_validate(table) for name, table in published.items()}
-        distributions = read_distributions(folder / "distributions.jsonl")
+        told = (folder / "distributions.jsonl").exists() and _content(folder, "distributions.jsonl")
+        distributions = read_distributions(folder / "distributions.jsonl") if told else []
         drawn = any(figure.kind == "line" for figure in suite.figures)
         histories = dict(_histories(folder)) if drawn else {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{folder}: the run cannot be read ({error}). Run the suite again.") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = " ".join(str(error).split())
+        raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
     return Run(folder, suite, info, cells, tables, distributions, histories, grids)
+
+
+def _content(folder: Path, name: str, shape: str = "") -> bytes:
+    """Return a file of a run, which may come from elsewhere; raise ValueError if it is not what it should be."""
+    content = _plain_file(folder / name)
+    _check(shape or name, content)
+    return content
+
+
+def _check(name: str, content: bytes) -> None:
+    try:
+        check(name, content, LARGEST)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _plain_file(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"{path.name} is no file")
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path.name} has more than {LARGEST:,} bytes")
+    return path.read_bytes()
+
+
+def _info(folder: Path) -> dict[str, Any]:
+    """Return what a run tells of itself; those of old tell less."""
+    info = json.loads(_plain_file(folder / "run.json"))
+    _check("run.json", json.dumps({**UNTOLD, **info} if isinstance(info, dict) else info).encode())
+    told = {"tasks": {}, "models": {}, "samples": [], **info}
+    return {**told, "environments": info.get("environments") or [info.get("environment") or {}]}
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
@@ -171,4 +238,5 @@ def history_files(folder: Path) -> dict[str, Path]:
 def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield the key of each training, cut short, and its evaluations."""
     for key, path in history_files(folder).items():
-        yield key, [json.loads(line) for line in path.read_text().splitlines()]
+        content = _content(folder, f"history/{path.name}", "history.jsonl")
+        yield key, [json.loads(line) for line in content.splitlines()]

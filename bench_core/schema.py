@@ -111,7 +111,7 @@ class Reference(Strict):
 class Choice(Strict):
     """A choice among the combinations of grids, by the mean over seeds of a metric on a split kept for that."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
     model: tuple[str, ...] = Field(min_length=1)  #: those that have the grids
     by: str  #: a metric of the suite
     split: str = "valid"
@@ -130,7 +130,7 @@ class Table(Strict):
     the tasks as its rows and statistics of their data as its values.
     """
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
     caption: str = ""
     of: Literal["results", "choices", "tasks"] = "results"
     rows: tuple[Axis, ...] = ()
@@ -207,7 +207,7 @@ class Scales(Strict):
 class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
     kind: Literal["histogram", "line", "box", "scatter"]
     caption: str = ""
     values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
@@ -289,7 +289,7 @@ class Skip(Strict):
 class Claim(Strict):
     """A statement that the results must bear out, and the expression that says when they do."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)
     text: str
     expression: str = Field(alias="assert")  #: in the language of expressions.py
 

@@ -41,6 +41,7 @@ class Facts(Shape):
     source_vocabulary: list[str] = []
     source_shape: list[int] = []
     extras: dict[str, Any] = {}
+    consecutive: bool = False
     files: dict[str, Any] = {}
 
 
@@ -91,6 +92,7 @@ class Number(Shape):
     interval: list[float | str] | None
     reason: str = ""
     kind: str = ""
+    sample: str = ""
 
 
 class Premise(Shape):
@@ -263,6 +265,24 @@ def _packed(shape: Any, content: bytes, most: int) -> int:
     return size
 
 
+def _draws(content: bytes, most: int) -> int:
+    import numpy as np
+
+    from bench_core.resampling import DRAWS
+
+    array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
+    if array.dtype != np.float64 or array.shape not in ((DRAWS,), (0,)):
+        raise ValueError(f"it holds {array.shape} {array.dtype}, not {DRAWS} numbers")
+    return len(content)
+
+
+def _all_draws(content: bytes, most: int) -> int:
+    from bench_core.resampling import read_draws
+
+    read_draws(content)
+    return len(content)
+
+
 def _text(content: bytes, most: int) -> int:
     content.decode()
     return len(content)
@@ -277,6 +297,8 @@ SHAPES: Mapping[str, Callable[[bytes, int], int]] = {
     "samples.json": partial(_one, list[Sample]),
     "number.json": partial(_one, Number),
     "parts.jsonl.gz": partial(_packed, Any),
+    "draws.npy": _draws,
+    "draws.safetensors": _all_draws,
     "finding.json": partial(_one, Finding),
     "suite.yaml": _text,
     "run.json": partial(_one, Info),

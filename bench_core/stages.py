@@ -159,6 +159,10 @@ class Workshop:
         self.tell(f"{done:,} examples", done / total if total else 0)
 
     def _measure(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        import numpy as np
+
+        from bench_core import resampling
+
         kind, key = stage.inputs["outcomes"]
         if self.kept.get("outcomes", ("",))[0] != key:
             path = self.store.get(kind, key).file("outcomes.jsonl.gz")
@@ -172,7 +176,9 @@ class Workshop:
             name = stage.settings["metric"]["name"]
             raise PluginError(f"metric {name!r} measured {len(parts)} of {len(outcomes)} examples.")
         value = float(metric.combine(parts))
-        interval = metric.interval(parts)
+        block = resampling.block_length(len(parts)) if facts.consecutive else 1
+        draws = resampling.draws(metric, parts, block)
+        interval = metric.interval(parts) or resampling.interval(draws)
         number = {
             "value": _as_json(value),
             "examples": len(outcomes),
@@ -181,7 +187,9 @@ class Workshop:
             "better": metric.better,
             "signature": metric.signature,
             "interval": [_as_json(end) for end in interval] if interval else None,
+            "sample": resampling.mark([outcome.id for outcome in outcomes], block),
         }
+        np.save(folder / "draws.npy", draws, allow_pickle=False)
         write_lines(folder / "parts.jsonl.gz", parts)
         (folder / "number.json").write_text(json.dumps(number))
         return {"examples": len(outcomes)}

@@ -26,6 +26,7 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
 
 ASIDE = ("unfinished", "set-aside", "failures", "locks")  #: folders of a store in which no artifacts are
+LONGEST = 255  # bytes of a name
 OUTSIDE = frozenset(("", ".", "..", *ASIDE))
 TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # a folder cannot be renamed: something stands there
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
@@ -58,8 +59,9 @@ class Store:
     def path(self, kind: str, key: str) -> Path:
         """Return where an artifact is or would be; raise StoreError for names that lead elsewhere."""
         for name in (kind, key):
-            if name in OUTSIDE or "\0" in name or Path(name).name != name:
-                raise StoreError(f"{self.root}: no artifact can be called {kind!r} {key!r}.")
+            odd = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > LONGEST
+            if odd or name in OUTSIDE:
+                raise StoreError(f"{self.root}: no artifact can be called {kind[:LONGEST]!r} {key[:LONGEST]!r}.")
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:

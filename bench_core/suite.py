@@ -24,6 +24,7 @@ C = TypeVar("C", bound=Config)
 
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
+LONGEST_LABEL = 200  # bytes: it is the name of folders
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,10 @@ def resolve(
         effective=effective,
         changes=[setting.partition("=")[0] for setting in settings],
     )
+    if len(suite.label.encode()) > LONGEST_LABEL:
+        mistakes.add(
+            ("suite",), f"the name of a suite, with its profile, has {LONGEST_LABEL} letters at most. Shorten it."
+        )
     _check_size(suite, mistakes)
     References(suite, source, mistakes, whole).check()
     if mistakes.found:
@@ -135,7 +140,9 @@ def _check_size(suite: Suite, mistakes: Mistakes) -> None:
     if cells > MOST_CELLS:
         longest = max(axes, key=lambda axis: len(axes[axis]))
         product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
-        text = f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Ask for less, or part the suite."
+        text = (
+            f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Ask for less, or part the suite."
+        )
         mistakes.add((longest,), text)
         raise mistakes.error()
 
@@ -157,7 +164,9 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         profiles = source.data.get("profiles")
         known = list(profiles) if isinstance(profiles, dict) else []
         if profile not in known:
-            raise SuiteError(f"{source.place(['profiles'])}: no profile {profile!r}. {suggestion(profile, known)}")
+            mistakes = Mistakes(source)
+            mistakes.add(["profiles"], f"no profile {profile!r}. {suggestion(profile, known)}")
+            raise mistakes.error()
         if not isinstance(profiles[profile], dict):  # type: ignore[index]
             raise SuiteError(f"{source.place(['profiles', profile])}: a profile is a mapping of what it changes.")
         source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
@@ -166,7 +175,9 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
             raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
         if isinstance(source.data.get(way[0]), list) and len(way) > 1:
-            raise SuiteError(f"--set {_shown(setting)}: lists are set as a whole, such as --set 'splits=[valid, test]'.")
+            raise SuiteError(
+                f"--set {_shown(setting)}: lists are set as a whole, such as --set 'splits=[valid, test]'."
+            )
         origin = f"--set {_shown(keys)}"
         source.put(tuple(way), located.scalar(value, origin), origin)
     if seeds is not None:

@@ -150,6 +150,48 @@ def test_unknown_profiles_and_settings_are_refused(suite_file):
     assert "--set models.one.scal: unknown key 'scal'" in mistakes(suite_file(), settings=["models.one.scal=1"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("models.one.scale=", "--set models.one.scale: 'scale': input should be a valid number"),
+        ("models..scale=1", "--set models..scale=1: expected KEY.KEY=VALUE"),
+        ("mod\x1bels=1", r"--set 'mod\x1bels=1': expected KEY.KEY=VALUE"),
+        ("m" * 500 + "=1", f"--set {'m' * 100} …: unknown key"),
+        ("models.one.scale=1\nseeds: 3", "--set models.one.scale: one value is expected, and more keys were found"),
+        ("models.one.scale=[1", "--set models.one.scale:1:10: this is not YAML"),
+        ("splits.0=test", "lists are set as a whole, such as --set 'splits=[valid, test]'"),
+        ("seeds=1000000000000", "at most 100,000 seeds can be had"),
+        ("limits.max_tokens=0x" + "f" * 5000, "--set limits.max_tokens:1:1: a whole number is"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_in_a_line(suite_file, setting, message):
+    told = mistakes(suite_file(SUITE + "splits: [test]\n"), settings=[setting])
+    assert message in told
+    assert len(told) < 1000
+
+
+def test_a_list_is_set_as_a_whole(suite_file):
+    text = SUITE + "splits: [test]\n"
+    assert load(suite_file(text), settings=["splits=[valid]"]).splits == ["valid"]
+
+
+def test_more_cells_than_can_be_planned_are_refused_before_they_are_made(suite_file):
+    told = mistakes(suite_file(**{"scale: 2.0": f"grid: {{scale: {[*range(1000)]}}}"}), seeds=500)
+    assert "S:6:1: a suite can have 250,000 cells at most" in told
+    assert "this one has 1,001 models x 2 decoders x 500 seeds" in told
+    assert "at most 100,000 seeds" in mistakes(suite_file(), seeds=10**400)
+
+
+def test_of_many_mistakes_the_first_are_told_and_none_at_length(suite_file):
+    models = [f"m{number}: {{name: bigram, scale: {'x' * 2000}}}" for number in range(300)]
+    lines = mistakes(
+        suite_file(**{"one: {name: bigram}": "\n  ".join(["one: {name: bigram}", *models])})
+    ).splitlines()
+    assert lines[-1] == "300 mistakes, the first 100 of them told."
+    assert len(lines) == 101
+    assert max(map(len, lines)) < 1000
+
+
 def test_mistakes_in_a_profile_stand_at_their_own_place(suite_file):
     text = SUITE + "  wrong: {models: {one: {scale: big}}}\n"
     line = text.count("\n")
@@ -201,6 +243,19 @@ def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tm
         (b"tasks: [{a: 1}]\nmodels: 3\nsuite: x", "S:1:1: 'tasks'"),
         (b"a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
          b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]", "too many values"),
+        (b"a: 1\nb: {c: &x {d: *x}}", "S:2:8: this is not YAML: an alias stands inside of its own anchor"),
+        (b"a: &a\n  <<: *a\n  b: 1", "an alias stands inside of its own anchor"),
+        (b"a:\n  b: " + b"[" * 50 + b"]" * 50, "S:2:45: too many values or levels"),
+        (b"a: " + b"[" * 10_000, "S:1:44: too many values or levels"),
+        (b"a: 1\nb: !!int x", "S:2:4: this is not YAML: 'x' cannot be read as int"),
+        (b"a: 1\nb: " + b"9" * 5000, "S:2:4: this is not YAML: '99999999999999999999' cannot be read as int"),
+        (b"a: 0x" + b"f" * 5000, "S:1:1: a whole number is 9,223,372,036,854,775,807 at most"),
+        (b"? 0x" + b"f" * 5000 + b"\n: 1", "a whole number is 9,223,372,036,854,775,807 at most"),
+        (b"a: 1\nb: c\x1bd", "S:2:5: this is not YAML: '\\x1b' is no letter of a text"),
+        (b'a: 1\nb: "c\\0"', "S:2:1: '\\x00' is no letter of a text"),
+        (b'a: 1\nb: {"\\ud800": 1}', "S:2:1: '\\ud800' is no letter of a text"),
+        (b"1: a\n'1': b", "the key '1' is given twice"),
+        (b"a" * (2**24 + 1), "more than 16,777,216 bytes are no suite"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_suites_are_refused(tmp_path, small, content, message):

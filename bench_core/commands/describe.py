@@ -82,4 +82,6 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return str(value.model_dump(mode="json") if isinstance(value, BaseModel) else "null" if value is None else value)
+    return json.dumps(value.model_dump(mode="json") if isinstance(value, BaseModel) else value, default=str).strip(
+        '"'
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench_core.names import join
 from bench_core.published import Published, Value
@@ -12,6 +12,9 @@ from bench_core.reporting.stats import Summary
 from bench_core.reporting.verdicts import Comparison
 from bench_core.results import CellResult, Number
 from bench_core.schema import Table
+
+if TYPE_CHECKING:
+    from bench_core.reporting.significance import Test
 
 Names: TypeAlias = tuple[str, ...]
 Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had
@@ -55,6 +58,10 @@ class Entry:
     published: Value | None = None
     text: str = ""  # in place of a rounded mean
     comparison: Comparison | None = None  # of ours with the published
+    keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
+    sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
+    best: bool = False  # better than every other of its column, by more than chance
+    p: float | None = None  # of the best of its column being better than it by chance, for all comparisons together
 
     @property
     def complete(self) -> bool:
@@ -73,6 +80,7 @@ class Grid:
     cells: Sequence[CellResult]  # all behind it
     published: Published | None
     notes: Sequence[str] = ()  # for its footnotes
+    tests: Sequence[Test] = ()  # of the best of each column against the others
 
     @property
     def corner(self) -> str:

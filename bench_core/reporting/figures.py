@@ -76,7 +76,7 @@ def _curve(history: Sequence[Mapping[str, Any]], x: str, y: str) -> Curve:
 
     A history tells which epochs are over, not how far the next one is: that is told by the updates.
     """
-    points = [(entry["step"], float(entry[y])) for entry in history if y in entry]
+    points = [(entry["step"], float(entry[y])) for entry in history if isinstance(entry.get(y), int | float)]
     if x == "step":
         return points
     updates = [entry["step"] / entry["epoch"] for entry in history if entry["epoch"]]  # of an epoch, at most

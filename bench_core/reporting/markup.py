@@ -24,6 +24,7 @@ class Markup:
     text: Callable[[str], str]
     small: str
     raised: str
+    strong: str
 
     def table(self, grid: Grid) -> list[list[str]]:
         """Return a table with its headings first, and its labels first in each row."""
@@ -55,7 +56,8 @@ class Markup:
         raised = self.raised.format(self.text(" ".join(marks))) if marks else ""
         theirs = 0 if entry.text else digits
         small = self.small.format(self.text(printed(entry.published, theirs))) if entry.published else ""
-        return " ".join(word for word in (self.text(ours(entry, digits)) + raised, small) if word)
+        own = self.text(ours(entry, digits))
+        return " ".join(word for word in ((self.strong.format(own) if entry.best else own) + raised, small) if word)
 
 
 def ours(entry: Entry, digits: int) -> str:
@@ -167,6 +169,6 @@ SIGNS = {
     **{letter: rf"$\{name}$" for letter, name in zip("αβγδεζηθικλμνξπρστυφχψω", GREEK.split(), strict=True)},
 }  # fmt: skip
 
-MARKDOWN = Markup(markdown, "<sub>{}</sub>", "<sup>{}</sup>")
-LATEX = Markup(latex, r"{{\scriptsize {}}}", r"\textsuperscript{{{}}}")
-PLAIN = Markup(visible, "({})", " {}")
+MARKDOWN = Markup(markdown, "<sub>{}</sub>", "<sup>{}</sup>", "**{}**")
+LATEX = Markup(latex, r"{{\scriptsize {}}}", r"\textsuperscript{{{}}}", r"\textbf{{{}}}")
+PLAIN = Markup(visible, "({})", " {}", "*{}*")

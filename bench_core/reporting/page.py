@@ -14,6 +14,7 @@ from bench_core.reporting.choices import choices
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
 from bench_core.reporting.environments import computed_with, unlike
+from bench_core.reporting.markup import rounded
 from bench_core.reporting.order import cell_name, name_on, names_on, ordered
 from bench_core.reporting.verdicts import obstacles
 from bench_core.results import Number, Run
@@ -30,6 +31,7 @@ class Sample:
     name: str  # of task, split and example
     given: Mapping[str, str]  # prompt and reference, where they may be told
     outputs: Sequence[tuple[str, str]]  # cell and output
+    told: Sequence[Mapping[str, Any]]  # all that the run keeps of each of them
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Page:
 
     title: str
     facts: Sequence[str]
+    comparability: Sequence[str]  # what a reader must know before comparing its numbers with others
     statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
     certificates: Sequence[Sequence[str]]  # headings first; empty if there are none
     certificate_notes: Sequence[str]  # premises that do not hold, promises that were broken
@@ -55,7 +58,17 @@ def page(run: Run) -> Page:
     samples = _samples(_worth_showing(run))
     title = run.info.get("title") or run.suite.title or run.suite.suite
     notes = [*broken_promises(run), *failing_premises(run)]
-    return Page(title, _facts(run), _statistics(run), certificate_rows(run), notes, incomplete, samples)
+    known = _facts(run), _comparability(run), _statistics(run)
+    return Page(title, *known, certificate_rows(run), notes, incomplete, samples)
+
+
+def _comparability(run: Run) -> list[str]:
+    """Return the limits of a run, what sets it apart from what was published, and how much of it is missing."""
+    told = [one.rstrip(".") for table in run.suite.tables if table.reference for one in obstacles(run, table)]
+    unlike = [f"Not comparable with the published: {_cut(one, LONGEST)}." for one in dict.fromkeys(told)]
+    missing = sum(one.status != "done" for one in run.cells)
+    lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""
+    return [note for note in (_limits(run), *unlike, lacking) if note]
 
 
 def _facts(run: Run) -> list[str]:
@@ -141,7 +154,10 @@ def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:
     for sample in told:
         name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
         examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
-    return [Sample(name, _given(outputs[0]), [_output(one) for one in outputs]) for name, outputs in examples.items()]
+    return [
+        Sample(name, _given(outputs[0]), [_output(one) for one in outputs], outputs)
+        for name, outputs in examples.items()
+    ]
 
 
 def _given(sample: Mapping[str, Any]) -> dict[str, str]:
@@ -160,7 +176,7 @@ def _cut(text: str, length: int) -> str:
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return the footnotes of a table, as plain text."""
-    about = [_seeds(grid), *_metrics(grid), _limits(run)] if grid.table.of == "results" else []
+    about = [_seeds(grid), *_significance(grid), *_metrics(grid), _limits(run)] if grid.table.of == "results" else []
     notes = [*grid.notes, *about, unlike(run, grid.cells), _corpus(run, grid), _published(grid), *_reasons(grid)]
     return [note for note in notes if note]
 
@@ -223,6 +239,20 @@ def _seeds(grid: Grid) -> str:
     if any(entry.interval for entry in done):
         text += f" Intervals over the examples of single seeds are in tables/{grid.table.id}.csv."
     return text
+
+
+def _significance(grid: Grid) -> Iterable[str]:
+    """Say what bold numbers mean, and which differences there was little chance to see."""
+    from bench_core.reporting.significance import method, smallest_differences
+
+    if grid.tests:
+        yield method(grid)
+        digits = {column.value: column.number.digits for column in grid.columns}
+        told = [
+            f"{value} {' to '.join(dict.fromkeys(rounded(end, digits[value]) for end in ends))}"
+            for value, ends in smallest_differences(grid).items()
+        ]
+        yield f"Smallest difference that four of five such comparisons would show: {', '.join(told)}."
 
 
 def _metrics(grid: Grid) -> Iterable[str]:

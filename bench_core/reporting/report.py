@@ -22,6 +22,7 @@ from bench_core.reporting.drawing import draw
 from bench_core.reporting.entries import Column, Entry, Grid, Row
 from bench_core.reporting.environments import environments
 from bench_core.reporting.figures import pictures
+from bench_core.reporting.html import html_costs, html_report
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
@@ -35,20 +36,21 @@ def write_report(run: Run, folder: Path) -> list[Path]:
     Nothing in them but the copied costs depends on the clock, the machine or the place of the run.
     """
     filled, judged, shown = [*grids(run), *whole_grids(run)], judge(run), pictures(run)
+    drawn, costs = {one.figure.id: draw(one) for one in shown if not one.empty}, run.folder / "costs.csv"
     files = {
+        "report.html": html_report(run, filled, judged, shown, drawn, costs.is_file()),
         "report.md": _rendered("report.md.j2", MARKDOWN, run, filled, judged, shown),
         "report.tex": _rendered("report.tex.j2", LATEX, run, filled, judged, shown),
         **{f"tables/{grid.table.id}.csv": _csv(records(grid)) for grid in filled},
         "results.json": json.dumps(_results(run, filled, judged), sort_keys=True, indent=1, allow_nan=False) + "\n",
     }
-    costs = run.folder / "costs.csv"
     files |= {f"figures/{one.figure.id}.csv": _csv(one.records()) for one in shown if not one.empty}
     contents = {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()}
-    for one in shown:
-        if not one.empty:
-            contents |= {f"figures/{one.figure.id}.{kind}": drawn for kind, drawn in draw(one).items()}
+    for name, kinds in drawn.items():
+        contents |= {f"figures/{name}.{kind}": content for kind, content in kinds.items()}
     if costs.is_file():
         contents["costs.csv"] = costs.read_bytes()
+        contents["costs.html"] = html_costs(run, contents["costs.csv"].decode("utf-8", "replace")).encode()
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -101,6 +103,8 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "seeds": entry.seeds,
         "low": low,
         "high": high,
+        "best": entry.best,
+        "p": entry.p,
         "published_mean": printed.mean if printed else None,
         "published_std": printed.std if printed else None,
         "difference": compared.difference if compared else None,

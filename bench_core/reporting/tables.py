@@ -33,8 +33,10 @@ class Variant(NamedTuple):
 
 def grids(run: Run) -> list[Grid]:
     """Return every table that the suite of a run declares."""
+    from bench_core.reporting.significance import tested
+
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    return [compared(run, _declared(run, table, cells, made)) for table in run.suite.tables]
+    return [tested(compared(run, _declared(run, table, cells, made)), run.draws) for table in run.suite.tables]
 
 
 def whole_grids(run: Run) -> list[Grid]:
@@ -190,7 +192,12 @@ def _entry(cells: Sequence[CellResult], column: Column, published: Value | None)
     values = [number.value for number in own.values() if number.value is not None]
     interval = next(iter(own.values())).interval if len(own) == 1 else None
     examples = tuple(number.examples for number in own.values())
-    return Entry("done", seeds, summary(values), interval, examples, reasons, published)
+    samples = {number.sample for number in own.values()}
+    keys = {seed_of(one): one.artifacts.get(f"measure/{column.value}", "") for one in cells if seed_of(one) in own}
+    return Entry(
+        "done", seeds, summary(values), interval, examples, reasons, published,
+        keys=tuple(keys.values()), sample=samples.pop() if len(samples) == 1 else "",
+    )  # fmt: skip
 
 
 def _number(one: CellResult, value: str) -> Number | None:

@@ -26,7 +26,7 @@ class Greedy(Decoder[Stepper]):
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return log_probs.argmax(1)
+            return highest(log_probs)
 
         return [[hypothesis] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
 
@@ -87,6 +87,24 @@ class Nucleus(Sampling):
         if len(short) and size < log_probs.shape[1]:
             chosen[short] = self.choose(log_probs[short], uniform[short], 8 * size)
         return chosen
+
+
+def highest(values: Tensor, width: int = 128) -> Tensor:
+    """Return the place of the highest of each row [N], of equal ones the lower.
+
+    On a processor torch tells what is the highest in a tenth of the time that it takes to tell where: so first in
+    which part of the row, all of them `width` wide, and then where in that part.
+    """
+    parts = values.shape[1] // width
+    if parts < 4:
+        return values.argmax(1)
+    found, part = values[:, : parts * width].view(-1, parts, width).amax(2).max(1)
+    places = part[:, None] * width + torch.arange(width, device=values.device)
+    place: Tensor = part * width + values.gather(1, places).argmax(1)
+    if parts * width == values.shape[1]:
+        return place
+    last, beyond = values[:, parts * width :].max(1)
+    return torch.where(last > found, parts * width + beyond, place)
 
 
 def tempered(log_probs: Tensor, temperature: float) -> Tensor:

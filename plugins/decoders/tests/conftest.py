@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench_core import Batch, State, Stepper
+from bench_core import Batch, Decoder, DecoderConfig, State, Stepper
 
 
 class Toy(Stepper):
@@ -132,6 +132,24 @@ def every_chain(model: Toy, one: Batch, max_tokens: int) -> list[Chain]:
             if not ended:
                 stack.append((grown, after, *model.step(state, torch.tensor([action]))))
     return found
+
+
+def loaded(config: DecoderConfig) -> Decoder[Any]:
+    return config.load()(config)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How decoders are made of their Configs, which is where mutants differ, and what they are tried on."""
+
+    load: Callable[[Any], Decoder[Any]] = loaded
+    table: type[Table] = Table
+    batch: Callable[..., Batch] = rows
+
+
+@pytest.fixture
+def trial() -> Trial:
+    return Trial()
 
 
 @pytest.fixture(scope="session")

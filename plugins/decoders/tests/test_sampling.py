@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from bench_core import Noise, best, invert
+from bench_core import STOP, Noise, best, invert
+from bench_core.testing import catches, patched
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -18,6 +20,7 @@ from bench_decoders.plugin import (
     TemperatureConfig,
     TopKConfig,
 )
+from bench_decoders.stepwise import highest
 
 P = (0.05, 0.5, 0.3, 0.15)  # the first is stop
 
@@ -31,20 +34,103 @@ class Even(Noise):
         return (ids.double() + 0.5) / self.count
 
 
-def decode(config, model, rows, noise=Even(0)):  # noqa: B008
-    return [found for (found,) in config.load()(config).decode(model, rows, noise)]
+def loaded(config):
+    return config.load()(config)
 
 
-def shares(config, model, batch):
+def decode(config, model, rows, noise=Even(0), load=loaded):  # noqa: B008
+    return [found for (found,) in load(config).decode(model, rows, noise)]
+
+
+def shares(config, model, batch, load=loaded):
     """Return how often each action is the first, over all the unit interval."""
-    firsts = [(found.actions or [0])[0] for found in decode(config, model, batch(Even.count))]
+    firsts = [(found.actions or [0])[0] for found in decode(config, model, batch(Even.count), load=load)]
     return [count / Even.count for count in torch.tensor(firsts).bincount(minlength=4).tolist()]
 
 
-@pytest.mark.parametrize(
-    ("config", "wanted"),
-    [
-        (AncestralConfig(max_tokens=1), P),
+# mistakes
+
+
+def with_settings(trial, change):
+    """Let decoders have other settings than those they are given."""
+    return replace(trial, load=lambda config: trial.load(change(config)))
+
+
+def with_draw(trial, draw):
+    """Let decoders draw otherwise from what is open; `draw` is handed the intact decoder before its arguments."""
+    return replace(trial, load=lambda config: patched(trial.load(config), draw=draw))
+
+
+CONSISTENT = {TopKConfig: ConsistentTopKConfig, NucleusConfig: ConsistentNucleusConfig}
+
+
+def leaves_stop_out(trial):
+    """Consistent sampling is the plain one."""
+    plain = {consistent: kind for kind, consistent in CONSISTENT.items()}
+    return with_settings(trial, lambda config: plain.get(type(config), type(config))(**config.model_dump()))
+
+
+def opens_stop_to_all(trial):
+    """Plain sampling is the consistent one."""
+    return with_settings(trial, lambda config: CONSISTENT.get(type(config), type(config))(**config.model_dump()))
+
+
+def gives_stop_the_last_place(trial):
+    """Stop is one of the k, not one more."""
+
+    def change(config):
+        of_k = type(config) is ConsistentTopKConfig
+        return config.model_copy(update={"k": config.k - 1}) if of_k else config
+
+    return with_settings(trial, change)
+
+
+def is_content_with_just_the_mass(trial):
+    """A nucleus need hold no more than its mass: >= for >."""
+
+    def change(config):
+        return config.model_copy(update={"mass": config.mass * (1 - 1e-9)}) if hasattr(config, "mass") else config
+
+    return with_settings(trial, change)
+
+
+def stays_below_the_mass(trial):
+    """The nucleus lacks the token with which it would hold more than its mass, unless that is the first."""
+
+    def draw(decoder, log_probs, values, actions, uniform):
+        if hasattr(decoder.config, "mass"):
+            last = values.isfinite().sum(1, keepdim=True) - 1
+            values = values.scatter(1, last, torch.where(last > 0, -torch.inf, values[:, :1]))
+        return decoder.draw(log_probs, values, actions, uniform)
+
+    return with_draw(trial, draw)
+
+
+def gives_what_is_shut_to_the_likeliest(trial):
+    """The open actions keep their probabilities, but for the first, which gets the rest."""
+
+    def draw(decoder, log_probs, values, actions, uniform):
+        drawn = invert(log_probs, uniform)
+        is_open = ((actions == drawn[:, None]) & values.isfinite()).any(1)
+        is_open |= (drawn == STOP) & decoder.config.consistent
+        return torch.where(is_open, drawn, actions[:, 0])
+
+    return with_draw(trial, draw)
+
+
+# laws
+
+
+@catches(
+    leaves_stop_out,
+    opens_stop_to_all,
+    gives_stop_the_last_place,
+    is_content_with_just_the_mass,
+    stays_below_the_mass,
+    gives_what_is_shut_to_the_likeliest,
+)
+def the_open_sets_are_those_of_the_definitions(trial):
+    for config, wanted in (
         (TopKConfig(max_tokens=1, k=2), (0, 0.625, 0.375, 0)),
         (TopKConfig(max_tokens=1, k=4), P),
         (TopKConfig(max_tokens=1, k=99), P),
@@ -58,6 +144,68 @@ def shares(config, model, batch):
         (ConsistentNucleusConfig(max_tokens=1, mass=0.2), (0.090909, 0.909091, 0, 0)),
         (ConsistentNucleusConfig(max_tokens=1, mass=0), (0.090909, 0.909091, 0, 0)),
         (ConsistentNucleusConfig(max_tokens=1, mass=1), P),
+    ):
+        found = shares(config, trial.table(lambda prefix: P), trial.batch, trial.load)
+        assert found == pytest.approx(wanted, abs=2 / Even.count), config
+
+
+@catches(leaves_stop_out, gives_what_is_shut_to_the_likeliest)
+def consistent_sampling_never_makes_stop_less_probable(trial):
+    """On random p, k and mass: as probable as in p just where nothing is shut, and words keep their ratios."""
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        p = torch.rand(4, generator=draw, dtype=torch.float64).pow(2)
+        p = (p / p.sum()).tolist()
+        model = trial.table(lambda prefix, p=p: p)
+        for config in (
+            *(ConsistentTopKConfig(max_tokens=1, k=k) for k in (1, 2, 3, 4)),
+            *(ConsistentNucleusConfig(max_tokens=1, mass=mass) for mass in (0, 0.2, 0.6, 0.95, 1)),
+        ):
+            q = shares(config, model, trial.batch, trial.load)
+            shut = sum(p[action] for action in (1, 2, 3) if q[action] == 0)
+            assert q[0] == pytest.approx(p[0] / (1 - shut), abs=2 / Even.count)
+            assert q[0] >= p[0] - 1 / Even.count
+            for one, other in itertools.combinations([a for a in (1, 2, 3) if q[a]], 2):
+                assert q[one] * p[other] == pytest.approx(q[other] * p[one], abs=2 / Even.count)
+
+
+@catches(leaves_stop_out, opens_stop_to_all, gives_what_is_shut_to_the_likeliest)
+def top_k_never_ends_and_its_consistent_form_ends_geometrically(trial):
+    """Of two words that hold .65, and stop with .2 outside of them."""
+    model, number = trial.table(lambda prefix: (0.2, 0.4, 0.25, 0.15)), 2000
+    plain = decode(TopKConfig(max_tokens=40, k=2), model, trial.batch(number), Noise(5), trial.load)
+    assert not any(found.finished for found in plain)
+    consistent = decode(ConsistentTopKConfig(max_tokens=40, k=2), model, trial.batch(number), Noise(5), trial.load)
+    lengths = torch.tensor([len(found.tokens) + found.finished for found in consistent])
+    stop = 0.2 / (0.2 + 0.65)
+    for n in (1, 2, 5, 10, 20):
+        share = (1 - stop) ** n
+        assert abs((lengths > n).double().mean() - share) <= 4 * math.sqrt(share * (1 - share) / number)
+
+
+LAWS = (
+    the_open_sets_are_those_of_the_definitions,
+    consistent_sampling_never_makes_stop_less_probable,
+    top_k_never_ends_and_its_consistent_form_ends_geometrically,
+)
+MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_sampling_keeps_its_laws(trial, law):
+    law(trial)
+
+
+@pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
+def test_every_law_catches_its_mutants(trial, law, mutant):
+    with pytest.raises(AssertionError):
+        law(mutant(trial))
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        (AncestralConfig(max_tokens=1), P),
         (TemperatureConfig(max_tokens=1, temperature=1), P),
         (TemperatureConfig(max_tokens=1, temperature=0.5), [p**2 / 0.365 for p in P]),
         (TemperatureConfig(max_tokens=1, temperature=1e-3), (0, 1, 0, 0)),
@@ -102,24 +250,6 @@ def test_consistent_sampling_leaves_stop_impossible_where_it_is(table, batch):
         assert all(math.isfinite(hypothesis.log_prob) for hypothesis in found)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_consistent_sampling_never_makes_stop_less_probable(table, batch, seed):
-    draw = torch.Generator().manual_seed(seed)
-    p = torch.rand(4, generator=draw, dtype=torch.float64).pow(2)
-    p = (p / p.sum()).tolist()
-    model = table(lambda prefix: p)
-    for config in (
-        *(ConsistentTopKConfig(max_tokens=1, k=k) for k in (1, 2, 3, 4)),
-        *(ConsistentNucleusConfig(max_tokens=1, mass=mass) for mass in (0, 0.2, 0.6, 0.95, 1)),
-    ):
-        q = shares(config, model, batch)
-        shut = sum(p[action] for action in (1, 2, 3) if q[action] == 0)
-        assert q[0] == pytest.approx(p[0] / (1 - shut), abs=2 / Even.count)  # so equal to p just if all are open
-        assert q[0] >= p[0] - 1 / Even.count
-        for one, other in itertools.combinations([a for a in (1, 2, 3) if q[a]], 2):
-            assert q[one] * p[other] == pytest.approx(q[other] * p[one], abs=2 / Even.count)
-
-
 def test_samples_follow_the_open_distribution_within_four_standard_errors(table, batch):
     number = 10_000
     for config, q in (
@@ -132,18 +262,6 @@ def test_samples_follow_the_open_distribution_within_four_standard_errors(table,
         counts = torch.tensor([(found.actions or [0])[0] for found in drawn]).bincount(minlength=4).tolist()
         for count, share in zip(counts, q, strict=True):
             assert abs(count / number - share) <= 4 * math.sqrt(share * (1 - share) / number), (config, counts)
-
-
-def test_top_k_never_ends_and_its_consistent_form_ends_geometrically(table, batch):
-    model, number = table(lambda prefix: (0.1, 0.5, 0.3, 0.1)), 2000
-    plain = decode(TopKConfig(max_tokens=40, k=2), model, batch(number), Noise(5))
-    assert not any(found.finished for found in plain)
-    consistent = decode(ConsistentTopKConfig(max_tokens=40, k=2), model, batch(number), Noise(5))
-    lengths = torch.tensor([len(found.tokens) + found.finished for found in consistent])
-    stop = 0.1 / (0.1 + 0.8)
-    for n in (1, 5, 10, 20, 39):
-        share = (1 - stop) ** n
-        assert abs((lengths > n).double().mean() - share) <= 4 * math.sqrt(share * (1 - share) / number)
 
 
 def test_the_same_noise_draws_the_same_from_the_same_distribution(recurrent, batch):
@@ -197,6 +315,17 @@ def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
         wanted = log_probs.masked_fill(shut, -torch.inf)
         uniform = torch.rand(len(log_probs), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         assert torch.equal(config.load()(config).choose(log_probs, uniform), invert(wanted, uniform))
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("size", [1, 300, 511, 512, 513, 1024, 5000])
+def test_the_highest_action_is_that_of_a_full_sort_the_lower_of_equal_ones(spread, size):
+    log_probs = scores(spread, size, number=50)
+    order = log_probs.sort(dim=1, stable=True, descending=True).indices
+    assert torch.equal(highest(log_probs), order[:, 0])
+    shut = torch.full((2, size), -torch.inf)
+    shut[1, -1] = -9  # right at the end
+    assert highest(shut).tolist() == [0, size - 1]
 
 
 @pytest.mark.parametrize("spread", SPREADS)

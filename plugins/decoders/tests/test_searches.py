@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from bench_core import Noise, SuiteError
+from bench_core.testing import catches, patched
 from bench_decoders.plugin import BeamConfig, ExhaustiveConfig, GreedyConfig
 
 NOTES = {
@@ -116,15 +118,6 @@ def test_beam_search_keeps_what_the_notes_keep_at_each_step(table, batch):
     assert [name(h) for h in found] == ["CED", "ABD"]  # .3 x .6 x .8 > .4 x .5 x .7; two times 5 words were scored
 
 
-def test_the_first_to_stop_need_not_be_the_best(table, batch):
-    late = {(): (0.4, 0.6, 0, 0), (1,): (0.8, 0, 0.1, 0.1)}
-    model = table(lambda prefix: late.get(prefix, (0.25,) * 4))
-    found = {
-        f: name(decode(BeamConfig(width=2, finish=f), model, batch(1))[0][0]) for f in ("first", "k", "exhausted")
-    }
-    assert found == {"first": ".", "k": "A.", "exhausted": "A."}
-
-
 def self_terminating(epsilon, words):
     """Stop as late as its bound allows, and words of equal probability."""
 
@@ -161,16 +154,6 @@ def test_a_softmax_with_stop_far_below_never_stops(table, batch, config):
     assert len(found.tokens) == 60
 
 
-@pytest.mark.parametrize("config", [GreedyConfig(), BeamConfig(width=1), BeamConfig(width=1, finish="first")])
-def test_stop_as_the_last_token_of_the_limit_still_counts(table, batch, config):
-    model = table(lambda prefix: (0.0, 1.0) if len(prefix) < 4 else (1.0, 0.0))
-    at_limit, below = (
-        decode(config.model_copy(update={"max_tokens": most}), model, batch(1))[0][0] for most in (5, 4)
-    )
-    assert (at_limit.finished, below.finished) == (True, False)
-    assert at_limit.tokens == below.tokens == [1] * 4
-
-
 @pytest.mark.parametrize("finish", ["first", "k", "exhausted"])
 def test_a_beam_of_one_is_greedy_choice(recurrent, insertion, batch, finish):
     for model in (recurrent(seed=3), insertion(seed=3)):
@@ -191,6 +174,116 @@ def test_a_chain_that_can_still_tie_and_rank_first_keeps_its_row_open(table, bat
     given = {"": (0, 0.25, 0.5, 0.25), "B": (0.5, 0, 0, 0.5), "A": (0, 1, 0, 0), "AA": (1, 0, 0, 0)}
     model = table(lambda prefix: given.get(letters(prefix), (0.25,) * 4))
     assert name(decode(BeamConfig(width=3), model, batch(1))[0][0]) == "AA."  # 1/4 like "B.", which stops before it
+
+
+# where a search ends, with the mistakes that this invites
+
+
+def with_settings(trial, **change):
+    """Let decoders have other settings than those they are given; each is a function of the one given."""
+
+    def load(config):
+        settings = config.model_dump()
+        return trial.load(config.model_copy(update={key: turn(settings[key]) for key, turn in change.items()}))
+
+    return replace(trial, load=load)
+
+
+def with_hypotheses(trial, change):
+    """Let decoders return another hypothesis than the one they find; `change` is handed their settings too."""
+
+    def load(config):
+        def decode(decoder, model, batch, noise):
+            return [[change(one, config) for one in found] for found in decoder.decode(model, batch, noise)]
+
+        return patched(trial.load(config), decode=decode)
+
+    return replace(trial, load=load)
+
+
+def always_stops_at_the_first(trial):
+    """What is asked for with `finish: k` is not."""
+    return with_settings(trial, finish=lambda finish: "first")
+
+
+def never_stops_at_the_first(trial):
+    """The search goes on until `width` chains have stopped (Definition A.2), though `first` is asked for."""
+    return with_settings(trial, finish=lambda finish: "k" if finish == "first" else finish)
+
+
+def returns_what_stopped_first(trial):
+    """The search goes on, but what it finds later is not compared with what it has."""
+
+    def load(config):
+        def decode(decoder, model, batch, noise):
+            found = decoder.decode(model, batch, noise)
+            return [sorted(row, key=lambda one: len(one.actions))[:1] for row in found]
+
+        return patched(trial.load(config.model_copy(update={"outputs": 99})), decode=decode)
+
+    return replace(trial, load=load)
+
+
+def leaves_no_room_for_stop(trial):
+    """The limit counts words and a stop that has yet to come."""
+    return with_settings(trial, max_tokens=lambda most: most - 1)
+
+
+def has_room_for_another_stop(trial):
+    """The limit counts words alone."""
+    return with_settings(trial, max_tokens=lambda most: most + 1)
+
+
+def takes_full_length_for_an_end_that_is_missing(trial):
+    """Whatever is as long as the limit, stop included, counts as endless."""
+    return with_hypotheses(
+        trial, lambda one, config: replace(one, finished=one.finished and len(one.tokens) + 1 < config.max_tokens)
+    )
+
+
+def takes_the_limit_for_an_end(trial):
+    """What is cut short counts as finished."""
+    return with_hypotheses(trial, lambda one, config: replace(one, finished=True))
+
+
+@catches(always_stops_at_the_first, never_stops_at_the_first, returns_what_stopped_first)
+def the_first_to_stop_need_not_be_the_best(trial):
+    late = {(): (0.4, 0.6, 0, 0), (1,): (0.8, 0, 0.1, 0.1)}
+    model, found = trial.table(lambda prefix: late.get(prefix, (0.25,) * 4)), {}
+    for finish in ("first", "k", "exhausted"):
+        ((best,),) = trial.load(BeamConfig(width=2, finish=finish)).decode(model, trial.batch(1), Noise(0))
+        found[finish] = name(best)
+    assert found == {"first": ".", "k": "A.", "exhausted": "A."}
+
+
+@catches(
+    leaves_no_room_for_stop,
+    has_room_for_another_stop,
+    takes_full_length_for_an_end_that_is_missing,
+    takes_the_limit_for_an_end,
+)
+def stop_as_the_last_token_of_the_limit_still_counts(trial):
+    model = trial.table(lambda prefix: (0.0, 1.0) if len(prefix) < 4 else (1.0, 0.0))
+    for config in (GreedyConfig(), BeamConfig(width=1), BeamConfig(width=1, finish="first")):
+        limits = (config.model_copy(update={"max_tokens": most}) for most in (5, 4))
+        (((at_limit,),), ((below,),)) = (trial.load(one).decode(model, trial.batch(1), Noise(0)) for one in limits)
+        assert (at_limit.finished, below.finished) == (True, False), config
+        assert at_limit.tokens == below.tokens == [1] * 4, config
+
+
+LAWS = (the_first_to_stop_need_not_be_the_best, stop_as_the_last_token_of_the_limit_still_counts)
+MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_searches_end_by_their_laws(trial, law):
+    law(trial)
+
+
+@pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
+def test_every_law_catches_its_mutants(trial, law, mutant):
+    with pytest.raises(AssertionError):
+        law(mutant(trial))
 
 
 # against brute force

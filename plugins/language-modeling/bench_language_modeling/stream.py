@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class LanguageModeling(Tokenized):
         counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
         extras = {"statistics": {split: statistics(rows[split], "lines", encoder) for split in SPLITS}}
         best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
-        return self._facts(text, encoder, counts, extras | best)
+        return replace(self._facts(text, encoder, counts, extras | best), consecutive=True)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, every token in one of them.

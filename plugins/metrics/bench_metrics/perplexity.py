@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, fsum, inf, isnan, nan
+from math import exp, inf, isnan, nan
 
-from bench_core import Metric, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, Summed
 from bench_metrics.plugin import PerplexityConfig
 
 
-class Perplexity(Metric[Sequence[float | None]]):
+class Perplexity(Summed[Sequence[float | None]]):
     """exp(-sum of log-probabilities / number of tokens or words), over the whole cell, in float64.
 
     Infinite if any target is impossible, undefined (nan) where there is nothing to count.
@@ -32,12 +32,16 @@ class Perplexity(Metric[Sequence[float | None]]):
             )
         return [self._part(outcome) for outcome in outcomes]
 
-    def combine(self, parts: Sequence[Sequence[float | None]]) -> float:
-        count = fsum(count or 0 for _, count in parts)
+    def row(self, part: Sequence[float | None]) -> Sequence[float]:
+        log_prob, count = part
+        return [log_prob or 0.0, count or 0.0, log_prob is None]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        log_prob, count, impossible = sums or (0, 0, 0)
         if not count:
             return nan
         try:
-            return exp(-fsum(-inf if log_prob is None else log_prob for log_prob, _ in parts) / count)
+            return inf if impossible else exp(-log_prob / count)
         except OverflowError:
             return inf
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self, TypeAlias
 
-from pydantic import PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bench_core import MetricConfig, Scorer, hookimpl
 
 supports = (1, 1)
+
+# those of sacrebleu that download nothing
+Tokenizer: TypeAlias = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+# of ISO 639-1, and a name for all others
+Language: TypeAlias = Literal[
+    "en", "cs", "de", "es", "fr", "ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "sv", "tr", "other"
+]
 
 
 class PerplexityConfig(MetricConfig):
@@ -62,6 +69,106 @@ class RepetitionConfig(MetricConfig):
     n: PositiveInt = 4  #: tokens of an n-gram
 
 
+class BleuConfig(MetricConfig):
+    """Corpus BLEU as sacrebleu computes it (Post, 2018, arXiv:1804.08771)."""
+
+    name, target = "bleu", "bench_metrics.sacre:Bleu"
+    libraries = frozenset({"sacrebleu", "mecab-python3", "ipadic"})
+
+    tokenize: Tokenizer = "13a"
+    lowercase: bool = False
+    smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: of n-gram counts that are 0
+    smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
+    max_order: PositiveInt = 4  #: tokens of the longest n-grams
+    effective_order: bool = False  #: leave out orders that no text is long enough for
+
+    @model_validator(mode="after")
+    def _value_is_used(self) -> Self:
+        if self.smooth_value is not None and self.smooth not in ("floor", "add-k"):
+            raise ValueError(f"`smooth_value` means nothing for `smooth: {self.smooth}`; leave it out")
+        return self
+
+
+class ChrfConfig(MetricConfig):
+    """Corpus chrF, or chrF++ with `word_order: 2`, as sacrebleu computes it (Popović, 2015, 2017)."""
+
+    name, target = "chrf", "bench_metrics.sacre:Chrf"
+    libraries = frozenset({"sacrebleu"})
+
+    char_order: PositiveInt = 6  #: characters of the longest n-grams
+    word_order: NonNegativeInt = 0  #: words of the longest n-grams
+    beta: PositiveInt = 2  #: how many times recall weighs as much as precision
+    lowercase: bool = False
+    whitespace: bool = False  #: count blanks as characters
+    eps_smoothing: bool = False  #: average over all orders, as the original script does
+
+
+class TerConfig(MetricConfig):
+    """Translation edit rate as sacrebleu computes it (Snover et al., 2006)."""
+
+    name, target = "ter", "bench_metrics.sacre:Ter"
+    libraries = frozenset({"sacrebleu"})
+
+    normalized: bool = False  #: split off punctuation, as tercom does
+    no_punct: bool = False  #: remove punctuation
+    asian_support: bool = False  #: split Chinese and Japanese into characters, if normalized
+    case_sensitive: bool = False
+
+
+class RibesConfig(MetricConfig):
+    """RIBES, the agreement of word order, as nltk computes it (Isozaki et al., 2010)."""
+
+    name, target = "ribes", "bench_metrics.ribes:Ribes"
+    libraries = frozenset({"nltk", "sacrebleu", "mecab-python3", "ipadic"})
+
+    tokenize: Tokenizer = "13a"
+    lowercase: bool = False
+    alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
+    beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
+
+
+class NotesBleuConfig(MetricConfig):
+    """A sentence's BLEU with exponents 1/2^m, averaged; not to be compared with corpus BLEU."""
+
+    name, target = "notes-bleu", "bench_metrics.notes_bleu:NotesBleu"
+
+    k: PositiveInt = 4  #: tokens of the longest n-grams
+    tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
+
+
+class ExactMatchConfig(MetricConfig):
+    """Share of texts that equal a reference."""
+
+    name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
+    libraries = frozenset({"scipy"})
+
+    strip: bool = False  #: leave out white space at both ends
+    lowercase: bool = False
+
+
+class MeteorConfig(MetricConfig):
+    """METEOR 1.5, by its own program in Java (Denkowski and Lavie, 2014)."""
+
+    name, target = "meteor", "bench_metrics.meteor:Meteor"
+    libraries = frozenset({"pycocoevalcap", "sacrebleu", "mecab-python3", "ipadic"})
+
+    language: Language = "en"  #: `other` knows exact matches alone, and serves every language
+    tokenize: Literal["meteor"] | Tokenizer | None = (
+        None  #: by default its own, or 13a for languages that it has none for
+    )
+    memory: int = Field(1024, ge=64)  #: MiB that Java may take
+    patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
+
+    @model_validator(mode="after")
+    def _tokenizer_exists(self) -> Self:
+        if self.tokenize == "meteor" and self.language not in ("en", "cs", "de", "es", "fr", "ru"):
+            raise ValueError(
+                f"METEOR has no tokenizer for `language: {self.language}`, only for en, cs, de, es, fr and ru; "
+                "set `tokenize` to another, such as 13a"
+            )
+        return self
+
+
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics of this plugin."""
@@ -72,4 +179,11 @@ def bench_metrics() -> list[type[MetricConfig]]:
         LengthConfig,
         LengthDistanceConfig,
         RepetitionConfig,
+        BleuConfig,
+        ChrfConfig,
+        TerConfig,
+        RibesConfig,
+        NotesBleuConfig,
+        ExactMatchConfig,
+        MeteorConfig,
     ]

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from math import nan
 
-from scipy.special import betaincinv
-
-from bench_core import Metric, Outcome, SuiteError
+from bench_core import Metric, Outcome, SuiteError, Summed
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
+from bench_metrics.proportion import clopper_pearson
 
 
-class NonTermination(Metric[int]):
+class NonTermination(Summed[int]):
     """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
 
     better, unit = -1, "%"
@@ -26,17 +25,12 @@ class NonTermination(Metric[int]):
         """Return 1 for each example that did not terminate; raise SuiteError where that is unknown."""
         return [int(not ended) for ended in terminated(outcomes, self.config.limit)]
 
-    def combine(self, parts: Sequence[int]) -> float:
-        return 100 * sum(parts) / len(parts) if parts else nan
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return 100 * sums[0] / examples if examples else nan
 
     def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
         """Return the interval of Clopper and Pearson (1934), which holds its level at every rate."""
-        if not parts:
-            return None
-        k, n, tail = sum(parts), len(parts), (1 - level) / 2
-        low = betaincinv(k, n - k + 1, tail) if k else 0
-        high = betaincinv(k + 1, n - k, 1 - tail) if k < n else 1
-        return 100 * float(low), 100 * float(high)
+        return clopper_pearson(sum(parts), len(parts), level) if parts else None
 
 
 class DistinctNonTerminated(Metric[str | None]):

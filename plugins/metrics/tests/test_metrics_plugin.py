@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -13,22 +14,33 @@ from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
+SETTINGS = {"meteor": {"language": "other"}}  # English takes seconds to start
+PAIRS = [  # texts and their references
+    ("a b a b a b", ["a b c", "a b a b a c d"]),
+    ("c c c c c c c c c", ["c"]),
+    ("c c d c c c c c c", ["d c", "", "c d c c c"]),
+    ("", ["a b c d e f g h"]),
+]
 CELL = [
     Outcome(0, hypotheses=[Hypothesis([1, 2, 1, 2, 1, 2], True)], target_log_prob=-3.25, target_tokens=4),
     Outcome(1, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-0.1, target_tokens=1, weight=2.5),
     Outcome(2, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-1e-9, target_tokens=2),
     Outcome(3, hypotheses=[Hypothesis([], True)], target_log_prob=-7.7, target_tokens=9, weight=0.1),
 ]
+CELL = [
+    replace(outcome, texts=[text], references=references)
+    for outcome, (text, references) in zip(CELL, PAIRS, strict=True)
+]
 
 
-def metric(name, **settings):
-    config = CONFIGS[name](**settings)
+def metric(name):
+    config = CONFIGS[name](**SETTINGS.get(name, {}))
     return config.load()(config)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_metric_keeps_the_contracts(name):
-    assert len(check_metric(MetricCase.of(CONFIGS[name]()))) == 5
+    assert len(check_metric(MetricCase.of(CONFIGS[name](**SETTINGS.get(name, {}))))) == 5
 
 
 def test_names_are_unique():
@@ -99,7 +111,7 @@ def test_the_plugin_imports_nothing_heavy_and_its_metrics_no_torch():
     code = """
 import sys
 from bench_metrics.plugin import bench_metrics
-assert not {"torch", "scipy", "numpy"} & set(sys.modules)
+assert not {"torch", "scipy", "numpy", "sacrebleu", "nltk"} & set(sys.modules)
 for config in bench_metrics():
     config.load()
 assert "torch" not in sys.modules

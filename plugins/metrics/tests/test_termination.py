@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from bench_core import Hypothesis, Outcome, SuiteError
+from bench_core.testing import catches
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
 from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminated
 
@@ -28,20 +29,75 @@ def interval(k, n, level=0.95):
     return NonTermination(NonTerminationConfig(limit=1)).interval([1] * k + [0] * (n - k), level)
 
 
-def test_stop_as_the_last_token_allowed_still_terminates():
+# mistakes: each is handed the intact function, and returns one that takes its place
+
+
+def counts_stop_as_one_too_many(terminated):
+    """Not terminated if there are L tokens, as it reads in the paper: but a stop among them is the L-th."""
+
+    def wrong(outcomes, limit):
+        shorter = [len(one.hypotheses[0].tokens) + one.hypotheses[0].finished < limit for one in outcomes]
+        return [end and short for end, short in zip(terminated(outcomes, limit), shorter, strict=True)]
+
+    return wrong
+
+
+def leaves_stop_uncounted(terminated):
+    """L words, and a stop after them."""
+    return lambda outcomes, limit: terminated(outcomes, limit + 1)
+
+
+def asks_for_a_stop_wherever_it_is(terminated):
+    return lambda outcomes, limit: [one.hypotheses[0].finished for one in outcomes]
+
+
+def asks_for_the_length_alone(terminated):
+    """What is shorter than L has ended, for whatever reason."""
+    return lambda outcomes, limit: [len(one.hypotheses[0].tokens) < limit for one in outcomes]
+
+
+# laws
+
+
+@catches(counts_stop_as_one_too_many)
+def stop_as_the_last_token_allowed_still_terminates(terminated):
     assert terminated([output([5] * 4, True)], 5) == [True]
+    assert terminated([output([], True)], 1) == [True]
 
 
-def test_as_many_tokens_as_allowed_and_no_stop_does_not_terminate():
-    assert terminated([output([5] * 5, False)], 5) == [False]
-
-
-def test_stop_one_token_too_late_does_not_terminate():
+@catches(leaves_stop_uncounted, asks_for_a_stop_wherever_it_is)
+def stop_one_token_too_late_does_not_terminate(terminated):
     assert terminated([output([5] * 5, True)], 5) == [False]
 
 
-def test_stop_at_once_terminates_even_within_one_token():
-    assert terminated([output([], True)], 1) == [True]
+@catches(asks_for_the_length_alone)
+def without_a_stop_nothing_terminates(terminated):
+    """As many tokens as allowed tell that there is none among them; one token less does not tell."""
+    assert terminated([output([5] * 5, False)], 5) == [False]
+    try:
+        ended = terminated([output([5] * 4, False)], 5)
+    except SuiteError:
+        ended = []
+    assert not any(ended)
+
+
+LAWS = (
+    stop_as_the_last_token_allowed_still_terminates,
+    stop_one_token_too_late_does_not_terminate,
+    without_a_stop_nothing_terminates,
+)
+MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_termination_keeps_its_laws(law):
+    law(terminated)
+
+
+@pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
+def test_every_law_catches_its_mutants(law, mutant):
+    with pytest.raises(AssertionError):
+        law(mutant(terminated))
 
 
 def test_the_ratio_is_a_percentage_of_examples():

@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 
 from bench_core import STOP, Batch, Facts, Noise, Scorer, Scoring, Stepper, Training
 from bench_rnn import output
+from bench_rnn.cells import NotesGRU
 from bench_rnn.plugin import Cell, RNNLMConfig
 
 CELLS = get_args(Cell)
@@ -82,6 +83,60 @@ def test_a_tied_model_of_two_sizes_is_refused():
     with pytest.raises(ValidationError, match=r"`embedding` must equal `hidden`; they are 3 and 5"):
         RNNLMConfig(hidden=5, embedding=3, tied=True)
     assert RNNLMConfig(hidden=5, embedding=5, tied=True).tied
+    with pytest.raises(ValidationError, match=r"they are one-hot and 5"):
+        RNNLMConfig(hidden=5, embedding="one-hot", tied=True)
+
+
+def test_a_variant_of_anything_but_the_gru_is_refused():
+    with pytest.raises(ValidationError, match=r"`variant: notes` is of the GRU; of 'lstm' there is one kind"):
+        RNNLMConfig(cell="lstm", variant="notes")
+    assert isinstance(model(cell="gru", variant="notes").rnn.layers, NotesGRU)
+    assert type(model(cell="gru").rnn.layers) is torch.nn.GRU
+
+
+def test_one_hot_tokens_are_embedded_by_the_first_layer():
+    lm, embedded, rows = model(embedding="one-hot"), model(embedding=7), batch()
+    assert not isinstance(lm.embed, torch.nn.Embedding)
+    weights = lm.state_dict() | {"embed.weight": torch.eye(7)}
+    embedded.load_state_dict(weights)
+    torch.testing.assert_close(lm.loss(rows, TRAINING).value, embedded.loss(rows, TRAINING).value)
+    assert lm.float().loss(rows, TRAINING).value.dtype == torch.float32
+
+
+def test_a_small_start_knows_nothing_and_has_no_biases():
+    lm, rows = model(hidden=100, initial_scale=0.01), batch()
+    matrices = [weight for weight in lm.parameters() if weight.dim() > 1]
+    for weight in matrices:
+        assert weight.std().item() == pytest.approx(0.01, rel=0.15)
+        assert weight.mean().abs() < 4 * 0.01 / weight.numel() ** 0.5
+    assert not any(weight.any() for weight in lm.parameters() if weight.dim() == 1)
+    assert lm.loss(rows, TRAINING).value.exp().item() == pytest.approx(7, rel=0.01)
+
+
+def test_characters_are_learnt_from_as_many_guesses_as_there_are_to_less_than_two():
+    tokens = torch.tensor([[ord(letter) - ord("a") + 1 for letter in "themachinereadsthetimemachine"]])
+    lm, window, perplexities = (
+        model(cell="gru", hidden=32, layers=1, initial_scale=0.01),
+        stream(tokens % 7, 0, 28),
+        [],
+    )
+    optimizer = torch.optim.Adam(lm.parameters(), 0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = lm.loss(window, TRAINING).value
+        loss.backward()
+        optimizer.step()
+        perplexities.append(loss.exp().item())
+    assert perplexities[0] == pytest.approx(7, rel=0.01)
+    assert perplexities[-1] < 2
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
+    config = RNNLMConfig(hidden=3)
+    lm, rows = config.load()(config, Facts([str(token) for token in range(27)])), batch()
+    for weight in lm.output.parameters():
+        torch.nn.init.zeros_(weight)
+    assert (-lm.score(rows, SCORING).log_probs.sum() / 14).exp().item() == pytest.approx(27)
 
 
 def test_an_lstm_gives_what_torch_gives():

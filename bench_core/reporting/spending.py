@@ -1,0 +1,58 @@
+"""What the stages of a run cost, summed up from `costs.csv`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from bench_core.reporting.sheets import number
+
+Stages: TypeAlias = Sequence[Mapping[str, str]]
+
+DEAREST = 100  #: stages that are listed
+LISTED = {
+    "what": "what", "stage": "stage", "seconds": "seconds", "cpu_seconds": "CPU seconds", "peak_mib": "peak MiB",
+    "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters",
+}  # fmt: skip
+
+
+def stages_of(text: str) -> Stages:
+    """Return the lines of `costs.csv`; what one lacks is empty."""
+    lines = csv.DictReader(io.StringIO(text, newline=""), restval="")
+    return [{name: value for name, value in line.items() if isinstance(value, str)} for line in lines]
+
+
+def by_kind(stages: Stages) -> list[list[str]]:
+    """Return sums for each kind of stage, headings first; of memory the highest peak."""
+    kinds: dict[str, list[Mapping[str, str]]] = {}
+    for one in stages:
+        kinds.setdefault(one.get("stage", ""), []).append(one)
+    headings = ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"]
+    return [headings, *([kind, *_summed(group)] for kind, group in kinds.items())]
+
+
+def dearest(stages: Stages) -> list[list[str]]:
+    """Return the stages that took longest, headings first."""
+    found = sorted(stages, key=lambda one: -(number(one.get("seconds")) or 0.0))[:DEAREST]
+    return [[*LISTED.values()], *([_written(one.get(name, "")) for name in LISTED] for one in found)]
+
+
+def _written(value: str) -> str:
+    """Return a number as it was measured, with its thousands apart; other text as it is."""
+    found = number(value)
+    return value or "–" if found is None or "," in value else f"{found:,}".removesuffix(".0")
+
+
+def _summed(stages: Stages) -> list[str]:
+    timed = [one for one in stages if number(one.get("tokens")) and number(one.get("seconds"))]
+    tokens, seconds = _total(timed, "tokens"), _total(timed, "seconds")
+    peaks = [peak for one in stages if (peak := number(one.get("peak_mib"))) is not None]
+    sums = [f"{_total(stages, name):,.1f}" for name in ("seconds", "cpu_seconds")]
+    rates = [f"{tokens:,.0f}", f"{tokens / seconds:,.0f}"] if timed else ["–", "–"]
+    return [f"{len(stages):,}", *sums, f"{max(peaks):,.1f}" if peaks else "–", *rates]
+
+
+def _total(stages: Stages, name: str) -> float:
+    return sum(number(one.get(name)) or 0.0 for one in stages)

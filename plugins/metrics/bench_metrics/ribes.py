@@ -1,0 +1,56 @@
+"""RIBES, how well the order of words agrees (Isozaki et al., 2010)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from math import nan
+
+from nltk.translate.ribes_score import MAX_ALIGNMENT_LEN, sentence_ribes  # type: ignore[import-untyped]
+
+from bench_core import Outcome, SuiteError
+from bench_metrics.plugin import RibesConfig
+from bench_metrics.texts import TextMetric, compared
+from bench_metrics.tokenizers import tokenizer
+
+
+class Ribes(TextMetric[float]):
+    """100 times the mean of NKT * P^alpha * BP^beta over examples, as nltk computes it, with the best reference.
+
+    NKT is Kendall's tau of the ranks of aligned words, brought into [0, 1], P the share of words that are aligned, BP
+    the brevity penalty. It is 0 where fewer than two words are aligned, so even for a single right word. Undefined
+    (nan) without examples.
+    """
+
+    better = 1
+
+    def __init__(self, config: RibesConfig) -> None:
+        super().__init__(config)
+        self.tokenizer = tokenizer(config.tokenize)
+        case = "lc" if config.lowercase else "mixed"
+        self.signature = (
+            f"case:{case}|tok:{self.tokenizer.signature()}|alpha:{config.alpha}|beta:{config.beta}"
+            f"|nltk:{version('nltk')}"
+        )
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Return the score of each; raise SuiteError where a text is too long to be aligned."""
+        pairs = compared(outcomes)
+        return [self._score(outcome.id, *pair) for outcome, pair in zip(outcomes, pairs, strict=True)]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return 100 * sums[0] / examples if examples else nan
+
+    def _score(self, number: int, text: str, references: list[str]) -> float:
+        words, *others = [self._words(each) for each in [text, *references]]
+        longest = max(len(each) for each in [words, *others])
+        if longest > MAX_ALIGNMENT_LEN:
+            raise SuiteError(
+                f"ribes cannot be computed: a text of example {number} has {longest} words, and nltk aligns at most "
+                f"{MAX_ALIGNMENT_LEN}. Decode with a smaller `max_tokens`, or leave this metric out."
+            )
+        return float(sentence_ribes(others, words, self.config.alpha, self.config.beta))
+
+    def _words(self, text: str) -> list[str]:
+        text = text.lower() if self.config.lowercase else text
+        return str(self.tokenizer(text.strip())).split()

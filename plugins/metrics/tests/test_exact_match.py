@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from scipy.stats import binomtest
+
+from bench_core import Outcome
+from bench_metrics.exact_match import ExactMatch
+from bench_metrics.plugin import ExactMatchConfig
+
+CELL = [
+    Outcome(0, references=["a b"], texts=["a b", "wrong"]),
+    Outcome(1, references=["x", "a b"], texts=["a b"]),
+    Outcome(2, references=["a b"], texts=[" A b\n"]),
+    Outcome(3, references=["a b"], texts=["a  b"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "matched"),
+    [
+        ({}, [1, 1, 0, 0]),
+        ({"strip": True}, [1, 1, 0, 0]),
+        ({"lowercase": True}, [1, 1, 0, 0]),
+        ({"strip": True, "lowercase": True}, [1, 1, 1, 0]),
+    ],
+)
+def test_a_match_is_equal_to_some_reference_but_for_what_is_left_out(settings, matched):
+    metric = ExactMatch(ExactMatchConfig(**settings))
+    assert metric.measure(CELL) == matched
+    assert metric.combine(matched) == 25 * sum(matched)
+
+
+def test_its_interval_is_that_of_clopper_and_pearson():
+    exact = binomtest(3, 20).proportion_ci(0.9, method="exact")
+    interval = ExactMatch(ExactMatchConfig()).interval([1] * 3 + [0] * 17, 0.9)
+    assert interval == pytest.approx((100 * exact.low, 100 * exact.high))
+
+
+def test_the_signature_tells_what_is_left_out():
+    metrics = [ExactMatch(ExactMatchConfig(strip=a, lowercase=b)) for a in (0, 1) for b in (0, 1)]
+    assert len({metric.signature for metric in metrics}) == 4

@@ -1,0 +1,35 @@
+"""What this distribution offers; imports no Ray."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
+
+from bench_core import ExecutorConfig, hookimpl
+
+supports = (1, 1)
+
+
+class RayConfig(ExecutorConfig):
+    """Ray tasks: on a cluster, or on this machine, where Ray is started for the time of the run."""
+
+    name, target = "ray", "bench_ray.executor:Ray"
+
+    address: str | None = None  #: of a cluster, such as auto, 10.0.0.1:6379 or ray://10.0.0.1:10001
+    cpus: PositiveInt | None = None  #: that Ray sets aside for a stage; by default the suite's threads
+    gpus: float = Field(1.0, gt=0, le=1)  #: that it sets aside for a stage on cuda; with 0.5, two share one
+    memory: PositiveFloat | None = None  #: gigabytes that it sets aside for a stage; by default it takes no account
+
+    @field_validator("address")
+    @classmethod
+    def _readable(cls, address: str | None) -> str | None:
+        if address is not None and not re.fullmatch(r"auto|(ray://)?[^\s/]+:\d+", address):
+            raise ValueError("give auto, host:port or ray://host:port")
+        return address
+
+
+@hookimpl
+def bench_executors() -> list[type[ExecutorConfig]]:
+    """Return the one executor."""
+    return [RayConfig]

@@ -1,0 +1,217 @@
+"""Stages as Ray tasks: the same results, and no death that is not one stage's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import psutil
+import pytest
+from bench_small.elsewhere import everywhere, report
+from bench_small.suites import SUITE
+
+import bench_core
+from bench_core import Order, StageFailed, SuiteError
+from bench_core.commands.run import chosen
+from bench_core.plan import plan
+from bench_core.suite import load
+from bench_ray.executor import Ray
+from bench_ray.plugin import RayConfig
+
+LONG = "training.epochs=1000000"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Start Ray once: it takes some seconds. It must have ended when it is closed."""
+    folder = tmp_path_factory.mktemp("session")
+    with everywhere(folder / "site"):
+        executor = Ray(RayConfig(), folder / "store", folder, 1)
+        started = ray_processes()
+        assert started
+        yield
+        executor.close()
+    wait_for(lambda: not any(process.is_running() for process in started))
+    assert not Path(executor.folder.name).exists()
+
+
+@pytest.fixture
+def suite(session, tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(SUITE)
+    return path
+
+
+def ray_processes():
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if {"raylet", "gcs_server"} & {Path(word).name for word in child.cmdline()}]
+
+
+def wait_for(happened, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def run(suite, place, name=None, workers=0, **more):
+    settings = RayConfig() if name == "ray" else None
+    return bench_core.run(
+        suite, store=place / "store", out=place / "runs", workers=workers, elsewhere=settings, **more
+    )
+
+
+def first_training(suite, place, settings=()):
+    """Return the first training of a suite, once what it reads is stored."""
+    loaded = load(suite, None, settings, None)
+    stages = plan(loaded, place).stages.values()
+    prepare, train = (next(stage for stage in stages if stage.kind == kind) for kind in ("prepare", "train"))
+    with Ray(RayConfig(), place / "store", place, 1) as executor:
+        executor.submit(Order(prepare), lambda text, share: None).result()
+    return train
+
+
+@pytest.mark.parametrize("name", ["ray", pytest.param(None, marks=pytest.mark.slow)], ids=["ray", "workers"])
+def test_ray_gives_the_same_report_as_this_process_and_as_workers(suite, tmp_path, name):
+    here = report(tmp_path / "a", run(suite, tmp_path / "here"))
+    assert report(tmp_path / "b", run(suite, tmp_path / "there", name, workers=2)) == here
+
+
+def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(suite, tmp_path):
+    suite.write_text(SUITE.replace("{name: bigram}", "{name: bigram, breaks: training}"))
+    found = run(suite, tmp_path, "ray", workers=2)
+    failed = {cell.cell["model"]: cell.reason for cell in found.cells if cell.status == "failed"}
+    assert failed.keys() == {"one"}
+    assert "RuntimeError: out of luck" in failed["one"]
+    logs = [path.read_text() for path in (tmp_path / "store" / "failures").iterdir()]
+    assert logs
+    assert all("Traceback" in log and "parts.py" in log for log in logs)
+
+
+def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_path):
+    suite.write_text(SUITE.replace("{name: bigram}", "{name: bigram, training: {epochs: 1000000}}"))
+    told = []
+
+    def kill():
+        wait_for(lambda: list((tmp_path / "store" / "unfinished").glob("train-*")))
+        for process in psutil.process_iter(["cmdline"]):
+            if "ray::train words x one" in " ".join(process.info["cmdline"] or ()):
+                told.append(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    found = run(suite, tmp_path, "ray", workers=1, seeds=1)
+    killer.join()
+    assert len(told) == 1, "nothing was tried again"
+    failed = {cell.cell["model"]: cell.reason for cell in found.cells if cell.status == "failed"}
+    assert failed.keys() == {"one"}
+    assert "the Ray process that performed it died" in failed["one"]
+
+
+def test_closing_interrupts_what_is_under_way_and_leaves_nothing_half_written(suite, tmp_path):
+    train, told = first_training(suite, tmp_path, [LONG]), []
+    executor = Ray(RayConfig(), tmp_path / "store", tmp_path, 1)
+    future = executor.submit(Order(train), lambda text, share: told.append((text, share)))
+    wait_for(lambda: any(text.startswith("step") and 0 < share < 1 for text, share in told))
+    executor.close()
+    with pytest.raises(StageFailed, match="interrupted"):
+        future.result(0)
+    assert not list((tmp_path / "store" / "unfinished").iterdir())
+
+
+def test_a_training_out_of_time_stops_at_a_checkpoint(suite, tmp_path):
+    train = first_training(suite, tmp_path, [LONG])
+    with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as stop:
+        executor.submit(Order(train, until=time.time()), lambda text, share: None).result()
+    assert stop.value.stopped
+    assert list((tmp_path / "store" / "checkpoint").iterdir())
+
+
+def test_a_stage_that_was_planned_with_other_code_or_libraries_is_not_performed(suite, tmp_path):
+    train = first_training(suite, tmp_path)
+    code = {**train.ingredients["code"], "bench_small": "0" * 64, "bench-elsewhere": "0" * 64}
+    other = {**train.ingredients, "code": code, "libraries": {"torch": "1.0"}}
+    changed = bench_core.plan.Stage(train.kind, train.key, train.settings, train.inputs, other, train.label)
+    with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
+        executor.submit(Order(changed), lambda text, share: None).result()
+    text = str(failure.value)
+    assert text.startswith("bench_small, bench-elsewhere (not installed), torch (")
+    assert not (tmp_path / "store" / "train").exists()
+
+
+def test_a_stage_for_which_ray_of_this_machine_has_no_room_fails_at_once(suite, tmp_path):
+    train = first_training(suite, tmp_path)
+    config = RayConfig(memory=1e9)
+    with Ray(config, tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
+        executor.submit(Order(train), lambda text, share: None).result()
+    assert str(failure.value) == "Ray has no 1 CPU, 1e+09 GB of memory on this machine."
+
+
+def test_a_stage_has_the_threads_of_its_suite_and_a_gpu_only_if_it_computes_on_one(suite, tmp_path):
+    settings = ["hardware.device=cuda", "hardware.threads=2"]
+    stages = plan(load(suite, None, settings, None), tmp_path).stages.values()
+    with Ray(RayConfig(address="auto", gpus=0.5), tmp_path, tmp_path, 1) as executor:
+        needs = {stage.kind: executor._needs(Order(stage)) for stage in stages}
+        building = [executor._needs(Order(stage, build=True)) for stage in stages if stage.kind == "train"]
+    assert needs["train"] == needs["decode"] == needs["score"] == {"CPU": 2, "GPU": 0.5}
+    assert needs["prepare"] == needs["measure"] == building[0] == {"CPU": 1}
+
+
+def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():
+    assert chosen("ray", ("address=auto", "gpus=0.5", "cpus=3")) == RayConfig(address="auto", gpus=0.5, cpus=3)
+    with pytest.raises(SuiteError, match="--with gpus=2: Input should be less than or equal to 1"):
+        chosen("ray", ("gpus=2",))
+    with pytest.raises(SuiteError, match="give auto, host:port or ray://host:port"):
+        chosen("ray", ("address=host",))
+
+
+NOWHERE = """
+from pathlib import Path
+from bench_core import SuiteError
+from bench_ray.executor import Ray
+from bench_ray.plugin import RayConfig
+try:
+    Ray(RayConfig(address="127.0.0.1:1"), Path("store"), Path("."), 1)
+except SuiteError as error:
+    print(error)
+"""
+
+
+def test_a_cluster_that_is_not_there_is_an_error_before_anything_starts():
+    done = subprocess.run([sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(
+        "no Ray cluster answers at '127.0.0.1:1': [Errno 111] Connection refused. Start one"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_ending_a_run_ends_the_ray_that_it_started(suite, tmp_path, number):
+    command = [str(Path(sys.executable).parent / "bench"), "run", str(suite), "--executor", "ray", "--set", LONG]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    store = tmp_path / ".bench" / "store"
+    wait_for(lambda: list(store.glob("unfinished/train*")) or process.poll() is not None)
+    assert process.poll() is None, process.communicate()[1]
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert any("raylet" in " ".join(child.cmdline()) for child in started)
+    if number == signal.SIGINT:  # as a terminal does
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    if number == signal.SIGKILL:  # two of Ray's own notice it after a minute
+        started = [child for child in started if "Agent" not in " ".join(child.cmdline())]
+    _, words = process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert "interrupted; what was finished is stored" in words
+        assert "Traceback" not in words
+        assert not list(store.glob("unfinished/*"))
+    wait_for(lambda: not any(child.is_running() and child.status() != "zombie" for child in started))

@@ -1,0 +1,66 @@
+"""What a suite may say of back-propagation through time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+
+class Settings(BaseModel):
+    """Settings inside those of a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _steps(least: int) -> BeforeValidator:
+    """Refuse a number below the least with words that name it, for it stands inside of another setting."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int) and value < least:
+            raise ValueError(f"`tau` counts recurrent steps and is at least {least}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def _share(value: Any) -> Any:
+    if isinstance(value, int | float) and not 0 < value <= 1:
+        raise ValueError("`pi` is a probability above 0, for gradients are divided by it, and at most 1")
+    return value
+
+
+class Full(Settings):
+    """The gradient as it is."""
+
+    kind: Literal["full"] = "full"
+
+
+class Truncated(Settings):
+    """Of the gradient, the terms that travel at most `tau` recurrent steps."""
+
+    kind: Literal["truncated"]
+    tau: Annotated[NonNegativeInt, _steps(0)]
+
+
+class Detach(Settings):
+    """No gradient passes from one piece of `tau` steps to the one before."""
+
+    kind: Literal["detach"]
+    tau: Annotated[PositiveInt, _steps(1)]
+
+
+class Randomized(Settings):
+    """What travels a step is multiplied by 1 / pi with probability pi, else by 0; right on average."""
+
+    kind: Literal["randomized"]
+    pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_share)]
+
+
+def _kinded(value: Any) -> Any:
+    """Take a bare kind for a mapping that holds nothing else."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+_BPTT: TypeAlias = Annotated[Full | Truncated | Detach | Randomized, Field(discriminator="kind")]
+BPTT: TypeAlias = Annotated[_BPTT, BeforeValidator(_kinded, json_schema_input_type=str | _BPTT)]

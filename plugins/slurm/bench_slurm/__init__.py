@@ -1,0 +1,1 @@
+"""Stages as Slurm jobs."""

@@ -1,0 +1,193 @@
+"""Where jobs run: on Slurm, or, to try it out, on this machine; what submitit does not do alike for all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar
+
+import psutil
+from submitit.core.core import Executor as SubmititExecutor
+from submitit.core.core import Job
+from submitit.local.debug import DebugExecutor
+from submitit.local.local import LocalExecutor
+from submitit.slurm.slurm import SlurmExecutor
+
+from bench_core import Order, SuiteError
+from bench_slurm import jobs
+from bench_slurm.plugin import SlurmConfig, options
+
+COMMANDS = ("sbatch", "srun", "squeue", "scancel")
+PENDING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+RUNNING = {"RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"}
+PATIENCE = 10.0  # seconds that a process has to clean up
+FOREVER = 365 * 24 * 60.0  # minutes
+
+
+@dataclass
+class Cluster(ABC):
+    """Takes jobs and says what becomes of them."""
+
+    config: SlurmConfig
+    folder: Path  # for what submitit writes
+    call: ClassVar[Callable[..., None]] = staticmethod(jobs.job)
+    glance: ClassVar[float] = 0.1  # seconds between two looks at a job
+    patience: ClassVar[float] = 0.0  # seconds until the last files of a job that ended are seen
+    kind: ClassVar[type[SubmititExecutor]]
+
+    def __post_init__(self) -> None:
+        self.submitit = self.kind(self.folder)
+
+    @abstractmethod
+    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+        """Submit a job that performs an order, given again among the `words` for what runs in it."""
+
+    @abstractmethod
+    def state(self, job: Job[None]) -> str:
+        """Return the state of a job, in capitals."""
+
+    @abstractmethod
+    def has_left(self, job: Job[None]) -> bool:
+        """Return whether a job that answered has written all that it writes."""
+
+    @abstractmethod
+    def cancel(self, jobs: Collection[Job[None]]) -> None:
+        """End jobs."""
+
+
+@dataclass
+class OnSlurm(Cluster):
+    """Jobs of Slurm; one call of squeue tells of all, as often as the settings say."""
+
+    kind = SlurmExecutor
+    glance = 1.0
+    patience = 30.0
+    states: dict[str, str] = field(default_factory=dict)  # by job
+    asked: float = float("-inf")  # when that was
+    lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        if missing := [command for command in COMMANDS if shutil.which(command) is None]:
+            raise SuiteError(
+                f"executor 'slurm' needs {', '.join(missing)}, not found on this machine. Run where Slurm can be "
+                "reached, such as a login node; --with cluster=local tries it out without."
+            )
+        super().__post_init__()
+
+    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+        self.submitit.update_parameters(**self._options(order))
+        job: Job[None] = self.submitit.submit(self.call, *words)
+        with self.lock:
+            self.states[job.job_id] = "PENDING"
+        return job
+
+    def _options(self, order: Order) -> dict[str, Any]:
+        """Return all that a job asks for; None leaves it to Slurm."""
+        config, settings = self.config, {} if order.build else order.stage.settings
+        cuda = settings.get("device") == "cuda"
+        cpus = config.cpus or settings.get("threads", 1)
+        return {
+            "job_name": f"bench-{order.stage.kind}",
+            "partition": (config.gpu_partition if cuda else None) or config.partition,
+            "account": config.account,
+            "qos": config.qos,
+            "constraint": config.constraint,
+            "gres": config.gres if cuda else None,
+            "gpus_per_node": 1 if cuda and config.gres is None else None,
+            "cpus_per_task": cpus,
+            "srun_args": [f"--cpus-per-task={cpus}"],  # since version 22.05 srun does not take over that of the job
+            "mem": f"{config.memory * 1000:.0f}M" if config.memory else None,
+            "time": max(1, round(config.minutes)) if config.minutes else None,
+            "setup": [config.setup] if config.setup else None,
+            "additional_parameters": options(config.extra),
+        }
+
+    def state(self, job: Job[None]) -> str:
+        with self.lock:
+            if time.monotonic() - self.asked >= self.config.poll:
+                self._ask()
+                self.asked = time.monotonic()
+            return self.states.get(job.job_id, "GONE")
+
+    def _ask(self) -> None:
+        """Ask for the states of all jobs under way; where Slurm does not answer, they are taken to be as before."""
+        under_way = sorted(name for name, state in self.states.items() if state in PENDING | RUNNING)
+        if not under_way:
+            return
+        command = ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(under_way)}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        if done.returncode == 0 or "Invalid job id" in done.stderr:  # the latter where it has forgotten all of them
+            known = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line.strip())
+            self.states |= {name: known.get(name, "GONE").strip() for name in under_way}
+
+    def has_left(self, job: Job[None]) -> bool:
+        return job.paths.result_pickle.exists()  # the last of its files; never read
+
+    def cancel(self, jobs: Collection[Job[None]]) -> None:
+        if jobs:
+            with suppress(OSError):
+                subprocess.run(["scancel", *(job.job_id for job in jobs)], capture_output=True)
+
+
+class OnThisMachine(Cluster):
+    """Jobs that are processes of this machine, all told apart by the folder in their command line."""
+
+    kind = LocalExecutor
+
+    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+        cuda = not order.build and order.stage.settings.get("device") == "cuda"
+        self.submitit.update_parameters(timeout_min=self.config.minutes or FOREVER, gpus_per_node=int(cuda))
+        job: Job[None] = self.submitit.submit(self.call, *words)
+        return job
+
+    def state(self, job: Job[None]) -> str:
+        return str(job.state).upper()
+
+    def has_left(self, job: Job[None]) -> bool:
+        return self.state(job) != "RUNNING"
+
+    def cancel(self, jobs: Collection[Job[None]]) -> None:
+        end = time.monotonic() + PATIENCE
+        while found := self._processes():
+            for process in found:
+                with suppress(psutil.Error):
+                    process.terminate() if time.monotonic() < end else process.kill()
+            psutil.wait_procs(found, timeout=0.5)
+
+    def _processes(self) -> list[psutil.Process]:
+        mine = psutil.process_iter(["cmdline"])
+        return [process for process in mine if str(self.folder) in (process.info["cmdline"] or ())]
+
+
+class InThisProcess(Cluster):
+    """Jobs that are done when they are submitted."""
+
+    kind = DebugExecutor
+    call = staticmethod(jobs.perform)
+
+    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+        job: Job[None] = self.submitit.submit(self.call, *words)
+        job.result()
+        return job
+
+    def state(self, job: Job[None]) -> str:
+        return "FINISHED"
+
+    def has_left(self, job: Job[None]) -> bool:
+        return True
+
+    def cancel(self, jobs: Collection[Job[None]]) -> None:
+        pass
+
+
+CLUSTERS = {"slurm": OnSlurm, "local": OnThisMachine, "debug": InThisProcess}

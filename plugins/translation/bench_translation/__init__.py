@@ -1,0 +1,1 @@
+"""Machine translation for bench: parallel corpora, own files and a generated language."""

@@ -1,0 +1,165 @@
+"""From the settings of a parallel corpus to its lines, and to the digests of what is read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import accumulate
+from pathlib import Path
+from typing import TypeAlias
+
+from bench_core import DataError, Split, corpora
+from bench_translation.layouts import LAYOUTS, Layout, folder
+from bench_translation.settings import Corpus, Files, Invented, Named, Pair
+
+Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
+
+SPLITS = ("train", "valid", "test")
+INVENTED = ("en", "art")  # ISO 639-2 calls made-up languages so
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One language of a split, as it stands in its files."""
+
+    texts: list[str]
+    files: Sequence[tuple[str, int]]  # where they are from, and how many lines each has
+
+    def place(self, index: int) -> str:
+        """Return the file and line, counted from 1, of a text."""
+        ends = accumulate(number for _, number in self.files)
+        file, end, number = next((*one, end) for one, end in zip(self.files, ends, strict=True) if index < end)
+        return f"line {index + 1 - (number - end)} of {file}"
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """A corpus in two languages, read when its lines are asked for."""
+
+    name: str  # in reports
+    splits: Sequence[Split]
+    read: Callable[[Split], tuple[Lines, Lines]]  # source and target, as long as each other
+    embedded: bool = False  # whether reports may show what it says
+
+
+def languages(corpus: Corpus) -> Sequence[str]:
+    """Return the languages that a corpus is known to have, the usual pair first."""
+    if isinstance(corpus, Invented):
+        return INVENTED
+    return LAYOUTS[corpus.name].languages if isinstance(corpus, Named) and corpus.name in LAYOUTS else ()
+
+
+def splits(corpus: Corpus) -> Sequence[Split]:
+    """Return the splits of a corpus."""
+    return tuple(LAYOUTS[corpus.name].splits) if isinstance(corpus, Named) and corpus.name in LAYOUTS else SPLITS
+
+
+def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
+    """Return a corpus; raise DataError if files are missing, and `read` if they are not parallel UTF-8 text."""
+    if isinstance(corpus, Invented):
+        return _invented(corpus, pair)
+    paths = files(corpus, pair, data)
+
+    def read(split: Split) -> tuple[Lines, Lines]:
+        of_source, of_target = paths[split]
+        source, target = _lines(of_source), _lines(of_target)
+        for (one, here), (other, there) in zip(source.files, target.files, strict=True):
+            if here != there:
+                raise DataError(
+                    f"{one} has {here:,} lines and {other} {there:,}: line n of one must translate line n of the "
+                    "other. Lines end with a line feed and nothing else. Correct the files."
+                )
+        return source, target
+
+    return Parallel(_name(corpus, paths), tuple(paths), read)
+
+
+def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str]:
+    """Return the digest of each file; raise DataError if some are missing or empty."""
+    if isinstance(corpus, Invented):
+        return {}
+    found = [path for sides in files(corpus, pair, data).values() for side in sides for path in side]
+    names = {path: path.relative_to(data) if path.is_relative_to(data) else path for path in found}
+    return {str(name): corpora.digest(path) for path, name in names.items()}
+
+
+def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
+    """Return the files of source and target of each split."""
+    own = {split: _own(split, given, data) for split in SPLITS if (given := getattr(corpus, split))}
+    if isinstance(corpus, Files):
+        return own
+    layout = LAYOUTS.get(corpus.name) or _folder(corpus.name, pair, data)
+    if "train" not in own:
+        _check_training(corpus.name, layout, pair, data)
+    names = {split: [layout.files(split, one) for one in pair] for split in layout.splits if split not in own}
+    every = [name for sides in names.values() for side in sides for name in side]
+    at = dict(zip(every, corpora.locate(corpus.name, every, data), strict=True))
+    known = {
+        split: ([at[name] for name in one], [at[name] for name in other]) for split, (one, other) in names.items()
+    }
+    return {split: own.get(split) or known[split] for split in layout.splits}
+
+
+def _own(split: Split, pair: Pair, data: Path) -> Sides:
+    """Return a user's own files; raise DataError that names those that are missing or empty."""
+    source, target = ([data / path for path in side] for side in (pair.source, pair.target))
+    wrong = [str(path) for path in [*source, *target] if not path.is_file() or not path.stat().st_size]
+    if wrong:
+        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `{split}:` of the corpus.")
+    return source, target
+
+
+def _folder(name: str, pair: tuple[str, str], data: Path) -> Layout:
+    """Return the layout of a folder that the user added; raise DataError if there is none."""
+    layout = folder(*pair)
+    if name not in corpora.catalogue() and (data / name).is_dir():
+        return layout
+    near = get_close_matches(name, [*LAYOUTS, "invented"], n=3)
+    advice = (
+        f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join([*LAYOUTS, 'invented'])}."
+    )
+    what = f"corpus {name!r} is not parallel" if name in corpora.catalogue() else f"no corpus is called {name!r}"
+    wanted = ", ".join(file for split in SPLITS for one in pair for file in layout.files(split, one))
+    raise DataError(f"{what}. {advice} Or put {wanted} into {data / name}.")
+
+
+def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path) -> None:
+    """Raise DataError if the part to train on is missing where the catalogue cannot fetch it."""
+    wanted = [file for one in pair for file in layout.files("train", one)]
+    missing = [file for file in wanted if not (data / name / file).is_file()]
+    if missing and layout.train_from:
+        raise DataError(
+            f"corpus {name!r} has no part to train on in {data / name}: {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing, and only valid and test can be fetched. To train, put "
+            f"them there ({layout.train_from}), or name files of your own as `train:` of the corpus."
+        )
+
+
+def _lines(paths: Sequence[Path]) -> Lines:
+    """Join files, without the byte order marks that they may begin with."""
+    texts = [corpora.read_lines(path) for path in paths]
+    for each in texts:
+        each[0] = each[0].removeprefix("\ufeff")
+    sizes = [(str(path), len(each)) for path, each in zip(paths, texts, strict=True)]
+    return Lines([line for each in texts for line in each], sizes)
+
+
+def _name(corpus: Named | Files, paths: Mapping[Split, Sides]) -> str:
+    """Return the name in reports; a user's own files are told by the name and digest of the first."""
+    own = {split: paths[split][0][0] for split in SPLITS if getattr(corpus, split)}
+    told = [f"{split} {path.name} {corpora.digest(path)[:8]}" for split, path in own.items()]
+    name = corpus.name if isinstance(corpus, Named) else "own files"
+    return f"{name} ({', '.join(told)})" if told else name
+
+
+def _invented(corpus: Invented, pair: tuple[str, str]) -> Parallel:
+    from bench_translation import invented
+
+    def read(split: Split) -> tuple[Lines, Lines]:
+        found = invented.pairs(corpus, split)
+        sides = [one.source for one in found], [one.target for one in found]
+        source, target = (Lines(texts, [(f"the generated {split}", len(texts))]) for texts in sides)
+        return (source, target) if pair == INVENTED else (target, source)
+
+    return Parallel(f"invented (sentences {corpus.sentences}, seed {corpus.seed})", SPLITS, read, embedded=True)

@@ -1,0 +1,59 @@
+"""The pairs of one split, in files that batches read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench_core import STOP
+from bench_language_modeling.api import Ragged
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sources and targets as tokens, each ended by stop, and the number that each pair has in its file."""
+
+    ids: NDArray[np.int64]
+    source: Ragged
+    target: Ragged
+
+    @classmethod
+    def of(cls, ids: Sequence[int], source: Iterable[list[int]], target: Iterable[list[int]]) -> Examples:
+        """End rows of tokens and gather them."""
+        sides = (Ragged.of([*row, STOP] for row in side) for side in (source, target))
+        return cls(np.array(ids, np.int64), *sides)
+
+    @classmethod
+    def load(cls, folder: Path, split: str) -> Examples:
+        """Open what `save` left."""
+        ids = np.load(folder / f"{split}.ids.npy", allow_pickle=False)
+        return cls(ids, Ragged.load(folder, f"{split}.source"), Ragged.load(folder, f"{split}.target"))
+
+    def save(self, folder: Path, split: str) -> None:
+        """Write arrays into a folder."""
+        np.save(folder / f"{split}.ids.npy", self.ids, allow_pickle=False)
+        self.source.save(folder, f"{split}.source")
+        self.target.save(folder, f"{split}.target")
+
+    def where(self, kept: NDArray[np.bool_]) -> Examples:
+        """Return the pairs of which `kept` [R] is true."""
+        sides = (Ragged.of(compress(side, kept)) for side in (self.source, self.target))
+        return Examples(self.ids[kept], *sides)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def save_lines(folder: Path, name: str, lines: Sequence[str]) -> None:
+    """Write lines as they are, whatever they hold besides line feeds."""
+    (folder / f"{name}.txt").write_bytes("\n".join(lines).encode())
+
+
+def load_lines(folder: Path, name: str) -> list[str]:
+    """Return what `save_lines` wrote."""
+    return (folder / f"{name}.txt").read_bytes().decode().split("\n")

@@ -1,0 +1,87 @@
+"""What this distribution offers; imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from bench_core import Purpose, Source, TaskConfig, hookimpl
+from bench_language_modeling.api import Words
+from bench_translation import corpus
+from bench_translation.layouts import LAYOUTS, UNSPACED
+from bench_translation.settings import Both, Corpus, Invented, Named, Tokenizers
+
+supports = (1, 1)
+
+
+class TranslationConfig(TaskConfig):
+    """Translation of sentences, from one language into another."""
+
+    name, target = "translation", "bench_translation.translation:Translation"
+    source = Source.TOKENS
+    libraries = {"sacremoses", "tokenizers"}
+
+    corpus: Corpus = Invented(name="invented")
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; as is usual for the corpus
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())
+    shared: bool = False  # one vocabulary, learnt from both languages
+    moses: bool | None = None  # whether Moses sets tokens apart, and joins them again; as is usual for the corpus
+    normalize: bool | None = None  # whether Moses makes punctuation uniform before; as `moses`
+    lowercase: bool = False
+    longest: PositiveInt | None = None  # tokens of a side; longer pairs are not trained on
+    ratio: float | None = Field(None, ge=1)  # of the longer to the shorter side; more uneven pairs are not trained on
+    source_limit: PositiveInt | None = None  # tokens of a source that a model can read
+    over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_pair()
+        if self.shared and self.tokenizer.source != self.tokenizer.target:
+            raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
+        if self.over_limit == "truncate" and self.source_limit is None:
+            raise ValueError("`over_limit: truncate` needs a `source_limit`")
+        for language, tokens in zip(self.languages, (self.tokenizer.source, self.tokenizer.target), strict=True):
+            if language in UNSPACED and tokens.kind == "word" and not self.tokenized:
+                raise ValueError(
+                    f"no spaces stand between the words of {language!r} in this corpus: give its side another "
+                    "tokenizer, such as {source: char, target: {kind: bpe, vocab_size: 8000}}"
+                )
+        return self
+
+    def _check_pair(self) -> None:
+        known = corpus.languages(self.corpus)
+        if not known and self.pair is None:
+            raise ValueError("give the languages of the corpus as `pair:`, such as de-en")
+        source, target = self.languages
+        if known and (source == target or not {source, target} <= set(known)):
+            raise ValueError(f"{self.pair!r} is no pair of this corpus; it has {', '.join(known)}")
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Return the languages of source and target."""
+        source, target = self.pair.split("-") if self.pair else corpus.languages(self.corpus)[:2]
+        return source, target
+
+    @property
+    def tokenized(self) -> bool:
+        """Return whether the corpus comes with spaces between all tokens."""
+        if isinstance(self.corpus, Named):
+            return self.corpus.name in LAYOUTS and LAYOUTS[self.corpus.name].tokenized
+        return isinstance(self.corpus, Invented)
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all of them for the splits of the corpus."""
+        return set(Purpose) if split in corpus.splits(self.corpus) else set()
+
+    def reads(self, data: Path) -> Mapping[str, str]:
+        """Return the digest of each file; the generated language has none."""
+        return corpus.reads(self.corpus, self.languages, data)
+
+
+@hookimpl
+def bench_tasks() -> list[type[TaskConfig]]:
+    """Return the tasks of this plugin."""
+    return [TranslationConfig]

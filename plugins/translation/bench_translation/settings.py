@@ -1,0 +1,106 @@
+"""What a suite may say of a parallel corpus and of its tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
+
+from bench_language_modeling.api import BytePairs, Characters, Settings, Words
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | Path) else value
+
+
+Paths: TypeAlias = Annotated[
+    list[Path], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Path | list[Path])
+]
+
+
+class Pair(Settings):
+    """Files below the data directory: line n of a target translates line n of its source; several are joined."""
+
+    source: Paths
+    target: Paths
+
+    @model_validator(mode="after")
+    def _check_number(self) -> Self:
+        if len(self.source) != len(self.target):
+            raise ValueError(f"give as many files of the source, {len(self.source)}, as of the target")
+        return self
+
+
+class Invented(Settings):
+    """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
+
+    name: Literal["invented"]
+    sentences: PositiveInt = 20_000
+    seed: int = 0
+
+
+class Named(Settings):
+    """A known corpus or a folder of the data directory, of which some splits may be other files."""
+
+    name: str = Field(min_length=1)
+    train: Pair | None = None
+    valid: Pair | None = None
+    test: Pair | None = None
+
+
+class Files(Settings):
+    """A user's own files."""
+
+    train: Pair
+    valid: Pair
+    test: Pair
+
+
+def _named(value: Any) -> Any:
+    """Take a bare name for a mapping that holds nothing else."""
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict | Settings):
+        return value
+    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
+
+
+def _choice(value: Any) -> str:
+    name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
+    return "files" if name is None else "invented" if name == "invented" else "named"
+
+
+_Corpus: TypeAlias = Annotated[
+    Annotated[Invented, Tag("invented")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
+    Discriminator(_choice),
+]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+
+
+def _kinded(value: Any) -> Any:
+    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "word", **value} if isinstance(value, dict) else value
+
+
+_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]
+
+
+class Both(Settings):
+    """Tokens of either language."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+
+def _sides(value: Any) -> Any:
+    """Take one tokenizer for that of both languages."""
+    if isinstance(value, Both) or (isinstance(value, dict) and {"source", "target"} & set(value)):
+        return value
+    return {"source": value, "target": value}
+
+
+Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | _Tokenizer | Both)]

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+import torch
+
+from bench_core import DataError, Noise, Purpose, Size
+from bench_core.testing import TaskCase, check_task
+from bench_translation.plugin import TranslationConfig
+
+PAIRS = {
+    "train": [
+        ("a b c", "x y"),
+        ("a", "x"),
+        ("b", "y x y x"),
+        ("a b c d e f", "x y"),
+        ("c c", "x z y"),
+        ("a b", "y z"),
+    ],
+    "valid": [("a v", "x w"), ("b b b", "y")],
+    "test": [("a t b", "x u"), ("b a c b a", "y x  x"), ("c", "Z")],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    corpus = {}
+    for split, pairs in PAIRS.items():
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            (tmp_path / f"{split}.{side}").write_text("\n".join(lines) + "\n")
+        corpus[split] = {side: f"{split}.{side}" for side in ("source", "target")}
+    return {"corpus": corpus, "pair": "xx-yy", "moses": False}
+
+
+def prepared(tmp_path, **settings):
+    config = TranslationConfig.model_validate(settings)
+    task = config.load()(config, tmp_path)
+    return task, task.prepare(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def invented(tmp_path_factory):
+    """A task of 500 generated pairs."""
+    return prepared(tmp_path_factory.mktemp("invented"), corpus={"name": "invented", "sentences": 500})[0]
+
+
+BYTE_PAIRS = {"kind": "bpe", "vocab_size": 280}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"shared": True},
+        {"tokenizer": "char", "pair": "art-en"},
+        {"tokenizer": BYTE_PAIRS, "moses": True},
+        {"tokenizer": BYTE_PAIRS, "shared": True, "lowercase": True},
+        {"tokenizer": {"source": "char", "target": BYTE_PAIRS}},
+        {"tokenizer": {"kind": "word", "min_count": 3}},
+        {"longest": 10, "ratio": 1.3, "source_limit": 8, "over_limit": "truncate"},
+    ],
+)
+def test_the_task_keeps_all_contracts(tmp_path, settings):
+    corpus = {"name": "invented", "sentences": 60}
+    config = TranslationConfig.model_validate({"corpus": corpus, **settings})
+    assert check_task(TaskCase.of(config, tmp_path, tmp_path))
+
+
+def test_rows_are_their_lines_ended_by_stop_and_padded_with_it(files, tmp_path):
+    task, facts = prepared(tmp_path, **files)
+    (batch,) = task.batches("train", Purpose.SCORE, Size(100))
+    assert batch.opening.tolist() == [[0]] * 6
+    for vocabulary, rows, lengths, side in (
+        (facts.source_vocabulary, batch.source, batch.source_length, 0),
+        (facts.vocabulary, batch.gold, batch.length, 1),
+    ):
+        assert rows.shape[1] == lengths.max()
+        for pair, row, length in zip(PAIRS["train"], rows.tolist(), lengths.tolist(), strict=True):
+            assert [vocabulary[token] for token in row[:length]] == [*pair[side].split(), "<stop>"]
+            assert set(row[length:]) <= {0}
+
+
+def test_vocabularies_and_counts_come_from_what_is_trained_on_alone(files, tmp_path):
+    task, facts = prepared(tmp_path, **files)
+    assert set(facts.source_vocabulary) == {"<stop>", "<unk>", *"abcdef"}
+    assert set(facts.vocabulary) == {"<stop>", "<unk>", *"xyz"}
+    counts = Counter(word for _, target in PAIRS["train"] for word in target.split())
+    assert dict(zip(facts.vocabulary, facts.counts, strict=True)) == {**counts, "<stop>": 6, "<unk>": 0}
+    (batch,) = task.batches("test", Purpose.DECODE, Size(10))
+    assert facts.extras["statistics"]["test"]["source_unknown"] == 1
+    assert batch.source[0].tolist()[:4] == [
+        facts.source_vocabulary.index(word) for word in ("a", "<unk>", "b", "<stop>")
+    ]
+    assert facts.vocabulary[:2] == facts.source_vocabulary[:2] == ["<stop>", "<unk>"]
+
+
+def test_references_are_raw_whatever_becomes_of_the_tokens(files, tmp_path):
+    task, _ = prepared(tmp_path, **files, lowercase=True)
+    assert task.references("test") == {number: [target] for number, (_, target) in enumerate(PAIRS["test"])}
+    assert task.sources("test") == {number: source for number, (source, _) in enumerate(PAIRS["test"])}
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", BYTE_PAIRS])
+def test_a_shared_vocabulary_is_one_list_of_both_languages(files, tmp_path, tokenizer):
+    task, facts = prepared(tmp_path, **files, tokenizer=tokenizer, shared=True)
+    assert facts.vocabulary == facts.source_vocabulary
+    assert facts.extras["shared"]
+    (batch,) = task.batches("train", Purpose.SCORE, Size(10))
+    assert task.text(batch.source[0, : batch.source_length[0] - 1].tolist()) == "a b c"
+    assert task.text(batch.gold[0, : batch.length[0] - 1].tolist()) == "x y"
+
+
+def test_each_side_may_have_tokens_of_its_own(files, tmp_path):
+    _, facts = prepared(tmp_path, **files, tokenizer={"source": "char", "target": {"most_words": 1}})
+    assert " " in facts.source_vocabulary
+    assert len(facts.vocabulary) == 3
+    assert not facts.extras["shared"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept", "long", "uneven"),
+    [
+        ({"longest": 3}, [0, 1, 4, 5], 2, 0),
+        ({"longest": 6}, [0, 1, 2, 3, 4, 5], 0, 0),
+        ({"ratio": 2}, [0, 1, 4, 5], 0, 2),
+        ({"ratio": 3}, [0, 1, 3, 4, 5], 0, 1),
+        ({"ratio": 1}, [1, 5], 0, 4),
+        ({"longest": 3, "ratio": 1}, [1, 5], 2, 2),
+        ({"source_limit": 2, "over_limit": "truncate"}, [1, 2, 4, 5], 2, 0),
+    ],
+)
+def test_pairs_to_train_on_are_chosen_by_length(files, tmp_path, settings, kept, long, uneven):
+    task, facts = prepared(tmp_path, **files, **settings)
+    assert list(task.sources("train")) == list(task.references("train")) == kept
+    (batch,) = task.batches("train", Purpose.TRAIN, Size(10))
+    assert batch.ids.tolist() == kept
+    assert batch.length.tolist() == [len(PAIRS["train"][number][1].split()) + 1 for number in kept]
+    assert facts.counts[0] == len(kept)
+    train = facts.extras["statistics"]["train"]
+    assert (train["left_out_long"], train["left_out_uneven"], train["left_out_empty"]) == (long, uneven, 0)
+    assert list(task.sources("valid")) == [0, 1]
+    assert list(task.sources("test")) == [0, 1, 2]
+
+
+def test_what_leaves_too_little_to_train_on_is_refused(files, tmp_path):
+    with pytest.raises(DataError, match=r"1 pairs of own files .* of 6 that are not empty; 5 are too long and 0"):
+        prepared(tmp_path, **files, longest=1)
+
+
+def test_a_source_over_the_limit_is_refused_by_file_and_line(files, tmp_path):
+    with pytest.raises(
+        DataError, match=r"line 2 of .*test\.source has 5 tokens, more than the `source_limit` of 4\. "
+    ):
+        prepared(tmp_path, **files, source_limit=4)
+    prepared(tmp_path, **files, source_limit=5)
+
+
+def test_a_source_over_the_limit_can_be_cut_off_and_is_never_dropped(files, tmp_path):
+    task, facts = prepared(tmp_path, **files, source_limit=2, over_limit="truncate")
+    (batch,) = task.batches("test", Purpose.DECODE, Size(10))
+    names = [[facts.source_vocabulary[token] for token in row] for row in batch.source.tolist()]
+    assert names == [["a", "<unk>", "<stop>"], ["b", "a", "<stop>"], ["c", "<stop>", "<stop>"]]
+    assert batch.source_length.tolist() == [3, 3, 2]
+    assert facts.extras["statistics"]["test"]["truncated"] == 2
+    assert task.sources("test")[1] == PAIRS["test"][1][0]  # reports show all of it
+
+
+def test_facts_can_be_written_down_and_say_what_the_corpus_is(invented, tmp_path):
+    _, facts = prepared(tmp_path, corpus={"name": "invented", "sentences": 50, "seed": 3})
+    json.dumps(facts.extras)
+    assert facts.extras["corpus"] == "invented (sentences 50, seed 3)"
+    assert facts.extras["embedded"]
+    assert facts.extras["entropy"] == 0
+    assert facts.extras["languages"] == {"source": "en", "target": "art"}
+    train = facts.extras["statistics"]["train"]
+    assert train["target_tokens"] + train["pairs"] == sum(facts.counts)
+
+
+@pytest.mark.parametrize(("tokenizer", "split"), [("word", "train"), ("char", "test"), (BYTE_PAIRS, "test")])
+def test_a_perfect_system_reads_as_the_references(tmp_path, tokenizer, split):
+    task, _ = prepared(tmp_path, corpus={"name": "invented", "sentences": 300}, tokenizer=tokenizer)
+    references = task.references(split)
+    for batch in task.batches(split, Purpose.DECODE, Size(7)):
+        for number, row, length in zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True):
+            assert [task.text(row[: length - 1])] == references[number]
+
+
+def test_training_batches_hold_rows_of_like_length_on_both_sides(invented):
+    def waste(batches, side, length):
+        return sum(getattr(batch, side).numel() - int(getattr(batch, length).sum()) for batch in batches)
+
+    alike, plain = (list(invented.batches("train", Purpose.TRAIN, Size(10), noise)) for noise in (Noise(1), None))
+    for side, length in (("gold", "length"), ("source", "source_length")):
+        assert waste(alike, side, length) < 0.35 * waste(plain, side, length)
+
+
+def test_a_size_in_tokens_counts_the_longer_side_with_its_padding(invented):
+    for noise in (None, Noise(1)):
+        for batch in invented.batches("train", Purpose.TRAIN, Size(100, "tokens"), noise):
+            assert len(batch) == 1 or max(batch.gold.numel(), batch.source.numel()) <= 100
+
+
+def test_each_source_stays_with_its_target_in_every_order(invented):
+    def rows(batches):
+        found = {}
+        for batch in batches:
+            for number, *row in zip(
+                batch.ids.tolist(), batch.source.tolist(), batch.source_length.tolist(), batch.gold.tolist(),
+                batch.length.tolist(), strict=True,
+            ):  # fmt: skip
+                source, size, target, length = row
+                found[number] = source[:size], target[:length]
+        return found
+
+    plain = rows(invented.batches("train", Purpose.SCORE, Size(500)))
+    assert len(plain) == 500
+    for size in (Size(7), Size(64, "tokens")):
+        assert rows(invented.batches("train", Purpose.TRAIN, size, Noise(2))) == plain
+        assert rows(invented.batches("train", Purpose.DECODE, size, Noise(2))) == plain
+
+
+def test_batches_are_of_whole_numbers_that_models_expect(invented):
+    batch = next(invented.batches("train", Purpose.TRAIN, Size(4), Noise(1)))
+    for tensor in (batch.ids, batch.opening, batch.gold, batch.length, batch.source, batch.source_length):
+        assert tensor.dtype == torch.long

@@ -1,0 +1,106 @@
+"""Decoding and scoring of a split's examples, also where memory is short."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench_core import Batch, Facts, Hypothesis, Task
+from bench_core.errors import PluginError
+from bench_core.evaluate import Examples
+from bench_core.model import Scores, State
+from bench_core.noise import Noise
+
+
+class Words(Task):
+    """Ten examples of the words 1..4; two streams of five windows if asked."""
+
+    streams = False
+
+    def prepare(self, data):
+        return Facts(["</s>", *"abcd"])
+
+    def text(self, tokens):
+        return " ".join("_abcd"[token] for token in tokens)
+
+    def references(self, split):
+        return {number: [str(number)] for number in range(10)}
+
+    def sources(self, split):
+        return {number: f"source {number}" for number in range(10)} if split == "translated" else {}
+
+    def batches(self, split, purpose, size, noise=None):
+        ids = torch.arange(10)
+        for number, rows in enumerate(ids.split(2 if self.streams else size.number)):
+            gold = torch.stack([rows % 4 + 1, rows * 0], 1)
+            yield Batch(rows, gold[:, 1:], gold, rows * 0 + 2, continues=self.streams and number > 0)
+
+
+class Short:
+    """Decodes and scores by the row's number, if there are few enough rows."""
+
+    def __init__(self, most, error=None):
+        self.most, self.error, self.sizes = most, error or torch.OutOfMemoryError("CUDA out of memory"), []
+
+    def check(self, batch):
+        self.sizes.append(len(batch))
+        if len(batch) > self.most:
+            raise self.error
+
+    def decode(self, model, batch, noise):
+        self.check(batch)
+        return [[Hypothesis([number % 4 + 1], True)] for number in batch.ids.tolist()]
+
+    def score(self, batch, scoring):
+        self.check(batch)
+        assert batch.continues == (scoring.memory is not None)
+        return Scores(-batch.ids.double(), memory=State())
+
+
+def examples(size=10, streams=False, **options):
+    task = Words(None, None)
+    task.streams = streams
+    return Examples(task, options.pop("split", "test"), Noise(0), torch.device("cpu"), size, **options)
+
+
+ERRORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["gpu", "processor", "python"])
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7])
+def test_batches_are_halved_until_memory_suffices_and_nothing_else_changes(most, error):
+    whole, short, heard = Short(10), Short(most, error), []
+    assert examples(warn=heard.append).decoded(None, short) == examples().decoded(None, whole)
+    assert max(short.sizes[-2:]) <= most
+    assert heard, "it is told"
+    short = Short(most, error)
+    assert examples().scored(short, "exact") == examples().scored(whole, "exact")
+
+
+def test_a_size_that_was_too_large_is_not_tried_again():
+    short = Short(2)
+    examples(size=4).decoded(None, short)
+    assert short.sizes == [4, 2, 2, 2, 2, 2]
+
+
+def test_other_errors_and_single_rows_are_not_tried_again():
+    with pytest.raises(RuntimeError, match="shapes"):
+        examples().decoded(None, Short(3, RuntimeError("shapes differ")))
+    with pytest.raises(torch.OutOfMemoryError):
+        examples().decoded(None, Short(0))
+
+
+def test_a_stream_cannot_go_on_with_half_of_its_rows():
+    assert len(examples(streams=True).scored(Short(2), "exact")) == 10
+    with pytest.raises(PluginError, match="memory ran out in the midst of a stream"):
+        examples(streams=True).scored(Short(1), "exact")
+
+
+def test_outcomes_show_the_source_of_their_text():
+    outcomes = examples(split="translated").decoded(None, Short(10))
+    assert [outcome.prompt for outcome in outcomes] == [f"source {number}" for number in range(10)]
+    assert {outcome.prompt for outcome in examples().decoded(None, Short(10))} == {""}
