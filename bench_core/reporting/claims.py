@@ -18,9 +18,9 @@ from bench_core.schema import AXES, Claim
 ENOUGH, FEW = 0.95, 0.05  # of the draws: a claim holds that is true in no less, and fails that is in less
 
 MEANING = (
-    "A claim holds if it is true of the means over seeds and of at least 95 % of 1,000 draws of seeds, "
-    "and fails if it is true neither of the means nor of as many as 5 % of the draws; else it is unclear. "
-    "One seed leaves nothing to draw."
+    "A claim holds if it is true of the means over seeds and of at least 95 % of 1,000 draws, of seeds and of the "
+    "examples behind each, and fails if it is true neither of the means nor of as many as 5 % of the draws; else it "
+    "is unclear. What another training would give, one seed cannot tell."
 )
 
 Verdict: TypeAlias = Literal["holds", "holds (1 seed)", "unclear", "fails", "fails (1 seed)", "not run"]
@@ -32,6 +32,7 @@ class Found:
 
     query: Query
     numbers: Mapping[int, Number] = field(default_factory=dict)  # by seed, where there is one
+    keys: Mapping[int, str] = field(default_factory=dict)  # of their measurements, by seed
     status: Literal["done", "failed", "not run"] = "not run"
     reason: str = ""  # why seeds have no number
 
@@ -107,25 +108,27 @@ def _judged(run: Run, claim: Claim) -> Judgement:
     seeds = sorted(set.intersection(*(set(one.numbers) for one in values)))
     if not seeds:
         return Judgement(claim, "not run", values, remarks=["no seed has all of the values"])
-    return _weighed(claim, expression.term, values, seeds)
+    return _weighed(run, claim, expression.term, values, seeds)
 
 
-def _weighed(claim: Claim, term: Term, values: Sequence[Found], seeds: Sequence[int]) -> Judgement:
-    from bench_core.reporting.draws import Resampled, drawn_seeds
+def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds: Sequence[int]) -> Judgement:
+    from bench_core.reporting.draws import resampled_of
 
-    resampled = Resampled({one.query: one.over(seeds) for one in values}, drawn_seeds(len(seeds)))
+    own = {one.query: [run.draws.get(one.keys.get(seed, "")) for seed in seeds] for one in values}
+    resampled = resampled_of({one.query: one.over(seeds) for one in values}, own)
     holds, share = resampled.holds(term)
     undefined = [f"{text} is no number" for text in dict.fromkeys(resampled.undefined)]
     mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if _is_mixed(one)]
     remarks = [*undefined, *mixed, *_reservations(values, seeds)]
     if undefined or mixed:
         return Judgement(claim, "unclear", values, share, remarks)
-    if share is None:
-        return Judgement(claim, "holds (1 seed)" if holds else "fails (1 seed)", values, share, remarks)
-    if share >= ENOUGH if holds else share < FEW:
-        return Judgement(claim, "holds" if holds else "fails", values, share, remarks)
+    if share is None or (share >= ENOUGH if holds else share < FEW):
+        sure: Verdict = "holds" if holds else "fails"
+        alone: Verdict = "holds (1 seed)" if holds else "fails (1 seed)"
+        return Judgement(claim, sure if len(seeds) > 1 else alone, values, share, remarks)
     means = "true" if holds else "not true"
-    remark = f"{means} of the means, true in {100 * share:.1f} % of the draws over seeds"
+    over = "seeds and examples" if resampled.examples else "seeds"
+    remark = f"{means} of the means, true in {100 * share:.1f} % of the draws over {over}"
     return Judgement(claim, "unclear", values, share, [remark, *remarks])
 
 
@@ -163,15 +166,17 @@ def found(run: Run, query: Query) -> Found:
     if several := _several(cells, query):
         return Found(query, reason=several)
     numbers: dict[int, Number] = {}
+    keys: dict[int, str] = {}
     for one in sorted(cells, key=seed_of):
         number = one.numbers.get(query.metric)
         if number is not None and number.value is not None:
             numbers[seed_of(one)] = number
+            keys[seed_of(one)] = one.artifacts.get(f"measure/{query.metric}", "")
     lacking = [one for one in cells if seed_of(one) not in numbers]
     words = [(one.status if one.status != "done" else "", why_missing(one, query.metric)) for one in lacking]
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]
     missing: Literal["failed", "not run"] = "failed" if any(one.status == "failed" for one in lacking) else "not run"
-    return Found(query, numbers, "done" if numbers else missing, "; ".join(dict.fromkeys(reasons)))
+    return Found(query, numbers, keys, "done" if numbers else missing, "; ".join(dict.fromkeys(reasons)))
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:

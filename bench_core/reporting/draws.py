@@ -1,4 +1,4 @@
-"""Claims under resampling: of the seeds as they are, and of many draws from them."""
+"""Claims under resampling: of the seeds as they are, and of many draws from them and from their examples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core.expressions import Query, Term
-
-DRAWS = 1_000
+from bench_core.resampling import DRAWS, Draws
 
 Vector: TypeAlias = NDArray[Any]  # [1 + D], of numbers or truths: first the seeds as they are, then each draw
 
@@ -25,12 +24,24 @@ def drawn_seeds(count: int) -> NDArray[np.intp]:
     return np.vstack([np.arange(count), draws.astype(np.intp)])
 
 
+def resampled_of(values: Mapping[Query, Sequence[float]], draws: Mapping[Query, Sequence[Draws | None]]) -> Resampled:
+    """Return values by seed, to be drawn from by seeds and, where the draws of all examples are known, by those."""
+    count = len(next(iter(values.values()), ()))
+    known = {query: [one for one in some if one is not None] for query, some in draws.items()}
+    if not known or not all(len(some) == count for some in known.values()):
+        return Resampled(values, drawn_seeds(count))
+    alone = np.zeros((1 + DRAWS, 1), dtype=np.intp)
+    seeds = drawn_seeds(count) if count > 1 else alone
+    return Resampled(values, seeds, {query: np.stack(some) for query, some in known.items()})
+
+
 @dataclass
 class Resampled:
     """Values by seed, and the draws that all of them share."""
 
     values: Mapping[Query, Sequence[float]]  # in the order of the seeds
     seeds: NDArray[np.intp]  # [1 + D, S]
+    examples: Mapping[Query, Draws] = field(default_factory=dict)  # [S, D], the scores of drawn examples
     undefined: list[str] = field(default_factory=list)  # what was compared and is no number
 
     def holds(self, claim: Term) -> tuple[bool, float | None]:
@@ -41,7 +52,10 @@ class Resampled:
 
     def drawn(self, query: Query) -> NDArray[np.float64]:
         """Return the numbers behind a value in each draw [1 + D, S]: the one place where a value is resampled."""
-        return np.asarray(self.values[query], dtype=np.float64)[self.seeds]
+        found: NDArray[np.float64] = np.asarray(self.values[query], dtype=np.float64)[self.seeds]
+        if query in self.examples:
+            found[1:] = self.examples[query][self.seeds[1:], np.arange(DRAWS)[:, None]]
+        return found
 
     def _vector(self, term: Term) -> Vector:
         if term.operation == "number":

@@ -107,8 +107,8 @@ def nested(draws: Draws) -> Draws:
 def p_value(difference: float, draws: Draws) -> float:
     """Return how often chance alone leads as far from 0 as `difference`, by draws of it moved to a mean of 0.
 
-    To either side. Where none of the draws gets that far, it is the tail of a normal distribution of their spread, since many
-    comparisons need smaller values than 1,000 draws can tell.
+    To either side. Where none of the draws gets that far, it is the tail of a normal distribution of their spread,
+    since many comparisons need smaller values than 1,000 draws can tell.
     """
     apart = np.abs(draws - draws.mean())
     reached = int((apart > abs(difference)).sum())

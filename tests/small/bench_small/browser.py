@@ -79,8 +79,8 @@ class Browser:
         self._await(lambda one: one.get("method") == "Page.loadEventFired")
 
     def value(self, script):
-        """Return the value of an expression in the page."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
+        """Return the value of an expression in the page, or what it promises."""
+        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
