@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import keys
+from bench_core.carried import FILES, RECORDS
 from bench_core.corpora import digest
 from bench_core.errors import StoreError
 
@@ -30,6 +31,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or name another store by --store."),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Name a store that may be written by --store."),
+    errno.EFBIG: "Raise the limit of the size of files (`ulimit -f`), or name another store by --store.",
     errno.ENOENT: "It vanished meanwhile: does something else clean up there?",
 }
 OTHERS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
@@ -59,6 +61,9 @@ class Artifact:
         try:
             text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
             self._compare(name, sha256(text).hexdigest())
+            kind = str(self.manifest["kind"])
+            if name in FILES.get(RECORDS.get(kind, kind), ()):
+                _check_shape(name, text)  # whoever wrote the manifest may have written this, too
             return _parsed(text)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
@@ -163,7 +168,18 @@ def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
         raise ValueError(f"it is that of another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))
+    _check_about(manifest)
     return manifest
+
+
+def _check_about(manifest: Mapping[str, Any]) -> None:
+    """Raise ValueError unless what a manifest tells of its artifact has the shape in which it is read."""
+    odd = [name for name in ("ingredients", "provenance", "cost") if not isinstance(manifest.get(name, {}), dict)]
+    if odd:
+        raise ValueError(f"{odd[0]} is no mapping")
+    costs = manifest.get("cost", {}).values()
+    if any(isinstance(one, bool) or not isinstance(one, int | float | None) for one in costs):
+        raise ValueError("its costs are no numbers")
 
 
 def _check_files(files: Any) -> None:
@@ -215,6 +231,15 @@ def _content(path: Path, size: int, most: int) -> bytes:
 def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _check_shape(name: str, text: bytes) -> None:
+    from bench_core.shapes import check
+
+    try:
+        check(name, text, LARGEST_JSON)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

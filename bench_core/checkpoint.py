@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -113,7 +112,7 @@ class Checkpoints:
         self.store.warn(f"a checkpoint of {self.label} is not used: {error} It is kept in {aside}.")
 
     def _remove(self, place: int) -> None:
-        shutil.rmtree(self.store.path(KIND, _key(self.key, place)), ignore_errors=True)
+        self.store.remove(KIND, _key(self.key, place))
 
 
 def _key(training: str, place: int) -> str:
@@ -148,7 +147,8 @@ def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Ke
     inside: Callable[[Any], Kept] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":
-        return tensors[str(content[0])].to(device)
+        # A copy: inside of the file it lies where it may, and sums in the processor depend on that by their last bit.
+        return tensors[str(content[0])].to(device, copy=True)
     if kind == "rows":
         return _rows_class(*content[:2])(**{name: inside(item) for name, item in content[2].items()})
     if kind == "mapping":

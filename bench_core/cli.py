@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "Run a suite and write its report.",
     "report": "Write the report of a run.",
     "show": "Show one cell of a run, with outputs.",
+    "diff": "Compare two cells of a run: tests, lengths, outputs.",
     "why": "Say what changed where something is not stored.",
     "verify": "Check the artifacts and numbers of a run against the store.",
     "export": "Write a run to one file, for another machine.",

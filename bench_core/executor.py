@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -206,3 +207,7 @@ def _make(workshop: Workshop, stage: Stage) -> None:
             with Cost() as cost:
                 counts = workshop.perform(stage, folder)
             about["cost"] = {**cost.values, **counts}
+        if stage.kind == "train":  # not before its weights are safe
+            from bench_core.checkpoint import Checkpoints
+
+            Checkpoints(store, stage.key, stage.label, math.inf).remove()

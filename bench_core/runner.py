@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_core.carried import contradictions, is_stored, kept_as
 from bench_core.check import check_fit
-from bench_core.errors import BenchError, StoreError
+from bench_core.errors import StoreError
 from bench_core.executor import Executor, Here, Order, StageFailed, time_up
 from bench_core.plan import Stage, cells_of, needed, plan
 from bench_core.record import Record
-from bench_core.results import read_run
+from bench_core.results import read_run, write_run
 from bench_core.store import Store
 from bench_core.suite import load
 
@@ -139,11 +139,13 @@ class Runner:
             rest = self._prepare(needed)
             self._perform(rest, len(needed), len(needed) - len(rest))
         finally:
-            folder = self._folder(out, started)
-            places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}
-            Record(self.suite, self.plan, self.store, self.failures, self.stopped, self.numbers, places).write(folder)
-            (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
+            folder = write_run(out, f"{self.suite.label.replace('/', '-')}-{started}", self._write)
         return read_run(folder)
+
+    def _write(self, folder: Path) -> None:
+        places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}
+        Record(self.suite, self.plan, self.store, self.failures, self.stopped, self.numbers, places).write(folder)
+        (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
 
     def build(self) -> None:
         """Prepare every task and build every model on the meta device; `failures` says what does not work."""
@@ -316,16 +318,6 @@ class Runner:
         self.failures[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
         if not failure.expected:
             self._warn(f"the details of the failure are in {log}")
-
-    def _folder(self, out: Path, started: str) -> Path:
-        """Make and return a new folder for the run."""
-        name = f"{self.suite.label.replace('/', '-')}-{started}"
-        for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
-            folder = out / f"{name}{suffix}"
-            if not folder.exists():
-                folder.mkdir(parents=True)
-                return folder
-        raise BenchError(f"{out} holds a thousand runs of this second. Give another folder by --out.")
 
 
 def _failure(future: Future[None]) -> StageFailed | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from shutil import copytree
 from typing import NamedTuple
 
@@ -280,7 +281,7 @@ class Place:
     def report(self) -> dict[str, bytes]:
         """Return what the last run reported, less what it cost."""
         folder = self.folder / "reports"
-        files = [path for path in folder.rglob("*") if path.is_file() and path.name != "costs.csv"]
+        files = [path for path in folder.rglob("*") if path.is_file() and path.stem != "costs"]
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -302,7 +303,8 @@ class Scratch:
 
     def place(self, name: str, root: Path | None = None) -> Place:
         """Return a new place, with a store of its own or that of another."""
-        return Place(self.folder / name, self.suite, root or self.folder / name / "store", self.packages)
+        folder = self.folder / f"{name}-{token_hex(4)}"
+        return Place(folder, self.suite, root or folder / "store", self.packages)
 
     def copied(self, name: str) -> Place:
         """Return a new place with all that an undisturbed run stored."""

@@ -89,7 +89,6 @@ class Workshop:
         parameters = sum(parameter.numel() for parameter in model.parameters())
         about = {"parameters": parameters, "updates": trainer.progress.step}
         (folder / "training.json").write_text(json.dumps(about))
-        checkpoints.remove()
         return {**about, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _selection(

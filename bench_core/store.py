@@ -29,7 +29,7 @@ ASIDE = ("unfinished", "set-aside", "failures", "locks")  #: folders of a store 
 LONGEST = 255  # bytes of a name
 OUTSIDE = frozenset(("", ".", "..", *ASIDE))
 TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # a folder cannot be renamed: something stands there
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 def _print_warning(text: str) -> None:
@@ -107,6 +107,14 @@ class Store:
         That is None if nothing is there any more, because another process was faster.
         """
         return self._move_aside(self.path(kind, key), kind, key)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an artifact, if it can be: first out of its place, so that it is never there in part."""
+        place = self.root / "unfinished" / _fresh("removed")  # `gc` knows the name
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(self.path(kind, key), place)
+            shutil.rmtree(place)
 
     def _move_aside(self, folder: Path, kind: str, key: str) -> Path | None:
         place = self.root / "set-aside" / _fresh(kind, key)

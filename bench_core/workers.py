@@ -35,6 +35,8 @@ class Worker:
 
     def do(self, order: Order, tell: Tell, warn: Callable[[str], None]) -> None:
         """Have a stage performed; raise StageFailed, also where the process dies."""
+        if self.process is not None and self.process.poll() is not None:
+            self.process = None  # it died when it had nothing to do
         process = self.process = self.process or self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -118,6 +120,8 @@ class Workers(Executor):
 
 def _answers(lines: IO[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
+        if not line.endswith("\n"):
+            return  # it died while it wrote
         yield json.loads(line)
 
 

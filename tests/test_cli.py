@@ -12,6 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click import UsageError
+from click.testing import CliRunner
+
+from bench_core.cli import bench as group
+from bench_core.commands.options import DURATION
 
 BENCH = Path(sys.executable).parent / "bench"
 SUITE = """
@@ -186,6 +191,51 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
     assert list(store.glob("prepare/*/manifest.json"))
     assert not list(store.glob("unfinished/*"))
     bench("run", "suite.yaml")
+
+
+def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, monkeypatch):
+    """In this process, where a training begins at once."""
+    monkeypatch.chdir(bench.folder)
+    runner, report, left = CliRunner(), Path("reports/tests/tiny"), []
+
+    def run(*words):
+        words = ["run", "suite.yaml", "--set", "training.updates=200", "--set", "training.epochs=null", *words]
+        found = runner.invoke(group, [*words, "--workers", "0"], catch_exceptions=False, standalone_mode=False)
+        files = {name: (report / name).read_bytes() for name in ("report.md", "report.tex", "results.json")}
+        left.append(len(list(Path(words[-1]).glob("checkpoint/*/manifest.json"))))
+        return found.return_value, files
+
+    _, wanted = run("--store", "undisturbed")
+    seconds, code = 0.2, 3
+    while code == 3:
+        code, files = run("--stop-after", f"{seconds}s", "--store", "stopped")
+        seconds *= 1.5
+        if code == 3:
+            assert b"not run" in files["report.md"]
+    assert code == 0
+    assert files == wanted
+    assert any(left), "a training was stopped"
+    assert not left[-1]
+
+
+def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
+    found = bench("run", "suite.yaml", "--stop-after", "0s", code=3)
+    assert "2 cells not run: " in found.stderr
+    assert "time was up. Run the suite again to go on." in found.stderr
+    assert "not run" in (bench.folder / "reports" / "tests" / "tiny" / "report.md").read_text()
+    assert not (bench.folder / ".bench" / "store" / "prepare").exists()
+
+
+@pytest.mark.parametrize("option", ["--stop-after", "--checkpoint-every"])
+@pytest.mark.parametrize("text", ["", "soon", "-1s", "nan", "inf", "1e999h", "9 parsecs", "1:30", "s"])
+def test_what_is_no_length_of_time_is_refused(option, text):
+    with pytest.raises(UsageError, match="is no length of time, such as 90s, 9m or 1.5h"):
+        CliRunner().invoke(group, ["run", "x.yaml", f"{option}={text}"], catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("9m", 540), ("1.5h", 5400), ("12", 12), (" 0.5 s", 0.5)])
+def test_lengths_of_time_have_units(text, seconds):
+    assert DURATION.convert(text, None, None) == seconds
 
 
 def test_corpora_are_listed_and_verified(bench):

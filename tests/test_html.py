@@ -17,7 +17,7 @@ from bench_core.reporting.html import html_costs
 from bench_core.reporting.markup import MARKDOWN, visible
 from bench_core.reporting.outputs import MOST, side_by_side
 from bench_core.reporting.page import page
-from bench_core.reporting.sheets import html_text
+from bench_core.reporting.sheets import html_text, results
 from bench_core.reporting.sheets import number as number_in
 from bench_core.reporting.tables import grids
 from bench_core.schema import Claim, Figure
@@ -160,6 +160,14 @@ def test_a_page_has_the_words_of_the_markdown_tables(tmp_path):
     assert found.tables["claims"][1][3] == "rate rnn/beam ∞."
 
 
+def test_the_best_is_bold_as_in_every_format(tmp_path):
+    (grid,) = grids(some_run(tmp_path))
+    entries = [[replace(entry, best=place == 1) for place, entry in enumerate(row)] for row in grid.entries]
+    (_, cells), *_ = results(replace(grid, entries=entries)).rows
+    assert [re.sub(r"[\d.± ]+", "1", one.html) for one in cells][1] == "<strong>1</strong>"
+    assert "<strong>" not in cells[0].html
+
+
 def test_cells_are_sorted_by_numbers_that_are_not_rounded(tmp_path):
     run = full_run(tmp_path)
     text = html(run, tmp_path / "report")
@@ -239,6 +247,7 @@ def test_a_page_loads_nothing(tmp_path):
 def test_only_the_source_is_linked_to(tmp_path):
     found = Reader(html(full_run(tmp_path), tmp_path / "report"))
     away = [about["href"] for about in found.found("a") if ":" in about["href"]]
+    assert ("html/body/main/dl/div/dd", "A paper, ") in found.texts
     assert away == ["https://arxiv.org/abs/2002.02492", "https://example.org/a?b"]
     ids = {about["id"] for _, about in found.elements if "id" in about}
     assert {about["href"][1:] for about in found.found("a") if about["href"].startswith("#")} <= ids
@@ -408,7 +417,9 @@ def test_hostile_outputs_do_no_harm_in_a_browser(shown):
     assert shown.value("[document.scripts.length, document.images.length]") == [2, 1]
     pick(shown, "example", 1)
     assert shown.value("document.querySelector('#left-output .text').textContent.length") > MOST
-    opened = "new Promise(done => { every.addEventListener('toggle', () => done(every.innerText)); every.open = true; })"
+    opened = (
+        "new Promise(done => { every.addEventListener('toggle', () => done(every.innerText)); every.open = true; })"
+    )
     assert "\u05d0\u05d1 12" in shown.value(opened)
     for width in (390, 1200):
         shown.resize(width)

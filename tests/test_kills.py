@@ -26,7 +26,8 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, tmp_p
     wanted, seconds = Place(tmp_path / "undisturbed", suite).undisturbed()
     place, random = Place(tmp_path / "killed", suite, workers=2), Random(3)
     kills = [
-        place.kill(random.uniform(0.3, 0.9) * seconds, victim, random) for victim in ("run", "worker", "run", "worker")
+        place.kill(random.uniform(0.3, 0.9) * seconds, victim, random)
+        for victim in ("run", "worker", "run", "worker")
     ]
     found, _ = place.finish()
     assert differences(found, wanted) == [], kills

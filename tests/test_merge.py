@@ -81,7 +81,8 @@ def report(tmp_path, run, figures=False):
     """Return the files of a report but for the costs; figures, which take long to draw, only if asked for."""
     drawn = run if figures else replace(run, suite=run.suite.model_copy(update={"figures": []}))
     files = written(drawn, tmp_path / f"report-{run.folder.parent.parent.name}-{run.folder.name}")
-    files.pop("costs.csv")
+    for name in ("costs.csv", "costs.html"):
+        files.pop(name)
     return files
 
 
@@ -97,7 +98,7 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     ours, theirs = report(tmp_path, merged, figures=True), report(tmp_path, whole, figures=True)
     assert {"report.md", "report.tex", "results.json", "figures/spread.svg", "figures/curve.csv"} <= ours.keys()
     assert ours == theirs
-    for name in ("suite.yaml", "cells.jsonl", "distributions.jsonl", "published.json"):
+    for name in ("suite.yaml", "cells.jsonl", "distributions.jsonl", "draws.safetensors", "published.json"):
         assert (merged.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     histories = [
         {path.name: path.read_text() for path in (run.folder / "history").iterdir()} for run in (merged, whole)

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_metrics.plugin import BleuConfig
+from bench_small.runs import run_of, sampled, shown
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from bench_core import Outcome
+from bench_core.reporting.claims import judge
+from bench_core.reporting.page import footnotes
+from bench_core.reporting.report import records
 from bench_core.reporting.significance import holm, koehn_p_value, nested, p_value
+from bench_core.reporting.tables import grids
 from bench_core.resampling import DRAWS, draws
+from bench_core.schema import Claim
+from bench_metrics.plugin import BleuConfig
 
-WORDS = "the a cat dog sat ran on under mat tree old new red house and slept".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "under",
+    "mat",
+    "tree",
+    "old",
+    "new",
+    "red",
+    "house",
+    "and",
+    "slept",
+]
 
 
 def systems(segments, quality, seed):
@@ -33,7 +57,8 @@ def bleu_draws(references, outputs):
     found = []
     for texts in outputs:
         outcomes = [
-            Outcome(i, references=[line], texts=[text]) for i, (line, text) in enumerate(zip(references, texts))
+            Outcome(i, references=[line], texts=[text])
+            for i, (line, text) in enumerate(zip(references, texts, strict=True))
         ]
         parts = metric.measure(outcomes)
         found.append((metric.combine(parts), draws(metric, parts)))
@@ -92,3 +117,97 @@ def test_draws_over_seeds_spread_by_examples_and_seeds():
     assert found.var() == pytest.approx(seeds.var() / 4 + 1 / 4, rel=0.15)
     one = dice.normal(size=(1, DRAWS))
     assert (nested(one) == one[0]).all()
+
+
+def rates(*means, seed=0, examples=200, spread=1.0):
+    """Return rates by example of one seed for each mean; the examples are as hard for all."""
+    dice = np.random.default_rng(seed)
+    hard = np.random.default_rng(9).normal(size=examples)
+    return [(mean + hard + spread * dice.normal(size=examples)).tolist() for mean in means]
+
+
+def table(tmp_path, samples, **settings):
+    run = run_of(
+        tmp_path, sampled(tmp_path, samples, **settings), {"rows": ["model"], "columns": []}, names=[*samples]
+    )
+    return run, grids(run)[0]
+
+
+def bold(grid):
+    return [row.label for row, entries in zip(grid.rows, grid.entries, strict=True) if entries[0].best]
+
+
+def test_the_best_is_bold_only_if_it_is_better_by_more_than_chance(tmp_path):
+    run, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(6, seed=3)})
+    assert bold(grid) == ["a"], "lower is better"
+    assert shown(run)["a"]["rate"].startswith("**")
+    (note,) = [note for note in footnotes(run, grid) if note.startswith("Bold")]
+    assert "paired bootstrap over examples, 1,000 draws, Holm-corrected for 2 comparisons, p < 0.05" in note
+    assert "Another training is not in it, as there is one seed." in note
+    _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(5.001, seed=3)})
+    assert bold(grid) == []
+    assert any(note.startswith("None is better than every other") for note in footnotes(run, grid))
+
+
+def test_where_higher_is_better_the_highest_is_bold(tmp_path):
+    _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
+    assert bold(grid) == ["a"]
+    run = run_of(tmp_path, [], {})
+    cells = sampled(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
+    higher = [replace(one, numbers={"rate": replace(one.numbers["rate"], better=1)}) for one in cells]
+    run = run_of(tmp_path, higher, {"rows": ["model"], "columns": []}, names=["a", "b"])
+    assert bold(grids(run)[0]) == ["b"]
+
+
+def test_pairing_sees_what_the_spread_of_examples_would_hide(tmp_path):
+    """Examples differ far more than systems do, and alike for both."""
+    _, grid = table(tmp_path, {"a": rates(5.0, seed=1, spread=0.1), "b": rates(5.1, seed=2, spread=0.1)})
+    assert bold(grid) == ["a"]
+    errors = [test.error for test in grid.tests]
+    assert errors[0] < 0.02
+
+
+def test_a_difference_that_seeds_do_not_agree_on_is_not_bold(tmp_path):
+    examples = {"a": rates(5.0, 7.0, 5.0), "b": rates(6.0, 6.0, 6.0, seed=5)}
+    assert bold(table(tmp_path, examples)[1]) == []
+    alone = {name: seeds[:1] for name, seeds in examples.items()}
+    assert bold(table(tmp_path, alone)[1]) == ["a"], "one seed cannot know"
+
+
+def test_numbers_of_other_examples_and_without_draws_are_not_compared(tmp_path):
+    cells = sampled(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
+    other = replace(cells[1], numbers={"rate": replace(cells[1].numbers["rate"], sample="x")})
+    run = run_of(tmp_path, [cells[0], other], {"rows": ["model"], "columns": []}, names=["a", "b"])
+    assert not grids(run)[0].tests
+    (tmp_path / "run" / "draws.safetensors").unlink()
+    run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, names=["a", "b"])
+    assert not grids(run)[0].tests
+
+
+def test_the_smallest_difference_that_would_have_shown_is_told(tmp_path):
+    run, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
+    (note,) = [note for note in footnotes(run, grid) if note.startswith("Smallest")]
+    assert float(note.rpartition(" ")[2].rstrip(".")) == pytest.approx(2.8 * np.sqrt(2 / 200), rel=0.15)
+
+
+def test_files_hold_p_values_and_which_are_best(tmp_path):
+    _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(5.2, seed=2)})
+    first, second = records(grid)
+    assert (first["best"], first["p"]) == (second["p"] < 0.05, None)
+    assert 0 < second["p"] < 1
+
+
+def test_claims_draw_examples_too(tmp_path):
+    claim = Claim.model_validate({"id": "C", "text": "", "assert": "v('rate', model='a') < v('rate', model='b')"})
+
+    def judged(samples):
+        run = run_of(tmp_path, sampled(tmp_path, samples), {}, names=["a", "b"])
+        (one,) = judge(replace(run, suite=run.suite.model_copy(update={"claims": [claim]})))
+        return one
+
+    assert judged({"a": rates(5, seed=1), "b": rates(7, seed=2)}).verdict == "holds (1 seed)"
+    assert judged({"a": rates(7, seed=1), "b": rates(5, seed=2)}).verdict == "fails (1 seed)"
+    close = judged({"a": rates(5, seed=1), "b": rates(5.03, seed=2)})
+    assert close.verdict == "unclear"
+    assert "of the draws over seeds and examples" in close.remarks[0]
+    assert judged({"a": rates(5, 5.1, seed=1), "b": rates(7, 7.2, seed=2)}).verdict == "holds"

@@ -182,6 +182,11 @@ def test_all_that_is_wrong_is_told_at_once(store):
         ({"key": "k", "kind": "train", "files": {}, "format": 0}, "another version of bench wrote it, in format 0"),
         ({"key": "k", "kind": "train", "files": {}, "format": True}, "another version"),
         ({"key": "k", "kind": "train", "files": {}, "format": 1}, "its seal is missing"),
+        ({"key": "k", "kind": "train", "files": {}, "ingredients": []}, "ingredients is no mapping"),
+        ({"key": "k", "kind": "train", "files": {}, "provenance": None}, "provenance is no mapping"),
+        ({"key": "k", "kind": "train", "files": {}, "cost": 1}, "cost is no mapping"),
+        ({"key": "k", "kind": "train", "files": {}, "cost": {"seconds": "1"}}, "its costs are no numbers"),
+        ({"key": "k", "kind": "train", "files": {}, "cost": {"seconds": True}}, "its costs are no numbers"),
     ],
 )
 def test_what_is_no_manifest_of_the_artifact_is_refused(store, content, reason):
@@ -309,7 +314,7 @@ def test_kinds_and_keys_never_lead_out_of_their_place(store, name):
 
 
 def test_typical_costs_are_those_of_readable_artifacts(store):
-    for number, seconds in enumerate([1.0, 2.0, 30.0, "nan", None, [], "x"]):
+    for number, seconds in enumerate([1.0, 2.0, 30.0, float("nan"), None]):
         with store.writing("train", f"k{number}", {"cost": {"seconds": seconds}}):
             pass
     filled(store, "without")
@@ -454,11 +459,11 @@ def test_what_could_not_be_read_again_is_not_stored(store, name):
 
 
 def test_the_first_of_two_equal_writers_wins(store):
-    with store.writing("train", "k", {"cost": 1}) as slow:
+    with store.writing("train", "k", {"about": 1}) as slow:
         (slow / "a.txt").write_text("same")
-        with store.writing("train", "k", {"cost": 2}) as fast:
+        with store.writing("train", "k", {"about": 2}) as fast:
             (fast / "a.txt").write_text("same")
-    assert store.get("train", "k").manifest["cost"] == 2
+    assert store.get("train", "k").manifest["about"] == 2
     assert not unfinished(store)
     assert not (store.root / "set-aside").exists()
 

@@ -47,7 +47,7 @@ def html_report(
     return _rendered(
         "report.html.j2",
         title=said.title,
-        facts=[(name, list(_linked(text)) if name == "Source" else [(text, "")]) for name, _, text in facts],
+        facts=[(name, _linked(visible(text), name == "Source")) for name, _, text in facts],
         comparability=said.comparability,
         statistics=said.statistics and sheets.plain("statistics", "Statistics of the data", said.statistics),
         tables=[(one.table, sheets.results(one), footnotes(run, one)) for one in filled],
@@ -99,10 +99,10 @@ def _block(data: Any) -> str:
     return as_html(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(ESCAPED))
 
 
-def _linked(text: str) -> Iterable[tuple[str, str]]:
-    """Yield the parts of a text with the addresses of those that name a paper."""
+def _linked(text: str, source: bool) -> Iterable[tuple[str, str]]:
+    """Yield the parts of a text with the addresses of those that name a paper, if it tells a source."""
     rest = 0
-    for found in PAPER.finditer(text):
+    for found in PAPER.finditer(text) if source else ():
         yield text[rest : found.start()], ""
         yield found[0], re.sub("^arXiv:", "https://arxiv.org/abs/", found[0])
         rest = found.end()

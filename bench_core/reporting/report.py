@@ -33,7 +33,7 @@ from bench_core.results import Run
 def write_report(run: Run, folder: Path) -> list[Path]:
     """Write all that a report consists of; return the files written.
 
-    Nothing in them but the copied costs depends on the clock, the machine or the place of the run.
+    Nothing in them but costs depends on the clock, the machine or the place of the run.
     """
     filled, judged, shown = [*grids(run), *whole_grids(run)], judge(run), pictures(run)
     drawn, costs = {one.figure.id: draw(one) for one in shown if not one.empty}, run.folder / "costs.csv"

@@ -16,6 +16,8 @@ from bench_core.reporting.claims import Judgement
 from bench_core.reporting.entries import Entry, Grid
 from bench_core.reporting.markup import Markup, visible
 
+NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -115,7 +117,7 @@ def plain(name: str, caption: str, lines: Sequence[Sequence[str]], side: str = "
 
 def number(text: str | None) -> float | None:
     """Return the number that a text is or begins with, such as `1,024` or `−0.5 %`; None where there is none."""
-    found = re.match(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])", text or "")
+    found = NUMBER.match(text) if text else None
     return float(found[0].replace("−", "-").replace(",", "")) if found else None
 
 

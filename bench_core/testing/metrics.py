@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from math import isclose, isnan
 from typing import Any
 
+import numpy as np
+
 from bench_core.testing.cases import MetricCase
 from bench_core.testing.contracts import Contract, catches, check
 from bench_core.testing.mutants import metrics as mutants
@@ -52,6 +54,17 @@ def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
         assert isinstance(score, float | int), f"the score of {len(chosen)} parts is {score!r}"
 
 
+@catches(mutants.resamples_without_repeats)
+def a_resample_scores_as_its_parts_do(case: MetricCase) -> None:
+    """As if each part were there as often as the counts say."""
+    parts, number = case.metric.measure(case.outcomes), len(case.outcomes)
+    counts = np.array([[1] * number, [2, *[0] * (number - 2), 1], [0, *[1] * (number - 1)]], dtype=np.uint16)
+    for row, score in zip(counts.tolist(), case.metric.resample(parts, counts), strict=True):
+        repeated = [part for part, times in zip(parts, row, strict=True) for _ in range(times)]
+        wanted = case.metric.combine(repeated)
+        _check_same(score, wanted, "of a resample")
+
+
 @catches(mutants.is_better_both_ways, mutants.has_no_signature)
 def it_says_how_to_read_it(case: MetricCase) -> None:
     """Which way is better, in which unit, and what may share a column with it."""
@@ -68,12 +81,16 @@ METRIC_CONTRACTS: tuple[Contract[MetricCase], ...] = (
     parts_survive_being_stored,
     the_order_of_outcomes_does_not_matter,
     any_choice_of_parts_has_a_score,
+    a_resample_scores_as_its_parts_do,
     it_says_how_to_read_it,
 )
 
 
 def _same(case: MetricCase, parts: Sequence[Any], wanted: Sequence[Any], what: str) -> None:
-    one, other = case.metric.combine(parts), case.metric.combine(wanted)
+    _check_same(case.metric.combine(parts), case.metric.combine(wanted), what)
+
+
+def _check_same(one: float, other: float, what: str) -> None:
     alike = isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (isnan(one) and isnan(other))
     assert alike, f"the score {what} is {one}, not {other}"
 

@@ -68,3 +68,12 @@ def has_no_signature(case: MetricCase) -> MetricCase:
     metric = copy(case.metric)
     metric.signature = ""
     return replace(case, metric=metric)
+
+
+def resamples_without_repeats(case: MetricCase) -> MetricCase:
+    """A resample counts each of its examples once."""
+
+    def resample(metric: Metric[Any], parts: Sequence[Any], counts: Any) -> list[float]:
+        return metric.resample(parts, (counts > 0).astype(counts.dtype))
+
+    return replace(case, metric=patched(case.metric, resample=resample))

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
-from bench_small.mangling import SUITES, Case
-
 from bench_core.cli import main
+from bench_small.mangling import SUITES, Case
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 PLACE = re.compile(r"\.yaml:|--\w+|suite [\w/.-]+: |corpus |/data/|Usage|is missing|store|Correct `corpus:`")

@@ -119,7 +119,7 @@ class Place:
 
     def report(self) -> dict[str, bytes]:
         """Return what the last run reported, less what it cost."""
-        files = [path for path in (self.folder / "reports").rglob("*") if path.is_file() and path.name != "costs.csv"]
+        files = [path for path in (self.folder / "reports").rglob("*") if path.is_file() and path.stem != "costs"]
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in sorted(files)}
 
     def leftovers(self) -> list[str]:

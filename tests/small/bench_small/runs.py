@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from math import inf
 
+from bench_core import Summed
 from bench_core.published import Published, plain
 from bench_core.reporting.markup import MARKDOWN
 from bench_core.reporting.report import write_report
@@ -40,6 +41,36 @@ def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(
     )
     about = {"label": "tests/report", "tasks": {"words": {"corpus": "Words"}}, **info}
     return Run(tmp_path / "run", suite, about, cells, {"p": published} if published else {})
+
+
+class Mean(Summed):
+    better, unit, signature = -1, "%", ""
+
+    def measure(self, outcomes):
+        raise NotImplementedError
+
+    def total(self, sums, examples):
+        return sums[0] / examples
+
+
+def sampled(tmp_path, samples, **settings):
+    """Return cells of greedy decoding, and a run folder that holds the draws of their rates.
+
+    `samples` are by model and seed the rate of each example; all models have the same examples.
+    """
+    from bench_core.resampling import draws, mark, write_draws
+
+    metric, cells, found = Mean(None), [], {}
+    for model, seeds in samples.items():
+        for seed, rates in enumerate(seeds):
+            key = f"{model}-{seed}"
+            found[key] = draws(metric, [*rates])
+            about = {"sample": mark(range(len(rates)), 1), **settings}
+            one = cell(model, "greedy", seed, {"rate": number(metric.combine([*rates]), **about)})
+            cells.append(replace(one, artifacts={**one.artifacts, "measure/rate": key}))
+    (tmp_path / "run").mkdir(exist_ok=True)
+    write_draws(tmp_path / "run" / "draws.safetensors", found)
+    return cells
 
 
 def paper(rows, **more):

@@ -1,0 +1,68 @@
+"""The paired permutation test (approximate randomization): Noreen, 1989; Riezler and Maxwell, 2005.
+
+If it made no difference which of two cells an output came from, exchanging the outputs of an example between them
+would change nothing but by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bench_core.metric import Metric
+
+DRAWS = 1_000
+AT_ONCE = 2**22  # exchanges that are worked on at a time
+ROUNDING = 1e-9  # of scores, by which differences that are equal may seem to differ
+
+Parts: TypeAlias = Sequence[Any]
+
+
+def permutation_p_value(
+    metric: Metric[Any], couples: Sequence[tuple[Parts, Parts]], draws: int = DRAWS, block: int = 1
+) -> float:
+    """Return how often an exchange by chance leads as far from 0 as the difference of two scores, to either side.
+
+    `couples` are the parts of both cells by seed, all of the same examples. An example is exchanged with probability
+    1/2, in all seeds at once, and with the others of its block of so many in a row. The score is the mean over seeds.
+    What is found counts as one of the draws, so that no p-value is below 1 / (draws + 1).
+    """
+    differences, largest = [], 0.0
+    for chosen in _exchanged(len(couples[0][0]), draws, block):
+        ours, theirs = _scores(metric, couples, chosen)
+        largest = max(largest, float(np.abs([ours[:1], theirs[:1]]).max(initial=0.0)))
+        differences.append(ours - theirs)
+    apart = np.abs(np.concatenate(differences))
+    near = apart < apart[0] - ROUNDING * max(largest, float(apart[0]))  # of what is no number, this is not so
+    return float((~near).mean())
+
+
+def _scores(
+    metric: Metric[Any], couples: Sequence[tuple[Parts, Parts]], chosen: NDArray[np.uint8]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scores of both cells [D], where the examples that are `chosen` [D, N] have changed places."""
+    kept = 1 - chosen
+    counts = np.hstack([kept, chosen]), np.hstack([chosen, kept])
+    scores = [[metric.resample([*ours, *theirs], one) for one in counts] for ours, theirs in couples]
+    ours, theirs = np.mean(np.array(scores, dtype=np.float64), axis=0)
+    return ours, theirs
+
+
+def _exchanged(examples: int, draws: int, block: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield which examples are exchanged [D, N], 0 or 1, some draws at a time; in the very first, none is.
+
+    The raw stream of the generator is the same in every release of numpy.
+    """
+    stream, blocks = np.random.PCG64(2), ceil(examples / block)
+    words, rows = ceil(blocks / 64), max(1, AT_ONCE // max(1, examples))
+    yield np.zeros((1, examples), dtype=np.uint8)
+    for first in range(0, draws, rows):
+        some = min(rows, draws - first)
+        raw = stream.random_raw(some * words).astype("<u8").reshape(some, words)
+        bits = np.unpackbits(raw.view(np.uint8), axis=1, count=blocks, bitorder="little")
+        yield np.repeat(bits, block, axis=1)[:, :examples]

@@ -1,0 +1,147 @@
+"""`bench doctor --drill`: what it says when all is caught, and when something is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+
+import pytest
+from click.testing import CliRunner
+
+from bench_core import drill, scratch
+from bench_core.cli import bench
+from bench_core.drill import DRILLS, held
+from bench_core.scratch import Scratch
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a scratch folder in which the suite has been run once, undisturbed."""
+    found = Scratch(tmp_path_factory.mktemp("drill"))
+    assert found.undisturbed.report
+    return found
+
+
+@pytest.fixture
+def without(place):
+    """Return a function that holds a drill while some lines of code take a guard away, wherever stages are performed."""
+    files = {
+        "saboteur.py": "supports = (1, 1)\n",
+        "saboteur-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: saboteur\nVersion: 0\n",
+        "saboteur-0.dist-info/entry_points.txt": "[bench]\nsaboteur = saboteur\n",
+    }
+
+    def hold(what, code):
+        for name, text in files.items():
+            (place.packages / name).parent.mkdir(exist_ok=True)
+            (place.packages / name).write_text(text + (code if name == "saboteur.py" else ""))
+        return held(what, DRILLS[what], place)
+
+    yield hold
+    for name in files:
+        (place.packages / name).unlink(missing_ok=True)
+
+
+def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
+    found = without(
+        "flipped byte", "from bench_core.artifact import Artifact\nArtifact._compare = lambda *given: None\n"
+    )
+    assert (found.state, "it was not said: " in found.found) == ("missed", True)
+
+
+def parsed(expression):
+    """Return code that makes something else of the text of modules in keys."""
+    return f"from bench_core import keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
+
+
+def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
+    found = without("edited helper", parsed("parsed(source.replace('0.5', '1.0'))"))
+    assert (found.state, found.found) == ("missed", "a changed line would have 0 stages made again, not 7")
+
+
+def test_an_edited_comment_is_missed_if_it_enters_keys(without):
+    found = without("edited helper", parsed("parsed(source) + 'as it was' * ('as it was' in source)"))
+    assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        (
+            "flipped byte",  # told, but not made again
+            "from bench_core.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
+            "a command ended with 1, not 0",
+        ),
+        (
+            "killed worker",
+            "from bench_core.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
+            "from bench_core.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
+            "a command ended with 0, not 1",
+        ),
+        (
+            "full disk",
+            "from bench_core import store\nstore.shutil.rmtree = lambda *given, **more: None\n",
+            "something half-written was left behind",
+        ),
+        (
+            "two runs at once",
+            "from contextlib import nullcontext\nfrom bench_core.store import Store\n"
+            "Store.lock = lambda *given: nullcontext()\n",
+            "a training was done 2 times",
+        ),
+    ],
+    ids=["unrepaired", "killed", "full", "unlocked"],
+)
+def test_what_is_not_caught_is_said(without, what, code, said):
+    found = without(what, code)
+    assert found.state == "missed"
+    assert said in found.found
+
+
+def test_what_cannot_be_tried_is_skipped(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)
+    found = held("full disk", DRILLS["full disk"], place)
+    assert (found.state, found.found) == ("skipped", "this system has no limit of the size of files")
+
+
+def asked(*words):
+    return CliRunner().invoke(bench, ["doctor", "--drill", *words], catch_exceptions=False, standalone_mode=False)
+
+
+def test_where_the_suite_does_not_even_run_that_is_all_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "SUITE", scratch.SUITE.replace("drill-greedy", "drill-greed"))
+    found = asked()
+    assert found.return_value == 1
+    (line,) = found.output.splitlines()
+    assert line.startswith("undisturbed run: MISSED: a command ended with 2, not 0: ")
+    assert "Did you mean 'drill-greedy'" in line
+    assert not list(tmp_path.iterdir()), "the folder is removed"
+
+
+@pytest.mark.parametrize(("reason", "code", "said"), [(drill.Skipped, 0, "skipped: so"), (KeyError, 1, "MISSED: KeyE")])
+def test_the_exit_code_is_that_of_what_is_missed(monkeypatch, reason, code, said):
+    def broken(place):
+        raise reason("so")
+
+    monkeypatch.setattr(drill, "undisturbed", lambda place: "all cells are done")
+    monkeypatch.setattr(drill, "DRILLS", {"odd": broken})
+    found = asked()
+    assert found.return_value == code
+    assert f"odd: {said}" in found.output
+    rows = json.loads(asked("--json").output)
+    assert [row["what"] for row in rows] == ["undisturbed run", "odd"]
+
+
+@pytest.mark.slow
+def test_all_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    found = asked("--json")
+    rows = json.loads(found.output)
+    assert [row["found"] for row in rows if row["state"] == "missed"] == []
+    assert found.return_value == 0
+    assert [row["what"] for row in rows] == ["undisturbed run", *DRILLS]
+    assert not list(tmp_path.iterdir()), "nothing is left in the user's folder, nor in that of temporary files"
