@@ -19,9 +19,10 @@ from bench_core import keys
 from bench_core.errors import PluginError, StoreError
 from bench_core.rows import Rows
 from bench_core.store import Store
+from bench_core.upkeep import CHECKPOINT
 
 WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
-KIND = "checkpoint"
+KIND = CHECKPOINT
 
 Kept: TypeAlias = Any  # tensors, numbers, words and None, in lists, tuples, mappings and Rows
 

@@ -199,10 +199,12 @@ class Planner:
         if asked not in self.made:
             entry = self.suite.models[model]
             select, parts = self._select(entry.training.select, entry.config)
+            training = entry.training.model_dump(mode="json", exclude={"select", "initial"})
+            initial = Path(entry.training.initial).resolve() if entry.training.initial else None
             settings = {
                 "model": described(entry.config),
-                "training": {**entry.training.model_dump(mode="json", exclude={"select"}), "select": select},
-                "initial": keys.file_digest(Path(entry.training.initial)) if entry.training.initial else None,
+                "training": {**training, "select": select},
+                "initial": keys.file_digest(initial) if initial else None,
                 "files": self.files(entry.config),
                 "seed": seed,
                 **self._hardware(hardware),
@@ -211,7 +213,8 @@ class Planner:
             parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
             libraries = self._libraries(*(config for _, config in parts), torch=True)
             label = f"{task} x {model}, seed {seed}"
-            self.made[asked] = self._add("train", settings, inputs, label, parts, libraries)
+            begin = {"begin": str(initial)} if initial else {}  # where the file is does not matter to the key
+            self.made[asked] = self._add("train", settings, inputs, label, parts, libraries, begin)
         return self.made[asked]
 
     def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
@@ -314,13 +317,14 @@ class Planner:
         label: str,
         parts: list[tuple[PartKind, Config]],
         libraries: Mapping[str, str],
+        places: Mapping[str, str] | None = None,
     ) -> str:
         code = {"bench-core": keys.core_code()}
         for part_kind, config in parts:
             code |= self._code(part_kind, config.name)
         ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
         key = keys.key_of(ingredients)
-        self.stages.setdefault(key, Stage(kind, key, settings, inputs, ingredients, label))
+        self.stages.setdefault(key, Stage(kind, key, {**settings, **(places or {})}, inputs, ingredients, label))
         return key
 
     def _code(self, kind: PartKind, name: str) -> Mapping[str, str]:

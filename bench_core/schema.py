@@ -35,9 +35,9 @@ class Strict(BaseModel):
 class Hardware(Strict):
     """What a cell computes on."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    threads: PositiveInt = 2
+    device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda where there is one
+    precision: Literal["fp32", "bf16"] = "fp32"  #: of the forward pass in training
+    threads: PositiveInt = 2  #: of a stage, whatever the number of workers
 
 
 class Limits(Strict):
@@ -52,8 +52,8 @@ class Limits(Strict):
 class Select(Strict):
     """Which weights are kept: those best by a metric of the suite, or by the training loss on a split."""
 
-    metric: str = "loss"
-    split: str = "valid"
+    metric: str = "loss"  #: `loss`, or a metric of the suite
+    split: str = "valid"  #: on which they are judged
     decoder: str | None = None  #: for a metric over generated text
     examples: PositiveInt | None = None  #: how many are decoded or scored for it
 
@@ -63,26 +63,26 @@ class Phase(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
-    updates: PositiveInt | None = None
-    epochs: PositiveInt | None = None
-    lr: PositiveFloat | None = None
+    updates: PositiveInt | None = None  #: the phase ends at the first of both; without either, as `training` says
+    epochs: PositiveInt | None = None  #: counted from the beginning of the phase
+    lr: PositiveFloat | None = None  #: by default that of `training`
     reset: tuple[str, ...] = ()  #: modules that start anew, weights and optimizer state
 
 
 class TrainingConfig(Strict):
     """How a model is trained."""
 
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    lr: PositiveFloat = 1e-3
-    betas: tuple[NonNegativeFloat, NonNegativeFloat] = (0.9, 0.999)
-    momentum: NonNegativeFloat = 0.0
-    weight_decay: NonNegativeFloat = 0.0
-    schedule: Literal["constant", "plateau", "inverse-sqrt", "linear", "cosine"] = "constant"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"  #: of torch, fused
+    lr: PositiveFloat = 1e-3  #: learning rate, before `schedule` and `warmup` change it
+    betas: tuple[NonNegativeFloat, NonNegativeFloat] = (0.9, 0.999)  #: of adam and adamw
+    momentum: NonNegativeFloat = 0.0  #: of sgd
+    weight_decay: NonNegativeFloat = 0.0  #: the optimizer's own
+    schedule: Literal["constant", "plateau", "inverse-sqrt", "linear", "cosine"] = "constant"  #: after `warmup`
     factor: float = Field(0.5, gt=0, lt=1)  #: of the rate after an evaluation without progress (plateau)
     warmup: NonNegativeInt = 0  #: updates of linear growth
-    batch_size: PositiveInt = 32
-    batch_unit: Literal["rows", "tokens"] = "rows"
-    epochs: PositiveInt | None = None
+    batch_size: PositiveInt = 32  #: rows of an update, or tokens
+    batch_unit: Literal["rows", "tokens"] = "rows"  #: what `batch_size` counts
+    epochs: PositiveInt | None = None  #: 10 where neither these nor updates are given
     updates: NonNegativeInt | None = None  #: training ends at the first of both that is reached; 0 leaves the weights
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; one an epoch by default
     patience: PositiveInt | None = None  #: evaluations without progress before training stops
@@ -101,9 +101,9 @@ class TrainingConfig(Strict):
 class Reference(Strict):
     """A published table beside ours: its row and column names to ours; null leaves one out."""
 
-    table: str
-    rows: dict[str, str | None] = {}
-    columns: dict[str, str | None] = {}
+    table: str  #: the id of a published table
+    rows: dict[str, str | None] = {}  #: their names to ours; the same name needs no entry, null leaves one out
+    columns: dict[str, str | None] = {}  #: likewise
     differs: str = ""  #: why ours cannot be compared with the published, whatever the profile
     tolerance: NonNegativeFloat = 0.05  #: of the published value, within which ours is called reproduced
 
@@ -111,10 +111,10 @@ class Reference(Strict):
 class Choice(Strict):
     """A choice among the combinations of grids, by the mean over seeds of a metric on a split kept for that."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: which tables call it by
     model: tuple[str, ...] = Field(min_length=1)  #: those that have the grids
     by: str  #: a metric of the suite
-    split: str = "valid"
+    split: str = "valid"  #: on which the metric is compared
     decoder: str | None = None  #: for a metric over generated text
 
     @field_validator("model", mode="before")
@@ -130,15 +130,15 @@ class Table(Strict):
     the tasks as its rows and statistics of their data as its values.
     """
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
-    caption: str = ""
-    of: Literal["results", "choices", "tasks"] = "results"
-    rows: tuple[Axis, ...] = ()
-    columns: tuple[Axis, ...] = ()
-    values: tuple[str, ...] = Field((), validate_default=True)
-    where: dict[Axis, tuple[str, ...]] = {}
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
+    caption: str = ""  #: what stands above it
+    of: Literal["results", "choices", "tasks"] = "results"  #: what it shows, see above
+    rows: tuple[Axis, ...] = ()  #: axes whose names label its rows
+    columns: tuple[Axis, ...] = ()  #: axes whose names label its columns
+    values: tuple[str, ...] = Field((), validate_default=True)  #: metrics; several make several columns
+    where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
     chosen: str | None = None  #: a choice: each of its grids stands for what was chosen among its combinations
-    reference: Reference | None = None
+    reference: Reference | None = None  #: a published table, to stand beside ours
 
     @model_validator(mode="before")
     @classmethod
@@ -200,21 +200,21 @@ Scale: TypeAlias = Literal["linear", "log"]
 class Scales(Strict):
     """How the axes of a figure are divided."""
 
-    x: Scale = "linear"
-    y: Scale = "linear"
+    x: Scale = "linear"  #: of the axis across
+    y: Scale = "linear"  #: of the axis upwards
 
 
 class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)
-    kind: Literal["histogram", "line", "box", "scatter"]
-    caption: str = ""
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
+    kind: Literal["histogram", "line", "box", "scatter"]  #: what is drawn of each group
+    caption: str = ""  #: what stands below it
     values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
     x: str = ""  #: `step` or `epoch` (line), a metric (scatter)
     y: str = ""  #: what histories of training tell, such as `loss` or `valid perplexity` (line), a metric (scatter)
     by: tuple[Axis, ...] = ()  #: axes that make the groups
-    where: dict[Axis, tuple[str, ...]] = {}
+    where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
     bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
     scale: Scale | Scales = "linear"  #: of the values, or of each axis
     width: float = Field(5.5, ge=2, le=20)  #: inches; letters keep their size
@@ -269,12 +269,12 @@ class Figure(Strict):
 class Skip(Strict):
     """Combinations left out on purpose, by names of their axes; one with a metric leaves out that metric alone."""
 
-    task: tuple[str, ...] = ()
-    model: tuple[str, ...] = ()
-    decoder: tuple[str, ...] = ()
-    split: tuple[str, ...] = ()
-    hardware: tuple[str, ...] = ()
-    metric: tuple[str, ...] = ()
+    task: tuple[str, ...] = ()  #: a name or several
+    model: tuple[str, ...] = ()  #: likewise; one with a grid means all of its combinations
+    decoder: tuple[str, ...] = ()  #: a name or several
+    split: tuple[str, ...] = ()  #: a name or several
+    hardware: tuple[str, ...] = ()  #: a name or several
+    metric: tuple[str, ...] = ()  #: leaves out these metrics instead of the cells
 
     @field_validator("*", mode="before")
     @classmethod
@@ -289,34 +289,34 @@ class Skip(Strict):
 class Claim(Strict):
     """A statement that the results must bear out, and the expression that says when they do."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)
-    text: str
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
+    text: str  #: what is claimed, for people
     expression: str = Field(alias="assert")  #: in the language of expressions.py
 
 
 class SuiteFile(Strict):
     """A suite as it is written."""
 
-    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")
-    title: str = ""
-    source: str = ""
+    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: names its reports
+    title: str = ""  #: heading of the report
+    source: str = ""  #: where the question comes from
     note: str = ""  #: what readers of the report should know
-    tasks: dict[str, dict[str, Any]] = Field(min_length=1)
-    models: dict[str, dict[str, Any]] = {}
-    decoders: dict[str, dict[str, Any]] = {}
-    metrics: dict[str, dict[str, Any]] = {}
-    certificates: dict[str, dict[str, Any]] = {}
-    training: TrainingConfig = TrainingConfig()
-    seeds: PositiveInt | list[NonNegativeInt] = 1
-    splits: list[str] = Field(["test"], min_length=1)
-    limits: Limits = Limits()
-    hardware: Hardware | dict[str, Hardware] = Hardware()
-    skip: list[Skip] = []
-    choose: list[Choice] = []
-    tables: list[Table] = []
-    claims: list[Claim] = []
-    figures: list[Figure] = []
-    profiles: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, dict[str, Any]] = Field(min_length=1)  #: installed parts and their settings, by your names
+    models: dict[str, dict[str, Any]] = {}  #: likewise; also `training:` and `grid:`
+    decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
+    metrics: dict[str, dict[str, Any]] = {}  #: likewise
+    certificates: dict[str, dict[str, Any]] = {}  #: likewise; those that its models carry are added
+    training: TrainingConfig = TrainingConfig()  #: of all models
+    seeds: PositiveInt | list[NonNegativeInt] = 1  #: a number of seeds, 0 and on, or a list of them
+    splits: list[str] = Field(["test"], min_length=1)  #: those that are decoded and scored
+    limits: Limits = Limits()  #: how much is generated and scored
+    hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or several by name, which make an axis
+    skip: list[Skip] = []  #: combinations left out on purpose
+    choose: list[Choice] = []  #: choices among the combinations of grids
+    tables: list[Table] = []  #: of the report
+    claims: list[Claim] = []  #: what the results must bear out
+    figures: list[Figure] = []  #: of the report
+    profiles: dict[str, dict[str, Any]] = {}  #: changes to all of this, chosen by `--profile`
 
     @field_validator("seeds")
     @classmethod

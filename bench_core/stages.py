@@ -76,8 +76,8 @@ class Workshop:
             known = self._with_files(facts, settings["model"])
             model = built("model", settings["model"], known).to(device)
             model.setup(known, noise.fork("setup"))
-            if plan.initial is not None:
-                load_weights(model, Path(plan.initial))
+            if "begin" in settings:
+                load_weights(model, Path(settings["begin"]))
             selection = self._selection(settings, task, facts, noise, device)
             bf16 = settings["precision"] == "bf16"
             order = self.order or Order(stage)
@@ -245,6 +245,7 @@ def _as_json(value: float) -> float | str:
 def _sample(outcome: Outcome) -> dict[str, Any]:
     """Return what a report shows of an example."""
     first = outcome.hypotheses[0]
+    told = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}
     return {
         "id": outcome.id,
         "prompt": outcome.prompt,
@@ -252,6 +253,8 @@ def _sample(outcome: Outcome) -> dict[str, Any]:
         "reference": outcome.references[0] if outcome.references else "",
         "finished": first.finished,
         "tokens": len(first.tokens) + first.finished,
+        **told,
+        **({"values": dict(first.values)} if first.values else {}),
     }
 
 

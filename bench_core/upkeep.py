@@ -6,6 +6,7 @@ import csv
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Name: TypeAlias = tuple[str, str]  #: kind and key
 
+CHECKPOINT = "checkpoint"
 SHORT = 16  #: letters of a key in the costs of a run
 REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
 
@@ -113,7 +115,7 @@ def collect(store: Store, runs: Sequence[Run], dry: bool = False, set_aside: boo
                 f"{store.root}: the runs refer to nothing here. Name the store that they used by --store."
             )
         for kind, key in names:
-            if key not in needed:
+            if key not in needed and not _may_go_on(store, kind, key, needed):
                 _remove_artifact(store, kind, key, found, dry)
         for folder in _folders(store.root / "unfinished"):
             if folder.name in dead or folder.name.startswith(REMOVED):
@@ -129,6 +131,16 @@ def collect(store: Store, runs: Sequence[Run], dry: bool = False, set_aside: boo
             if not dry:
                 store.locks.forget(name)
     return found
+
+
+def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
+    """Return whether something is the checkpoint of a training that a run refers to and that is not done."""
+    if kind != CHECKPOINT:
+        return False
+    with suppress(StoreError):
+        training = store.get(kind, key).manifest.get("of")
+        return isinstance(training, str) and training in needed and not store.has("train", training)
+    return False
 
 
 def _remove_artifact(store: Store, kind: str, key: str, found: Collected, dry: bool) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 import sys
+from itertools import pairwise
 
 import bench_small.plugin
 import numpy as np
 import pytest
 import scipy.stats
-from bench_metrics.plugin import BleuConfig
 from bench_small.suites import SUITE
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
@@ -21,8 +21,9 @@ from bench_core.cli import main
 from bench_core.reporting import permutation
 from bench_core.reporting.evidence import cut, marked, quartiles
 from bench_core.reporting.permutation import permutation_p_value
+from bench_metrics.plugin import BleuConfig
 
-WORDS = "the a cat dog sat ran on under mat tree old new red house and slept".split()
+WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "tree", "old", "new", "red", "house", "slept"]
 CELLS = "model=one,decoder=argmax", "model=two,decoder=draw"
 
 
@@ -71,7 +72,7 @@ def test_p_values_agree_with_sacrebleu_s_approximate_randomization():
     metric = BleuConfig().load()(BleuConfig())
     several = [
         metric.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in enumerate(pairs)])
-        for pairs in (zip(references, texts) for texts in outputs)
+        for pairs in (zip(references, texts, strict=True) for texts in outputs)
     ]
     ours = [permutation_p_value(metric, [(several[0], parts)]) for parts in several[1:]]
     assert any(0.02 < p < 0.9 for p in theirs), "the case tells something"
@@ -258,8 +259,8 @@ def test_buckets_hold_every_example_once(diff):
         found = [one for one in told["buckets"] if one["metric"] == "ended"]
         assert sum(one["examples"] for one in found) == 20
         assert 1 < len(found) <= most
-        assert all(one["last"] < other["first"] for one, other in zip(found, found[1:]))
-    assert [one["last"] for one in found[:2]] == [2, 3]
+        assert all(one["last"] < other["first"] for one, other in pairwise(found))
+    assert found[0]["last"] <= 2 < found[1]["first"] == found[1]["last"] == 3 < found[2]["first"]
     overall = sum(one["examples"] * one["a"] for one in found) / 20
     assert overall == pytest.approx(told["metrics"][0]["a"]), "`ended` is a mean over examples"
 

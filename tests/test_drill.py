@@ -56,12 +56,12 @@ def parsed(expression):
 
 
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
-    found = without("edited helper", parsed("parsed(source.replace('0.5', '1.0'))"))
+    found = without("edited helper", parsed("parsed(source.replace('return 0.5  # as', 'return 1.0  # as'))"))
     assert (found.state, found.found) == ("missed", "a changed line would have 0 stages made again, not 7")
 
 
 def test_an_edited_comment_is_missed_if_it_enters_keys(without):
-    found = without("edited helper", parsed("parsed(source) + 'as it was' * ('as it was' in source)"))
+    found = without("edited helper", parsed("parsed(source) + '!' * ('return 1.0  # as it was' in source)"))
     assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
 
 
@@ -121,7 +121,9 @@ def test_where_the_suite_does_not_even_run_that_is_all_that_is_said(tmp_path, mo
     assert not list(tmp_path.iterdir()), "the folder is removed"
 
 
-@pytest.mark.parametrize(("reason", "code", "said"), [(drill.Skipped, 0, "skipped: so"), (KeyError, 1, "MISSED: KeyE")])
+@pytest.mark.parametrize(
+    ("reason", "code", "said"), [(drill.Skipped, 0, "skipped: so"), (KeyError, 1, "MISSED: KeyE")]
+)
 def test_the_exit_code_is_that_of_what_is_missed(monkeypatch, reason, code, said):
     def broken(place):
         raise reason("so")

@@ -72,3 +72,16 @@ def test_stages_are_shared_and_inputs_come_first(suite_file, tmp_path):
     for stage in found.stages.values():
         assert {key for _, key in stage.inputs.values()} <= seen
         seen.add(stage.key)
+
+
+def test_where_the_first_weights_lie_does_not_matter_and_what_they_are_does(suite_file, tmp_path):
+    def key(name):
+        text = f"training: {{initial: {tmp_path / name}, updates: 1, lr: 1e-9, select: {{metric: nats}}}}"
+        old = "training: {epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
+        stages = plan(load(suite_file(**{old: text})), tmp_path).stages.values()
+        return {stage.key for stage in stages if stage.kind == "train"}
+
+    for name, content in (("a", b"weights"), ("b", b"weights"), ("c", b"others")):
+        (tmp_path / name).write_bytes(content)
+    assert key("a") == key("b")
+    assert not key("a") & key("c")

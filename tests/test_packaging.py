@@ -77,9 +77,12 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
         subprocess.run(command, check=True, capture_output=True)
     assert len(list(wheels.glob("*.whl"))) == len(PROJECTS)
     (core,) = wheels.glob("bench_core*.whl")
-    assert {"bench_core/reporting/templates/report.md.j2", "bench_core/corpora.yaml", "bench_core/py.typed"} <= set(
-        ZipFile(core).namelist()
-    )
+    assert {
+        "bench_core/reporting/templates/report.md.j2",
+        "bench_core/reporting/templates/page.js",
+        "bench_core/corpora.yaml",
+        "bench_core/py.typed",
+    } <= set(ZipFile(core).namelist())
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     python = environment / "bin" / "python"

@@ -91,7 +91,15 @@ def test_a_report_depends_neither_on_place_nor_on_the_order_of_cells(tmp_path):
     shutil.copy(run.folder / "costs.csv", tmp_path / "elsewhere")
     again = written(replace(run, cells=shuffled, folder=tmp_path / "elsewhere"), tmp_path / "b")
     assert first == again
-    assert sorted(first) == ["costs.csv", "costs.html", "report.html", "report.md", "report.tex", "results.json", "tables/t.csv"]
+    assert sorted(first) == [
+        "costs.csv",
+        "costs.html",
+        "report.html",
+        "report.md",
+        "report.tex",
+        "results.json",
+        "tables/t.csv",
+    ]
     assert not any(str(tmp_path).encode() in content for content in first.values())
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import bench_small.plugin
 import pytest
 from bench_small.suites import SUITE
+from torch.nn import Linear
 
 import bench_core
 from bench_core import registry
+from bench_core.checkpoint import Checkpoints
 from bench_core.cli import main
 from bench_core.runner import Silent
 from bench_core.store import Store
@@ -292,6 +294,20 @@ def test_what_was_imported_of_a_training_is_kept_with_the_runs_that_refer_to_it(
     STORE.get("trained", key).check()
     flip(STORE.path("trained", key) / "history.jsonl")
     assert f"trained/{key}/history.jsonl: the file is damaged" in bench("verify", "runs/one", code=1)
+
+
+def test_the_checkpoint_of_a_training_is_kept_until_that_is_done(bench):
+    key = dict(artifacts("one"))["train"]
+    whole = STORE.path("train", key)
+    whole.rename("away")
+    for of in (key, "0" * 64):
+        Checkpoints(STORE, of, "a training", 1.0).save(3, Linear(2, 2), {"step": 3})
+    assert "checkpoint" in bench("store", "ls")
+    assert "checkpoint: 1, " in bench("store", "gc", "--keep", "runs/one"), "that of a training that no run names"
+    (left,) = [name for kind, name in STORE.entries() if kind == "checkpoint"]
+    assert STORE.get("checkpoint", left).manifest["of"] == key
+    Path("away").rename(whole)
+    assert "checkpoint: 1, " in bench("store", "gc", "--keep", "runs/one")
 
 
 def test_leftovers_of_the_dead_are_removed_and_those_of_nobody_knows_whom_are_not(bench):

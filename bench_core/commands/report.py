@@ -17,7 +17,7 @@ from bench_core.commands import options
 )
 @options.as_json
 def command(run: Path, out: Path, as_json: bool) -> None:
-    """Write the tables of RUN, a folder that `bench run` left, as Markdown, LaTeX, CSV and JSON."""
+    """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
     from bench_core.reporting.report import write_report
     from bench_core.results import read_run
 

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_core import Purpose, Source, TaskConfig, hookimpl
+from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_language_modeling.api import Words
 from bench_translation import corpus
 from bench_translation.layouts import LAYOUTS, UNSPACED
@@ -81,7 +81,20 @@ class TranslationConfig(TaskConfig):
         return corpus.reads(self.corpus, self.languages, data)
 
 
+class CopySourceConfig(ModelConfig):
+    """The source, copied: a baseline that learns nothing, for one vocabulary of both languages."""
+
+    name, target = "copy-source", "bench_translation.copy_source:CopySource"
+    gives, sources = {Stepper}, {Source.TOKENS}
+
+
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
     """Return the tasks of this plugin."""
     return [TranslationConfig]
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return the baseline."""
+    return [CopySourceConfig]

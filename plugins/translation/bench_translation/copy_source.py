@@ -1,0 +1,56 @@
+"""The translation that changes nothing: what any other must do better than."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import Batch, Facts, Loss, State, Stepper, SuiteError, Training
+
+if TYPE_CHECKING:
+    from bench_translation.plugin import CopySourceConfig
+
+
+@dataclass(frozen=True)
+class Copying(State):
+    """What is yet to be copied."""
+
+    source: Tensor  # [N, S] ends with stop
+    place: Tensor  # [N] of the next token
+
+
+class CopySource(nn.Module, Stepper[Copying]):
+    """Says the source again, token for token, with probability 1; raises SuiteError without a shared vocabulary.
+
+    There is nothing to learn: the one weight, which trainings ask for, has no effect.
+    """
+
+    def __init__(self, config: CopySourceConfig, facts: Facts) -> None:
+        super().__init__()
+        if list(facts.source_vocabulary) != list(facts.vocabulary):
+            raise SuiteError(
+                f"{config.name} says the source's tokens as the target's, so both must have the same vocabulary. "
+                "Say `shared: true` in the task."
+            )
+        self.tokens = len(facts.vocabulary)
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """Return 0, and a gradient of 0."""
+        return Loss(0 * self.weight, batch.length.sum())
+
+    def start(self, batch: Batch) -> tuple[Tensor, Copying]:
+        assert batch.source is not None
+        return self._next(Copying(batch.source, torch.zeros_like(batch.ids)))
+
+    def step(self, state: Copying, actions: Tensor) -> tuple[Tensor, Copying]:
+        return self._next(replace(state, place=state.place + 1))
+
+    def _next(self, state: Copying) -> tuple[Tensor, Copying]:
+        last = state.source.shape[1] - 1  # a stop, where nothing but stop is left
+        token = state.source.gather(1, state.place.clamp(max=last)[:, None])  # [N, 1]
+        shut = torch.full((len(token), self.tokens), -torch.inf, dtype=self.weight.dtype, device=token.device)
+        return shut.scatter(1, token, 0.0), state

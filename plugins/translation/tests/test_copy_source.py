@@ -1,0 +1,67 @@
+"""The baseline that copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
+from bench_core.testing import Case, tiny_batch, tiny_facts
+from bench_core.testing.contracts import check
+from bench_core.testing.models import MODEL_CONTRACTS
+from bench_decoders.plugin import BeamConfig, GreedyConfig
+from bench_translation.plugin import CopySourceConfig, TranslationConfig
+
+LEARNING = {"the_loss_is_finite_and_weighs_target_tokens", "eight_examples_can_be_learnt_by_heart"}
+
+
+def case(decoder=None):
+    """Sources of all lengths, in one vocabulary with the targets."""
+    facts = tiny_facts(Source.TOKENS)
+    facts = replace(facts, source_vocabulary=facts.vocabulary)
+    batch = tiny_batch(source=Source.TOKENS)
+    source = torch.tensor([[1, 2, 0, 0], [4, 4, 3, 0], [0, 0, 0, 0], [2, 0, 0, 0], [3, 1, 4, 0]])
+    batch = replace(batch, source=source, source_length=(source != STOP).sum(1) + 1)
+    return Case.of(CopySourceConfig(), decoder, facts=facts, batch=batch)
+
+
+def test_it_keeps_all_contracts_but_those_of_learning():
+    contracts = [contract for contract in MODEL_CONTRACTS if str(contract) not in LEARNING]
+    assert len(contracts) == len(MODEL_CONTRACTS) - len(LEARNING)
+    assert "selected_rows_go_on_as_they_would" in check(contracts, case())
+
+
+@pytest.mark.parametrize("decoder", [GreedyConfig(max_tokens=9), BeamConfig(max_tokens=9, width=3, alpha=0.75)])
+def test_every_search_finds_the_source(decoder):
+    found = [row[0] for row in case(decoder).decoded()]
+    assert [one.tokens for one in found] == [[1, 2], [4, 4, 3], [], [2], [3, 1, 4]]
+    assert all(one.finished and one.log_prob == 0 for one in found)
+
+
+def test_a_long_source_is_cut_off_at_the_limit():
+    found = case(GreedyConfig(max_tokens=2)).decoded()[1][0]
+    assert (found.tokens, found.finished) == ([4, 4], False)
+
+
+def test_what_it_says_reads_as_the_source_does(tmp_path):
+    config = TranslationConfig.model_validate({"corpus": {"name": "invented", "sentences": 60}, "shared": True})
+    task = config.load()(config, tmp_path)
+    facts = task.prepare(tmp_path)
+    (batch,) = task.batches("test", Purpose.DECODE, Size(100))
+    model = CopySourceConfig().load()(CopySourceConfig(), facts)
+    decoder = GreedyConfig(max_tokens=60)
+    found = decoder.load()(decoder).decode(model, batch, Noise(0))
+    sources = task.sources("test")
+    assert sum("<unk>" not in task.text(row[0].tokens) for row in found) > 3
+    for number, (one,) in zip(batch.ids.tolist(), found, strict=True):
+        text = task.text(one.tokens)
+        assert text == sources[number] or "<unk>" in text
+
+
+def test_two_vocabularies_are_refused():
+    facts = tiny_facts(Source.TOKENS)
+    assert list(facts.source_vocabulary) != list(facts.vocabulary)
+    with pytest.raises(SuiteError, match="`shared: true`"):
+        CopySourceConfig().load()(CopySourceConfig(), facts)
