@@ -55,6 +55,8 @@ bench: setup
 
 schema: setup
 	$(BIN)/bench schema > suites/suite.schema.json
+	$(BIN)/bench schema --markdown suites > docs/suites.md
+	$(BIN)/bench schema --markdown parts > docs/parts.md
 
 clean:
 	rm -rf $(VENV) .bench runs dist .pytest_cache .mypy_cache .ruff_cache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 COLUMNS = ["stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second"]
-COLUMNS += ["ms_per_example", "parameters", "updates"]
+COLUMNS += ["ms_per_example", "parameters", "updates", "ms_per_update"]
 
 
 class Cost:
@@ -72,4 +72,6 @@ def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
         found["tokens_per_second"] = round(cost["tokens"] / seconds, 1)
     if seconds and cost.get("examples"):
         found["ms_per_example"] = round(1000 * seconds / cost["examples"], 3)
+    if seconds and cost.get("updates"):
+        found["ms_per_update"] = round(1000 * seconds / cost["updates"], 3)  # with the evaluations between them
     return found

@@ -229,7 +229,7 @@ def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
 @pytest.mark.parametrize("option", ["--stop-after", "--checkpoint-every"])
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "nan", "inf", "1e999h", "9 parsecs", "1:30", "s"])
 def test_what_is_no_length_of_time_is_refused(option, text):
-    with pytest.raises(UsageError, match="is no length of time, such as 90s, 9m or 1.5h"):
+    with pytest.raises(UsageError, match="is no length of time, such as 90s, 9m or"):
         CliRunner().invoke(
             group, ["run", "x.yaml", f"{option}={text}"], catch_exceptions=False, standalone_mode=False
         )

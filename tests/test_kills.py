@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 from io import StringIO
+from itertools import count
 from random import Random
 
 import pytest
+import torch
 from bench_small.killing import SUITES, Place, differences
+from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core import store as stores
-from bench_core.checkpoint import KIND, Checkpoints
+from bench_core.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
 from bench_core.executor import Order, StageFailed
 from bench_core.plan import Stage
 from bench_core.store import Store
@@ -73,6 +76,39 @@ def test_a_checkpoint_is_kept_until_its_training_is_stored(suite_file, tmp_path,
         assert {cell.status for cell in run().cells} == {"done"}
     assert begun == {path: path.stat().st_mtime_ns for path in begun}, "they were taken up, at their ends"
     run()
+
+
+def test_what_is_taken_up_lies_in_memory_as_what_was_computed_did(tmp_path):
+    """Products of matrices differ in the last bit by how their rows lie, and so would the rest of the training."""
+    kept = {"memory": torch.ones(3, 5), "moments": [torch.ones(7), torch.ones(1), torch.ones(6, 9)]}
+    tensors = {}
+    flat = _flat(kept, tensors)
+    save_file(tensors, tmp_path / "tensors.safetensors")
+    built = _built(flat, load_file(tmp_path / "tensors.safetensors"), torch.device("cpu"))
+    found = [built["memory"], *built["moments"]]
+    assert [tensor.data_ptr() % 64 for tensor in found] == [torch.ones(1).data_ptr() % 64] * 4
+    assert len({tensor.untyped_storage().data_ptr() for tensor in found}) == 4, (
+        "none is part of another, or of a file"
+    )
+
+
+def test_a_model_with_memory_that_is_stopped_again_and_again_is_trained_as_if_undisturbed(tmp_path, monkeypatch):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITES["stream"].replace("updates: 800", "updates: 60").replace("evaluate_every: 100, ", ""))
+
+    def weights(folder):
+        run = bench_core.run(suite, store=folder, out=tmp_path / "runs", stop_after=1e6)
+        done = all(cell.status == "done" for cell in run.cells)
+        return done and [(folder / "train" / cell.artifacts["train"] / WEIGHTS).read_bytes() for cell in run.cells]
+
+    wanted, turns = weights(tmp_path / "undisturbed"), 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "over", lambda self: next(asked) >= 15)
+        asked = count()
+        while not (found := weights(tmp_path / "stopped")):
+            asked, turns = count(), turns + 1
+    assert turns > 5
+    assert found == wanted
 
 
 def test_a_checkpoint_that_is_being_removed_is_never_there_in_part(tmp_path, monkeypatch):

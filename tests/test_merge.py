@@ -105,7 +105,7 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     ]
     assert histories[0] == histories[1]
     assert len(histories[0]) == 6
-    lines = [sorted(line.rsplit(",", 9)[0] for line in (run.folder / "costs.csv").open()) for run in (merged, whole)]
+    lines = [sorted(line.rsplit(",", 10)[0] for line in (run.folder / "costs.csv").open()) for run in (merged, whole)]
     assert lines[0] == lines[1]
 
 

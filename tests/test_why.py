@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from bench_core.cli import bench
 from bench_core.errors import SuiteError
 from bench_core.nearest import Shelf
 from bench_core.recipes import KNOWN, Made, differences, recipe, whole
+from bench_core.store import Store
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
 
@@ -258,9 +260,19 @@ def helped(tmp_path, monkeypatch, small):
         "class Helped(Bigram):\n    def _costs(self, batch):\n        return half() * super()._costs(batch)\n"
     )
     (package / "plugin.py").write_text(
-        "from bench_core import hookimpl\nfrom bench_small.plugin import BigramConfig\n\nsupports = (1, 1)\n\n\n"
+        "from bench_core import hookimpl\nfrom bench_small import plugin as parts\n"
+        "from bench_small.plugin import BigramConfig\n\nsupports = (1, 1)\n\n\n"
         "class HelpedConfig(BigramConfig):\n    name, target = 'helped', 'bench_helped.model:Helped'\n\n\n"
         "@hookimpl\ndef bench_models():\n    return [HelpedConfig]\n"
+        + "".join(
+            f"\n\nclass Helped{config}(parts.{config}):\n    name = 'helped-{name}'\n\n\n"
+            f"@hookimpl\ndef bench_{kind}s():\n    return [Helped{config}]\n"
+            for kind, name, config in (
+                ("task", "letters", "LettersConfig"),
+                ("decoder", "draw", "DrawConfig"),
+                ("metric", "ended", "EndedConfig"),
+            )
+        )
     )
     monkeypatch.syspath_prepend(package.parent)
     forget()
@@ -290,6 +302,95 @@ def test_a_changed_line_in_a_helper_of_a_plugin_names_the_distribution_and_a_com
     assert next(iter(groups(lines).items())) == ("cause: train words x two, seed 0", ["code of bench_helped changed"])
     assert "\n".join(lines).count("bench_helped") == 1
     assert "words x one" not in "\n".join(lines)
+
+
+def stored(why):
+    """Return kind and label of all that is stored, by key."""
+    store = Store(why.store)
+    return {key: (kind, store.get(kind, key).manifest["label"]) for kind, key in store.entries()}
+
+
+@pytest.mark.parametrize(
+    ("part", "again"),
+    [
+        ({"two: {name: bigram, scale: 2.0}": "two: {name: helped}"}, {"train": 1, "decode": 2, "score": 1, "measure": 3}),
+        ({"draw: {name: draw}": "draw: {name: helped-draw}"}, {"decode": 2, "measure": 2}),
+        ({"ended: {name: ended}": "ended: {name: helped-ended}"}, {"measure": 4}),
+        (
+            {"ended: {name: ended}": "ended: {name: helped-ended}", "{metric: nats}": "{metric: ended, decoder: draw}"},
+            {"train": 2, "decode": 4, "score": 2, "measure": 6},
+        ),
+        (
+            {"words: {name: letters}": "words: {name: helped-letters}"},
+            {"prepare": 1, "train": 2, "decode": 4, "score": 2, "measure": 6},
+        ),
+    ],
+    ids=["model", "decoder", "metric", "selection", "task"],
+)  # fmt: skip
+def test_a_changed_line_in_a_helper_is_run_again_wherever_its_plugin_takes_part_and_nowhere_else(
+    why, helped, part, again
+):
+    why.run(**part)
+    before, text = stored(why), helped.read_text()
+    helped.write_text(text.replace("as said", "exactly"))
+    forget()
+    why.run(**part)
+    assert stored(why) == before, "a comment reruns nothing"
+    helped.write_text(text.replace("0.5", "0.25"))
+    forget()
+    causes = [answer for answer in why(as_json=True, **part)["answers"] if answer["cause"]]
+    assert {one["text"] for answer in causes for one in answer["differences"]} == {"code of bench_helped changed"}
+    why.run(**part)
+    made = [what for key, what in stored(why).items() if key not in before]
+    assert Counter(kind for kind, _ in made) == again
+    manifests = {key: Store(why.store).get(kind, key).manifest["ingredients"] for key, (kind, _) in before.items()}
+    touched = {key for key, one in manifests.items() if "bench_helped" in one["code"]}
+    while (
+        behind := {key for key, one in manifests.items() if {made for _, made in one["inputs"].values()} & touched}
+        - touched
+    ):
+        touched |= behind
+    assert sorted(made) == sorted(before[key] for key in touched)
+    helped.write_text(text)
+    forget()
+    assert why(**part)[0].startswith("tests/small: all 15 stages")
+
+
+def test_a_changed_data_file_is_read_again_by_what_read_it_and_by_nothing_else(why, tmp_path):
+    reading = {
+        "words: {name: letters}": "words: {name: letters}\n  more: {name: letters, file: words.txt}",
+        "rows: [decoder]": "rows: [task, decoder]",
+    }
+    (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d a")
+    why.run(**reading)
+    before = stored(why)
+    os.utime(tmp_path / "words.txt", (0, 0))
+    assert why(**reading)[0].startswith("tests/small: all 30 stages"), "its age does not count"
+    (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d c")
+    found = groups(why(**reading))
+    assert [head for head in found if head.startswith("cause")] == ["cause: prepare more"]
+    assert found["cause: prepare more"] == ["data words.txt: other content"]
+    why.run(**reading)
+    made = sorted(what for key, what in stored(why).items() if key not in before)
+    assert made == sorted(what for what in before.values() if "more" in what[1])
+    assert len(made) == 15
+
+
+def test_a_changed_file_of_weights_is_read_again_by_what_begins_with_it(why, tmp_path):
+    run, weights = why.run(), tmp_path / "initial.safetensors"
+    trained = {cell.cell["model"]: why.store / "train" / cell.artifacts["train"] for cell in run.cells}
+    begun = {"scale: 2.0}": f"scale: 2.0, training: {{initial: '{weights}'}}}}"}
+    shutil.copy(trained["one"] / "weights.safetensors", weights)
+    why.run(**begun)
+    before = stored(why)
+    shutil.copy(trained["two"] / "weights.safetensors", weights)
+    found = groups(why(**begun))
+    assert found.pop("cause: train words x two, seed 0") == ["data initial weights: other content"]
+    assert not any(head.startswith("cause") for head in found)
+    why.run(**begun)
+    made = sorted(kind for key, (kind, label) in stored(why).items() if key not in before and " x two" in label)
+    assert made == sorted(["train", "decode", "decode", "score", "measure", "measure", "measure"])
+    assert len(stored(why)) == len(before) + len(made)
 
 
 def test_a_changed_upstream_counts_as_what_changed_in_it(why):

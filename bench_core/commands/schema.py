@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -11,9 +11,20 @@ GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "
 
 
 @click.command()
-def command() -> None:
+@click.option(
+    "--markdown",
+    "page",
+    type=click.Choice(["suites", "parts"]),
+    help="Print a page for people instead: the keys of suites, or the installed parts.",
+)
+def command(page: Literal["suites", "parts"] | None) -> None:
     """Print the JSON schema of suites, with the settings of every installed part."""
-    click.echo(json.dumps(schema(), indent=1))
+    if page is None:
+        click.echo(json.dumps(schema(), indent=1))
+        return
+    from bench_core import reference
+
+    click.echo(reference.page(page), nl=False)
 
 
 def schema() -> dict[str, Any]:

@@ -62,7 +62,8 @@ class Drill:
         place, kills = Place(self.folder / str(number), SUITES[name], workers), []
         try:
             for _ in range(self.in_a_row):
-                kills.append(place.kill(random.uniform(0, seconds), random.choice(["run", "worker"]), random))
+                kill = place.kill(random.uniform(0, seconds), random.choice(["run", "worker"]), random)
+                kills.append(kill)
             found, turns = place.finish()
             wrong = [f"{file} differs" for file in differences(found, wanted)] + place.leftovers()
         except Wrong as error:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP, Hypothesis, Stepper, ended
+from bench_decoders.calls import counted
 from bench_decoders.plugin import BeamConfig
 
 
@@ -45,9 +46,12 @@ class Candidates:
         """Return which rows [R] go on; log P of the live chains, at most `hopes` [R], can only fall."""
         return hopes / self.scales[rows] >= self.needed[rows]
 
-    def hypotheses(self, model: Stepper) -> list[list[Hypothesis]]:
-        """Return the best of each row."""
-        return [[ended(model, chain, total) for chain, total in pool.best()] for pool in self.pools]
+    def hypotheses(self, model: Stepper, calls: Tensor) -> list[list[Hypothesis]]:
+        """Return the best of each row, with what the search has cost it, `calls` [N]."""
+        return [
+            [counted(ended(model, chain, total), number) for chain, total in pool.best()]
+            for pool, number in zip(self.pools, calls.tolist(), strict=True)
+        ]
 
 
 class Pool:

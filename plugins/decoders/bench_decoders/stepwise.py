@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, best, invert, walk
+from bench_decoders.calls import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
 
 
@@ -28,7 +29,7 @@ class Greedy(Decoder[Stepper]):
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return highest(log_probs)
 
-        return [[hypothesis] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
+        return [[walked(hypothesis)] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
 
 
 class Sampling(Decoder[Stepper]):
@@ -44,7 +45,7 @@ class Sampling(Decoder[Stepper]):
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return self.choose(tempered(log_probs, self.config.temperature), noise.uniform(ids, step))
 
-        return [[hypothesis] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
+        return [[walked(hypothesis)] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
 
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
         """Return the actions [N] that `uniform` [N] draws from `log_probs` [N, A]."""

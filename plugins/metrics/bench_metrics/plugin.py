@@ -61,6 +61,21 @@ class LengthDistanceConfig(MetricConfig):
     name, target = "length-distance", "bench_metrics.length:LengthDistance"
 
 
+class ReportedConfig(MetricConfig):
+    """Mean of a value that the model or decoder has left with each output, such as the `calls` of a search."""
+
+    name, target = "reported", "bench_metrics.reported:Reported"
+
+    value: str  #: its name
+    of: Literal["hypothesis", "outcome"] = "hypothesis"
+
+
+class LogProbabilityConfig(MetricConfig):
+    """Mean log-probability of what was found, stop included, by the model that it was searched in."""
+
+    name, target = "log-probability", "bench_metrics.reported:LogProbability"
+
+
 class RepetitionConfig(MetricConfig):
     """Share of n-grams that have already occurred in the same output."""
 
@@ -179,6 +194,8 @@ def bench_metrics() -> list[type[MetricConfig]]:
         LengthConfig,
         LengthDistanceConfig,
         RepetitionConfig,
+        ReportedConfig,
+        LogProbabilityConfig,
         BleuConfig,
         ChrfConfig,
         TerConfig,

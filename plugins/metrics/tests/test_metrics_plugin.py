@@ -14,7 +14,7 @@ from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
-SETTINGS = {"meteor": {"language": "other"}}  # English takes seconds to start
+SETTINGS = {"meteor": {"language": "other"}, "reported": {"value": "order"}}  # English METEOR takes seconds to start
 PAIRS = [  # texts and their references
     ("a b a b a b", ["a b c", "a b a b a c d"]),
     ("c c c c c c c c c", ["c"]),
@@ -28,8 +28,13 @@ CELL = [
     Outcome(3, hypotheses=[Hypothesis([], True)], target_log_prob=-7.7, target_tokens=9, weight=0.1),
 ]
 CELL = [
-    replace(outcome, texts=[text], references=references)
-    for outcome, (text, references) in zip(CELL, PAIRS, strict=True)
+    replace(
+        outcome,
+        hypotheses=[replace(outcome.hypotheses[0], log_prob=-0.1 * place, values={"order": 0.7 * place})],
+        texts=[text],
+        references=references,
+    )
+    for place, (outcome, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
 ]
 
 

@@ -63,7 +63,9 @@ class Consistency(Certificate):
         theorem = sampling_theorem(decoder, logits.out_features)
         if theorem is None:
             return Finding(f"Theorem 3.4, {PAPER}", "nothing is guaranteed: such a model may never end")
-        bounded = Premise("hidden units lie between -1 and 1 (tanh, GRU, LSTM)", model.cell in ("tanh", "gru", "lstm"))
+        bounded = Premise(
+            "hidden units lie between -1 and 1 (tanh, GRU, LSTM)", model.cell in ("tanh", "gru", "lstm")
+        )
         finding = Finding(f"{theorem}, {PAPER}", ALMOST_SURE, (_finite(model), bounded))
         if not finding.holds:
             return finding  # of such weights there may be no bound to compute

@@ -1,0 +1,63 @@
+"""What models and decoders say of an output themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+
+from bench_core import Outcome, SuiteError, Summed
+from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig
+
+
+class Reported(Summed[float]):
+    """Mean of a value that first hypotheses, or whole outcomes, carry; undefined (nan) where there are none."""
+
+    better, unit = 0, ""
+
+    def __init__(self, config: ReportedConfig) -> None:
+        super().__init__(config)
+        self.signature = f"value:{config.value}|of:{config.of}"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Return the value of each; raise SuiteError where one has none."""
+        return [self._value(outcome) for outcome in outcomes]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return sums[0] / examples if examples else nan
+
+    def _value(self, outcome: Outcome) -> float:
+        values = outcome.hypotheses[0].values if self.config.of == "hypothesis" else outcome.values
+        if self.config.value not in values:
+            known = ", ".join(sorted(values)) or "none"
+            raise SuiteError(
+                f"nothing is called {self.config.value!r} among what the {self.config.of} of example {outcome.id} "
+                f"carries (values: {known}). Name another, or leave this metric out for such models and decoders."
+            )
+        return float(values[self.config.value])
+
+
+class LogProbability(Summed[float]):
+    """Mean log-probability of the first hypotheses, stop included; undefined (nan) where there are none."""
+
+    better, unit = 0, "nats"
+
+    def __init__(self, config: LogProbabilityConfig) -> None:
+        super().__init__(config)
+        self.signature = "of:hypothesis|stop:included"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Return that of each; raise SuiteError where the model has told none."""
+        return [_log_prob(outcome) for outcome in outcomes]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return sums[0] / examples if examples else nan
+
+
+def _log_prob(outcome: Outcome) -> float:
+    found = outcome.hypotheses[0].log_prob
+    if found is None:
+        raise SuiteError(
+            f"the output of example {outcome.id} has no log-probability. Leave this metric out for models that "
+            "do not tell how probable their outputs are."
+        )
+    return found

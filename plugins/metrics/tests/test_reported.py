@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from bench_core import Hypothesis, Outcome, SuiteError
+from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig
+
+CELL = [
+    Outcome(3, hypotheses=[Hypothesis([1], True, -1.5, values={"calls": 4.0}), Hypothesis([2], True, -9.0)]),
+    Outcome(8, hypotheses=[Hypothesis([], True, -0.25, values={"calls": 1.0})], values={"work": 6.0}),
+]
+
+
+def value(config, outcomes=CELL):
+    metric = config.load()(config)
+    return metric.combine(metric.measure(outcomes))
+
+
+def test_what_the_first_hypotheses_carry_is_averaged():
+    assert value(ReportedConfig(value="calls")) == 2.5
+
+
+def test_what_an_outcome_carries_is_another_thing():
+    assert value(ReportedConfig(value="work", of="outcome"), CELL[1:]) == 6.0
+    with pytest.raises(SuiteError, match=r"'calls' among what the outcome of example 8 carries \(values: work\)"):
+        value(ReportedConfig(value="calls", of="outcome"), CELL[1:])
+
+
+def test_a_value_that_is_missing_is_named_with_those_that_are_there():
+    with pytest.raises(SuiteError, match=r"'steps' among what the hypothesis of example 3 carries \(values: calls\)"):
+        value(ReportedConfig(value="steps"))
+
+
+def test_the_log_probability_is_that_of_first_hypotheses():
+    assert value(LogProbabilityConfig()) == -0.875
+    with pytest.raises(SuiteError, match="example 5 has no log-probability"):
+        value(LogProbabilityConfig(), [Outcome(5, hypotheses=[Hypothesis([1], True)])])
