@@ -52,6 +52,7 @@ bench: setup
 	$(BIN)/python benchmarks/decoding.py
 	$(BIN)/python benchmarks/self_terminating.py
 	$(BIN)/python benchmarks/gpt2.py
+	$(BIN)/python benchmarks/significance.py
 
 schema: setup
 	$(BIN)/bench schema > suites/suite.schema.json

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import keys
-from bench_core.carried import FILES, RECORDS
+from bench_core.carried import told
 from bench_core.corpora import digest
 from bench_core.errors import StoreError
 
@@ -25,6 +25,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1  #: of manifests; that of keys is another matter
 LARGEST = 16 * 2**20  #: bytes of a manifest
 LARGEST_JSON = 2**30  #: bytes of a JSON file, which is read as a whole
+ARRAY = b"\x93NUMPY"  # how a file of numbers begins
 LARGEST_HEADER = 10**8  #: bytes of the table of contents of a file of weights
 SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # of all that stands before it
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -51,6 +52,8 @@ class Artifact:
             self._compare(name, digest(path))
             if path.suffix == ".safetensors":
                 _check_weights(path)
+            if path.suffix == ".npy":
+                _check_array(path)
         except OSError as error:
             raise StoreError(f"{path}: the file cannot be read: {reason(error)}.") from None
         return path
@@ -61,12 +64,17 @@ class Artifact:
         try:
             text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
             self._compare(name, sha256(text).hexdigest())
-            kind = str(self.manifest["kind"])
-            if name in FILES.get(RECORDS.get(kind, kind), ()):
+            if name in told(self.manifest["kind"]):
                 _check_shape(name, text)  # whoever wrote the manifest may have written this, too
             return _parsed(text)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
+
+    def check_told(self) -> None:
+        """Check the files that reports are made of; raise StoreError for the first that is wrong."""
+        for name in told(self.manifest["kind"]):
+            if name in self.manifest["files"]:
+                self.json(name) if name.endswith(".json") else self.file(name)
 
     def check(self) -> None:
         """Check every file, and that there are no others; raise StoreError for the first that is wrong."""
@@ -250,6 +258,12 @@ def _check_weights(path: Path) -> None:
         start, size = file.read(9), path.stat().st_size
     if start[8:] != b"{" or int.from_bytes(start[:8], "little") > min(size - 8, LARGEST_HEADER):
         raise StoreError(f"{path}: the file holds no weights: it is not in the safetensors format. It is not opened.")
+
+
+def _check_array(path: Path) -> None:
+    with path.open("rb") as file:
+        if file.read(len(ARRAY)) != ARRAY:
+            raise StoreError(f"{path}: the file holds no numbers: it is not in the npy format. It is not opened.")
 
 
 def reason(error: OSError) -> str:

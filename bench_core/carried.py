@@ -27,6 +27,13 @@ FILES = {
     "certify": ("finding.json",),
 }
 
+OUTCOMES = "outcomes.jsonl.gz"
+
+
+def told(kind: str) -> tuple[str, ...]:
+    """Return the files of a kind of artifact that reports are made of; outcomes are read by other stages alone."""
+    return tuple(name for name in FILES.get(RECORDS.get(kind, kind), ()) if name != OUTCOMES)
+
 
 def kept_as(store: Store, kind: str, key: str) -> str:
     """Return the kind under which an artifact, or what was carried of it, is here; its own where neither is."""

@@ -19,6 +19,7 @@ COMMANDS = {
     "report": "Write the report of a run.",
     "show": "Show one cell of a run, with outputs.",
     "diff": "Compare two cells of a run: tests, lengths, outputs.",
+    "cite": "Print BibTeX of all that a run or a suite uses.",
     "why": "Say what changed where something is not stored.",
     "verify": "Check the artifacts and numbers of a run against the store.",
     "export": "Write a run to one file, for another machine.",

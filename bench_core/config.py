@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +24,7 @@ class Config(BaseModel):
     target: ClassVar[str]  #: "module:Class", imported by `load` alone
     limits: ClassVar[Mapping[str, str]] = {}  #: settings that a suite's `limits` give where the part says nothing
     libraries: ClassVar[Set[str]] = frozenset()  #: distributions besides torch whose version decides its results
+    cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 
     @classmethod
     def load(cls) -> type[Any]:

@@ -39,6 +39,7 @@ class Corpus:
     licence: str  # as stated upstream
     files: Mapping[str, File]  # by name inside the folder
     get: str = ""  # how to come by it, where some file has no address
+    cites: tuple[str, ...] = ()  # keys of citations.bib
 
     @property
     def fetchable(self) -> bool:
@@ -66,7 +67,7 @@ def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
         for group in entry["from"]
         for file, sha256 in group["files"].items()
     }
-    return Corpus(name, entry["about"], entry["licence"], files, entry.get("get", ""))
+    return Corpus(name, entry["about"], entry["licence"], files, entry.get("get", ""), (*entry.get("cite", ()),))
 
 
 def corpus(name: str) -> Corpus:

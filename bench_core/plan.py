@@ -135,10 +135,8 @@ def needed(
                 want(upstream, told=stage.kind == "measure")
 
     for cell in found.cells if cells is None else cells:
-        artifacts = found.of_cell.get(cell, {})
-        for name, key in artifacts.items():
-            if name not in ("prepare", "train") or len(artifacts) == 2:
-                want(key)
+        for key in found.of_cell.get(cell, {}).values():
+            want(key)  # the task and the training, too: a report tells of them
     if cells is None and lists_tasks(found, suite):
         for key in found.tasks.values():
             want(key)

@@ -87,8 +87,8 @@ class TrainingConfig(Strict):
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; one an epoch by default
     patience: PositiveInt | None = None  #: evaluations without progress before training stops
     clip: PositiveFloat | None = None  #: of the global gradient norm
-    select: Select = Select()
-    phases: tuple[Phase, ...] = ()
+    select: Select = Select()  #: which weights are kept
+    phases: tuple[Phase, ...] = ()  #: stretches of training, one after the other; by default one
     initial: str | None = None  #: a safetensors file of weights to begin with
 
     @model_validator(mode="after")

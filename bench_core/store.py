@@ -65,14 +65,18 @@ class Store:
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether `get` would give the artifact: its manifest is read, again only if it changed since."""
+        """Return whether an artifact is here, and whole in all that reports are made of.
+
+        That is read, and its manifest, again only if the manifest changed since. Weights, data and outcomes are
+        checked by whoever reads them.
+        """
         seen = self.seen.get((kind, key))
         if seen and _mark(seen.path) == seen.mark:
             return True
         try:
             path = self.path(kind, key) / MANIFEST
             mark = _mark(path)
-            self.get(kind, key)
+            self.get(kind, key).check_told()
         except StoreError:
             return False
         self.seen[kind, key] = Seen(str(path), mark)
@@ -205,7 +209,9 @@ class Store:
         """Clear the place of an artifact of anything else; return False if it is there, and ours is not needed."""
         kind, key = target.parent.name, target.name
         try:
-            stored = self.get(kind, key).manifest["files"]
+            artifact = self.get(kind, key)
+            artifact.check()
+            stored = artifact.manifest["files"]
         except StoreError as error:
             place = self._move_aside(target, kind, key)
             self.warn(f"{error} It is made again" + (f"; the damaged one is kept in {place}." if place else "."))

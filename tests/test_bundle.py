@@ -245,12 +245,14 @@ def tampered(store, kind, change):
 def test_an_artifact_of_another_content_is_set_aside_and_ours_stays(away, home):
     shutil.copytree(away / "store", home / "store")
     store = store_of(home)
-    key = tampered(store, "measure", lambda folder: (folder / "number.json").write_text("{}"))
+    number = json.loads(next((home / "store" / "measure").glob("*/number.json")).read_text())
+    other = {**number, "value": 7.0}
+    key = tampered(store, "measure", lambda folder: (folder / "number.json").write_text(json.dumps(other)))
     told = brought(home, away / "run.zip")
     assert len(told.aside) == 1
     assert f"measure {key} is set aside" in told.aside[0]
     assert "(number.json)" in told.aside[0]
-    assert store.get("measure", key).json("number.json") == {}
+    assert store.get("measure", key).json("number.json") == other
     (place,) = (home / "store" / "set-aside").glob(f"*/{key}/number.json")
     assert json.loads(place.read_text())["examples"] == 13
 

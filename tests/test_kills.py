@@ -22,12 +22,12 @@ from bench_core.store import Store
 from bench_core.workers import Workers, _answers
 
 
-@pytest.mark.parametrize("name", [pytest.param("sentences", marks=pytest.mark.slow), "stream"])
-def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, tmp_path):
+@pytest.mark.parametrize(("name", "workers"), [pytest.param("sentences", 2, marks=pytest.mark.slow), ("stream", 1)])
+def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, workers, tmp_path):
     """Fifty kills are those of `tests/drills/kill_runs.py`."""
     suite = SUITES[name].replace("updates: 800", "updates: 300")
     wanted, seconds = Place(tmp_path / "undisturbed", suite).undisturbed()
-    place, random = Place(tmp_path / "killed", suite, workers=2), Random(3)
+    place, random = Place(tmp_path / "killed", suite, workers), Random(3)
     kills = [
         place.kill(random.uniform(0.3, 0.9) * seconds, victim, random)
         for victim in ("run", "worker", "run", "worker")

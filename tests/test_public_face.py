@@ -18,8 +18,8 @@ CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {"train.py", "checkpoint.py"}  # a worker imports these when it trains, and nothing else does
-#: A report imports these, a worker that measures, and `bench why`.
-WITH_NUMPY = {"draws.py", "nearest.py", "resampling.py", "significance.py"}
+#: A report imports these, a worker that measures, `bench diff` and `bench why`.
+WITH_NUMPY = {"contrasts.py", "draws.py", "nearest.py", "permutation.py", "resampling.py", "significance.py"}
 PLUGINS = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 by_plugin = pytest.mark.parametrize("entry", PLUGINS, ids=lambda entry: entry.name)

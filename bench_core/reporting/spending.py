@@ -14,7 +14,8 @@ Stages: TypeAlias = Sequence[Mapping[str, str]]
 DEAREST = 100  #: stages that are listed
 LISTED = {
     "what": "what", "stage": "stage", "seconds": "seconds", "cpu_seconds": "CPU seconds", "peak_mib": "peak MiB",
-    "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters", "ms_per_update": "ms/update",
+    "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters",
+    "ms_per_update": "ms/update",
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def main() -> int:
             repairs += 1
             found = place.repaired(flip)
             wrong += bool(found)
-            print(*found, sep="\n", end="\n" if found else "")
+            print("".join(f"{flip}: {text}\n" for text in found), end="")
         print(f"{repairs} repairs in {perf_counter() - started:.0f} s")
     return 1 if wrong else 0
 

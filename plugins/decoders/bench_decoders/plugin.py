@@ -46,6 +46,7 @@ class TopKConfig(SamplingConfig):
     """Sampling among the k most probable actions (Fan et al., 2018, arXiv:1805.04833)."""
 
     name, target = "top-k", "bench_decoders.stepwise:TopK"
+    cites = ["fan2018"]
 
     k: PositiveInt
 
@@ -54,6 +55,7 @@ class NucleusConfig(SamplingConfig):
     """Sampling among the fewest actions that hold more than `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
 
     name, target = "nucleus", "bench_decoders.stepwise:Nucleus"
+    cites = ["holtzman2020"]
 
     mass: float = Field(ge=0, le=1)
 
@@ -63,6 +65,7 @@ class ConsistentTopKConfig(TopKConfig):
 
     name = "consistent-top-k"
     consistent = True
+    cites = ["welleck2020consistency", "fan2018"]
 
 
 class ConsistentNucleusConfig(NucleusConfig):
@@ -70,6 +73,7 @@ class ConsistentNucleusConfig(NucleusConfig):
 
     name = "consistent-nucleus"
     consistent = True
+    cites = ["welleck2020consistency", "holtzman2020"]
 
 
 class RankingConfig(DecoderConfig):
@@ -91,6 +95,7 @@ class BeamConfig(RankingConfig):
     """
 
     name, target = "beam", "bench_decoders.beam:Beam"
+    cites = ["lowerre1976"]
 
     width: PositiveInt = 5
     finish: Literal["first", "k", "exhausted"] = "k"

@@ -21,6 +21,7 @@ class CausalLMConfig(ModelConfig):
     gives, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     libraries = {"transformers"}
+    cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
 
     path: str | None = Field(None, min_length=1)  #: a folder of `save_pretrained`, in the data directory or absolute
     architecture: dict[str, Any] | None = None  #: `model_type`, and what its configuration takes; weights are drawn

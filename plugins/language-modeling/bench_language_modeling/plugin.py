@@ -34,6 +34,7 @@ class SequenceCompletionConfig(TokenizedConfig):
 
     name, target = "sequence-completion", "bench_language_modeling.completion:SequenceCompletion"
     libraries = {"spacy", "tokenizers"}
+    cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     prefix: NonNegativeInt = 10  # k
     sentences: Literal["spacy", "rule", "lines"] = "spacy"  # how paragraphs are cut
@@ -50,6 +51,7 @@ class LanguageModelingConfig(TokenizedConfig):
     """Next tokens of a long stream, in windows for back-propagation through time."""
 
     name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
+    cites = ["zhang2021dive", "tokenizer.kind=bpe: sennrich2016"]
 
     window: PositiveInt = 35
     partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset

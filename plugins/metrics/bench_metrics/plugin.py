@@ -23,6 +23,7 @@ class PerplexityConfig(MetricConfig):
 
     name, target = "perplexity", "bench_metrics.perplexity:Perplexity"
     needs = Scorer
+    cites = ["jelinek1977"]
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
     unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
@@ -34,6 +35,7 @@ class NonTerminationConfig(MetricConfig):
     name, target = "non-termination", "bench_metrics.termination:NonTermination"
     limits = {"limit": "max_tokens"}
     libraries = frozenset({"scipy"})
+    cites = ["welleck2020consistency", "clopper1934"]
 
     limit: PositiveInt | None = None  #: L, stop included; None takes unfinished outputs at whatever length they have
 
@@ -80,6 +82,7 @@ class RepetitionConfig(MetricConfig):
     """Share of n-grams that have already occurred in the same output."""
 
     name, target = "repetition", "bench_metrics.repetition:Repetition"
+    cites = ["welleck2020unlikelihood"]
 
     n: PositiveInt = 4  #: tokens of an n-gram
 
@@ -89,6 +92,7 @@ class BleuConfig(MetricConfig):
 
     name, target = "bleu", "bench_metrics.sacre:Bleu"
     libraries = frozenset({"sacrebleu", "mecab-python3", "ipadic"})
+    cites = ["papineni2002", "post2018"]
 
     tokenize: Tokenizer = "13a"
     lowercase: bool = False
@@ -109,6 +113,7 @@ class ChrfConfig(MetricConfig):
 
     name, target = "chrf", "bench_metrics.sacre:Chrf"
     libraries = frozenset({"sacrebleu"})
+    cites = ["popovic2015", "word_order=2: popovic2017", "post2018"]
 
     char_order: PositiveInt = 6  #: characters of the longest n-grams
     word_order: NonNegativeInt = 0  #: words of the longest n-grams
@@ -123,6 +128,7 @@ class TerConfig(MetricConfig):
 
     name, target = "ter", "bench_metrics.sacre:Ter"
     libraries = frozenset({"sacrebleu"})
+    cites = ["snover2006", "post2018"]
 
     normalized: bool = False  #: split off punctuation, as tercom does
     no_punct: bool = False  #: remove punctuation
@@ -135,6 +141,7 @@ class RibesConfig(MetricConfig):
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
     libraries = frozenset({"nltk", "sacrebleu", "mecab-python3", "ipadic"})
+    cites = ["isozaki2010", "bird2009"]
 
     tokenize: Tokenizer = "13a"
     lowercase: bool = False
@@ -146,6 +153,7 @@ class NotesBleuConfig(MetricConfig):
     """A sentence's BLEU with exponents 1/2^m, averaged; not to be compared with corpus BLEU."""
 
     name, target = "notes-bleu", "bench_metrics.notes_bleu:NotesBleu"
+    cites = ["papineni2002", "zhang2021dive"]
 
     k: PositiveInt = 4  #: tokens of the longest n-grams
     tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
@@ -156,6 +164,7 @@ class ExactMatchConfig(MetricConfig):
 
     name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
     libraries = frozenset({"scipy"})
+    cites = ["clopper1934"]
 
     strip: bool = False  #: leave out white space at both ends
     lowercase: bool = False
@@ -166,6 +175,7 @@ class MeteorConfig(MetricConfig):
 
     name, target = "meteor", "bench_metrics.meteor:Meteor"
     libraries = frozenset({"pycocoevalcap", "sacrebleu", "mecab-python3", "ipadic"})
+    cites = ["denkowski2014"]
 
     language: Language = "en"  #: `other` knows exact matches alone, and serves every language
     tokenize: Literal["meteor"] | Tokenizer | None = (

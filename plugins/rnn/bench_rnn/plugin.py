@@ -15,6 +15,8 @@ Cell: TypeAlias = Literal["tanh", "relu", "identity", "gru", "lstm"]
 Variant: TypeAlias = Literal["torch", "notes"]
 AttentionKind: TypeAlias = Literal["none", "dot", "bilinear", "additive"]
 
+CELLS = ("cell=tanh: elman1990", "cell=gru: cho2014", "cell=lstm: hochreiter1997")  # whom each is by
+
 
 class RNNLMConfig(ModelConfig):
     """Recurrent language model: embedding, stacked recurrent layers, softmax over the vocabulary."""
@@ -22,6 +24,7 @@ class RNNLMConfig(ModelConfig):
     name, target = "rnn-lm", "bench_rnn.lm:RecurrentLM"
     gives, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
+    cites = ["mikolov2010", *CELLS, "tied=true: press2017", "bptt.kind=randomized: tallec2017"]
 
     cell: Cell = "lstm"  #: `identity` is the linear one
     variant: Variant = "torch"  #: of the GRU: reset after the recurrent matrix, or, in that of the notes, before it
@@ -62,6 +65,7 @@ class NGramConfig(ModelConfig):
     name, target = "ngram-lm", "bench_rnn.ngram:NGramLM"
     gives, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
+    cites = ["smoothing=witten-bell: witten1991"]
 
     order: PositiveInt = 3  #: n: a token depends on the n - 1 before it
     smoothing: Literal["none", "additive", "witten-bell"] = "witten-bell"
@@ -77,6 +81,11 @@ class Seq2SeqConfig(ModelConfig):
     name, target = "rnn-seq2seq", "bench_rnn.seq2seq:Seq2Seq"
     gives, sources = {Stepper, Scorer}, {Source.TOKENS}
     likelihoods = {"exact": Kind.EXACT}
+    cites = [
+        "sutskever2014", "cho2014", *CELLS, "bidirectional=true: schuster1997", "attention=dot: luong2015",
+        "attention=bilinear: luong2015", "attention=additive: bahdanau2015", "tied=true: press2017",
+        "shared=true: press2017",
+    ]  # fmt: skip
 
     cell: Cell = "gru"  #: of encoder and decoder
     variant: Variant = "torch"  #: of the GRU, as for rnn-lm
@@ -118,6 +127,7 @@ class BidirectionalLMConfig(ModelConfig):
     name, target = "bidirectional-lm", "bench_rnn.bidirectional:BidirectionalLM"
     gives, sources = {Scorer}, {Source.NONE}
     likelihoods = {"hidden": Kind.EXACT, "leak": Kind.ESTIMATE}  # of log p, a leak says nothing
+    cites = ["schuster1997", *CELLS]
 
     cell: Cell = "lstm"
     hidden: PositiveInt = 256  #: units of each layer and direction

@@ -25,6 +25,7 @@ class SelfTerminatingRNNLMConfig(Terminating, RNNLMConfig):
 
     name, target = "self-terminating-rnn-lm", "bench_strlm.rnn:SelfTerminatingRNNLM"
     certificates = frozenset({"consistency"})
+    cites = ["welleck2020consistency", *RNNLMConfig.cites]
 
 
 class SelfTerminatingCausalLMConfig(Terminating, CausalLMConfig):
@@ -32,6 +33,7 @@ class SelfTerminatingCausalLMConfig(Terminating, CausalLMConfig):
 
     name, target = "self-terminating-hf-causal-lm", "bench_strlm.causal_lm:SelfTerminatingCausalLM"
     certificates = frozenset({"consistency"})
+    cites = ["welleck2020consistency", *CausalLMConfig.cites]
 
 
 class ConsistencyConfig(CertificateConfig):
@@ -40,6 +42,7 @@ class ConsistencyConfig(CertificateConfig):
     name, target = "consistency", "bench_strlm.consistency:Consistency"
     limits = {"limit": "max_tokens"}
     about = "non-termination"
+    cites = ["welleck2020consistency"]
 
     limit: PositiveInt = 1500  #: L, the tokens within which the metric waits for stop
 

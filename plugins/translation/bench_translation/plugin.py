@@ -23,6 +23,11 @@ class TranslationConfig(TaskConfig):
     name, target = "translation", "bench_translation.translation:Translation"
     source = Source.TOKENS
     libraries = {"sacremoses", "tokenizers"}
+    cites = [
+        "tokenizer.source.kind=bpe: sennrich2016",
+        "tokenizer.target.kind=bpe: sennrich2016",
+        "moses=true: koehn2007",
+    ]
 
     corpus: Corpus = Invented(name="invented")
     pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; as is usual for the corpus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from bench_core.errors import StoreError
 from bench_core.reporting.report import write_report
 from bench_core.results import Run
 from bench_core.runner import Silent
-from bench_core.store import MANIFEST, Store
+from bench_core.store import Store
 from bench_core.upkeep import damages
 
 TEXT = f"""{SUITE.strip()}
@@ -25,7 +26,7 @@ figures:
 claims:
   - {{id: C, text: something, assert: "v('nats', model='one') < v('nats', model='two')"}}
 """
-OF_THE_CLOCK = ("costs.csv", "log")
+OF_THE_CLOCK = ("costs.csv", "costs.html", "log")
 
 
 class Heard(Silent):
@@ -60,6 +61,12 @@ class Place:
         folder.mkdir(exist_ok=True)
         (folder / "suite.yaml").write_text(TEXT)
         self.wanted = self.report()[0]
+
+    def at(self, folder: Path) -> Place:
+        """Return a copy of this place, which is in a folder."""
+        other = copy(self)
+        other.folder, other.store = folder, Store(folder / "store")
+        return other
 
     def report(self) -> tuple[dict[str, bytes], list[str]]:
         """Run the suite; return all that it leaves but for what the clock decides, and what it warns of."""
@@ -128,20 +135,16 @@ class Place:
             self.flip(one)
         return "; ".join(text for text in map(str, wrong) if f"{one.key}/{one.name}: " in text)
 
-    def repaired(self, one: Flip) -> list[str]:
-        """Flip a bit, run the suite, and again after `bench store verify --repair`; return what is then wrong."""
-        self.flip(one)
-        found = self._differing("a run", one)
-        set_aside = [place for _, _, place in damages(self.store, repair=True) if place]
-        found += self._differing(f"a run after {len(set_aside)} were set aside", one)
-        found += [f"left damaged: {problem}" for _, wrong, _ in damages(self.store) for problem in wrong]
-        return [] if not found else [f"{one}: {text}" for text in found]
+    def repaired(self, *flips: Flip) -> list[str]:
+        """Flip bits, run the suite, and again after `bench store verify --repair`; return what is then wrong."""
+        for one in flips:
+            self.flip(one)
+        found = self._differing("a run")
+        aside = [place for _, _, place in damages(self.store, repair=True) if place]
+        found += self._differing(f"a run after {len(aside)} more were set aside")
+        return found + [f"left damaged: {problem}" for _, wrong, _ in damages(self.store) for problem in wrong]
 
-    def _differing(self, when: str, one: Flip) -> list[str]:
+    def _differing(self, when: str) -> list[str]:
         left, warnings = self.report()
         names = [name for name in self.wanted.keys() | left.keys() if self.wanted.get(name) != left.get(name)]
-        silent = [name for name, content in left.items() if name in names and not warnings and content]
-        return [f"{when} leaves another {name}{', and says nothing' if silent else ''}" for name in sorted(names)]
-
-
-__all__ = ["MANIFEST", "Flip", "Place"]
+        return [f"{when} leaves another {name}{'' if warnings else ', and says nothing'}" for name in sorted(names)]

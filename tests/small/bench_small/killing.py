@@ -18,7 +18,7 @@ from bench_core.store import Store
 from bench_core.upkeep import collect, damages
 
 BENCH = Path(sys.executable).parent / "bench"
-PATIENCE = 120.0  # seconds for whatever must happen
+PATIENCE = 300.0  # seconds for whatever must happen
 MOST_TURNS = 5  # runs that it may take to make up for a kill
 STAGE = re.compile(r"^\[\d+/\d+\] (.*)$", re.MULTILINE)
 

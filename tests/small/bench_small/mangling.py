@@ -485,3 +485,53 @@ def _grown(random: Random, depth: int) -> str:
             )
             return f"{random.choice(['all', 'any', 'mean', 'min'])}({inner[0]} {loops}{random.choice(['', ' if x'])})"
     return f"{inner[0]} < {inner[1]} < {inner[2]}"
+
+
+# Files of runs and stores
+
+VALUES = [
+    None, True, -1, 0, 10**30, 1e308, -1.5, "x", "", "nan", "inf", "\x1b[31m", "x" * 5000, "../..", "\u2028é", [], {},
+    [[]], [None], {"a": None}, {"x": {"y": [1]}}, {"value": 1},
+]  # fmt: skip
+KEYS = ["x", "value", "seed", "metrics", ""]
+
+
+def mangled_file(name: str, content: bytes, random: Random) -> bytes:
+    """Return a file after a change of what it says, or of its bytes."""
+    if random.random() < 0.25:
+        return random.choice([b"", b"[" * 100_000, b'{"a":' * 50_000, damaged(content, random), damaged(content, random)])
+    match name.rpartition(".")[2]:
+        case "json":
+            return json.dumps(mangled_json(json.loads(content), random)).encode()
+        case "jsonl":
+            lines = content.splitlines()
+            number = random.randrange(len(lines))
+            lines[number] = json.dumps(mangled_json(json.loads(lines[number]), random)).encode()
+            return b"\n".join([*lines, b""])
+        case "yaml":
+            return json.dumps(mangled_json(located.parse(content.decode()).data, random)).encode()
+    return damaged(content, random)
+
+
+def mangled_json(value: Any, random: Random) -> Any:
+    """Return JSON data after one change, or a few."""
+    whole = [deepcopy(value)]
+    for _ in range(random.choice([1, 1, 1, 2])):
+        around, key = random.choice([*_spots(whole)])
+        match random.choice(["drop", "rename", "add", "put", "put"]):
+            case "drop" if around is not whole:
+                del around[key]
+            case "rename" if isinstance(around, dict):
+                around[random.choice(KEYS)] = around.pop(key)
+            case "add" if isinstance(around, list) and around is not whole:
+                around.append(deepcopy(random.choice(VALUES)))
+            case _:
+                around[key] = deepcopy(random.choice(VALUES))
+    return whole[0]
+
+
+def _spots(around: Any) -> Iterator[tuple[Any, Any]]:
+    for key in list(around) if isinstance(around, dict) else range(len(around)):
+        yield around, key
+        if isinstance(around[key], dict | list):
+            yield from _spots(around[key])

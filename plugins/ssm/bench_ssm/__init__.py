@@ -1,0 +1,1 @@
+"""Deep state space models for bench."""

@@ -1,0 +1,154 @@
+"""Transition functions: h_t = F(h_{t-1}, x), invertible in x for every h_{t-1}."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bench_ssm.maps import Coupling, Inverted, Map, Scale, Shift, Triangle, compose
+from bench_ssm.plugin import parts
+
+if TYPE_CHECKING:
+    from bench_ssm.plugin import DeepSSMConfig
+
+START = 0.01  # standard deviation of the last weights of a network at first
+COUPLING = 8  # hidden units of a coupling layer
+
+
+class Flow(nn.Module, ABC):
+    """What F is depends on the state before, and on that alone."""
+
+    @abstractmethod
+    def at(self, state: Tensor) -> Map:
+        """Return F(h, .) for states h [*, d]."""
+
+
+class RandomWalk(Flow):
+    """F(h, x) = h + x."""
+
+    def at(self, state: Tensor) -> Map:
+        return Shift(state)
+
+
+class Diagonal(Flow):
+    """F(h, x) = g(h) + D(h) x; one network with two hidden layers gives g and D."""
+
+    def __init__(self, state: int, delta: float) -> None:
+        super().__init__()
+        self.delta = delta
+        self.network = network(state, 4 * state, 2 * state)
+        nn.init.ones_(_last(self.network).bias[state:])
+
+    def at(self, state: Tensor) -> Map:
+        shift, diagonal = self.network(state).to(state.dtype).chunk(2, -1)
+        return Scale(shift, keep_away(diagonal, self.delta))
+
+
+class Triangular(Flow):
+    """F(h, x) = g(h) + G(h) x with lower triangular G; one network with two hidden layers gives g and G."""
+
+    places: Tensor  # [d (d + 1) / 2] of the diagonal in a flat d x d matrix, then of all below it
+
+    def __init__(self, state: int, delta: float) -> None:
+        super().__init__()
+        self.delta, self.sizes = delta, [state, state, state * (state - 1) // 2]
+        self.network = network(state, 4 * state, sum(self.sizes))
+        nn.init.ones_(_last(self.network).bias[state : 2 * state])
+        rows, columns = torch.tril_indices(state, state, -1)
+        places = torch.cat([torch.arange(state) * (state + 1), rows * state + columns])
+        self.register_buffer("places", places, persistent=False)
+
+    def at(self, state: Tensor) -> Map:
+        size = state.shape[-1]
+        shift, diagonal, below = self.network(state).to(state.dtype).split(self.sizes, -1)
+        diagonal = keep_away(diagonal, self.delta)
+        entries = torch.cat([diagonal, below], -1)
+        matrix = entries.new_zeros(*entries.shape[:-1], size * size).index_copy(-1, self.places, entries)
+        return Triangle(
+            shift, matrix.view(*entries.shape[:-1], size, size), diagonal.abs().log().sum(-1, keepdim=True)
+        )
+
+
+class CouplingLayer(Flow):
+    """A conditional affine coupling, as in REAL-NVP (Dinh et al., 2017, arXiv:1605.08803)."""
+
+    def __init__(self, state: int, kept: int, first: bool) -> None:
+        super().__init__()
+        self.kept, self.first = kept, first
+        self.network = network(kept + state, COUPLING, 2 * (state - kept))
+
+    def at(self, state: Tensor) -> Map:
+        return Coupling(state, self.network, self.kept, self.first)
+
+
+class Composition(Flow):
+    """Flows that follow each other, all conditioned on the same state: F_k o ... o F_1."""
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        super().__init__()
+        self.flows = nn.ModuleList(flows)
+
+    def at(self, state: Tensor) -> Map:
+        return compose([flow.at(state) for flow in self.flows if isinstance(flow, Flow)])
+
+
+class Inverse(Flow):
+    """The inverse, for every state, of a flow that is learnt."""
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__()
+        self.flow = flow
+
+    def at(self, state: Tensor) -> Map:
+        return Inverted(self.flow.at(state))
+
+
+def generative(config: DeepSSMConfig) -> Flow:
+    """Return F_g."""
+    _, kind = parts(config.generative)
+    inverse = kind != "real-nvp" if config.inverse is None else config.inverse
+    return Inverse(_flow(config.generative, config)) if inverse else _flow(config.generative, config)
+
+
+def inference(config: DeepSSMConfig) -> Flow:
+    """Return F_q, which always learns what it is."""
+    return _flow(config.inference or "diag", config)
+
+
+def _flow(name: str, config: DeepSSMConfig) -> Flow:
+    number, kind = parts(name)
+    flows: list[Flow] = []
+    for _ in range(number):
+        if kind == "real-nvp":
+            sides = [config.fixed_side or layer % 2 == 0 for layer in range(len(config.layers))]
+            layers = zip(config.layers, sides, strict=True)
+            flows += [CouplingLayer(config.state, kept, first) for kept, first in layers]
+        elif kind == "id":
+            flows.append(RandomWalk())
+        else:
+            flows.append((Diagonal if kind == "diag" else Triangular)(config.state, config.delta))
+    return flows[0] if len(flows) == 1 else Composition(flows)
+
+
+def network(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    """Return a network with two hidden layers of tanh, whose outputs are near 0 at first."""
+    last = nn.Linear(hidden, outputs)
+    nn.init.normal_(last.weight, std=START)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), last)
+
+
+def keep_away(diagonal: Tensor, delta: float) -> Tensor:
+    """Return sign(D) max(|D|, delta), where the sign of 0 is 1; gradients pass as if nothing had been done."""
+    kept = torch.where(diagonal < 0, diagonal.clamp(max=-delta), diagonal.clamp(min=delta))
+    return kept.detach() + (diagonal - diagonal.detach())
+
+
+def _last(layers: nn.Sequential) -> nn.Linear:
+    last = layers[-1]
+    assert isinstance(last, nn.Linear)
+    return last

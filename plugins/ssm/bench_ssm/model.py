@@ -1,0 +1,264 @@
+"""The deep state space model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from bench_core import (
+    STOP,
+    Batch,
+    Facts,
+    Hypothesis,
+    Loss,
+    Noise,
+    Scorer,
+    Scores,
+    Scoring,
+    SuiteError,
+    Training,
+    invert,
+)
+from bench_ssm import flows
+from bench_ssm.flows import Flow
+from bench_ssm.latent import Latent
+from bench_ssm.posterior import Posterior
+from bench_ssm.trajectories import log_means
+
+if TYPE_CHECKING:
+    from bench_ssm.plugin import DeepSSMConfig
+
+BITS = 1 / log(2)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What an inferred trajectory says of each target."""
+
+    total: Tensor  # [N] sum_t L_t, in expectation not above ln P(w)
+    fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the states that were kept
+    entropy: Tensor  # [N] mean over t of H[w_t | h_t] there, in bits
+
+
+class Emission(nn.Linear):
+    """ln P(. | h) = log softmax(Emb h + b)."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return log-probabilities [*, V] at states [*, d]."""
+        logits = super().forward(states)
+        return logits.to(states.dtype).log_softmax(-1)
+
+
+class DeepSSM(nn.Module, Latent, Scorer):
+    """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
+
+    No token feeds back, so a prefix has no say. Training draws trajectories h_t = F_q(h_{t-1}, xi_t) with another
+    flow, from xi_t ~ N(mu_t, sigma_t^2) inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
+    """
+
+    def __init__(self, config: DeepSSMConfig, facts: Facts) -> None:
+        super().__init__()
+        if facts.consecutive:
+            raise SuiteError(
+                "deep-ssm is a model of short sequences that begin and end, and this task gives windows of a stream. "
+                "Choose another task or model, or list the pair under `skip:`."
+            )
+        self.config = config
+        self.origin = nn.Parameter(torch.zeros(config.state))  # h_0
+        self.generative: Flow = flows.generative(config)
+        self.inference: Flow | None = None if config.shared else flows.inference(config)
+        self.posterior = Posterior(config, facts)
+        self.emission = Emission(config.state, len(facts.vocabulary))
+        self.kept: tuple[int, Tensor, Tensor] | None = None  # noise, weights, and the table that they gave
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        bound = self.bound(batch, training.noise, self.config.samples)
+        tokens = batch.length.sum()
+        parts = {"fit": -bound.fit.detach().sum() / tokens, **self._prior_parts(training.noise.fork("log"), tokens)}
+        return Loss(-bound.total.sum() / tokens, tokens, parts)
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        if scoring.by == "trajectories":
+            return self._average(batch, scoring.noise)
+        bound = self.bound(batch, scoring.noise, self.config.samples)
+        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy}
+        return Scores(bound.total.double(), values)
+
+    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+        def words(log_probs: Tensor) -> Tensor:
+            drawn = [invert(each, noise.fork("word").uniform(batch.ids, t)) for t, each in enumerate(log_probs)]
+            return torch.stack(drawn)
+
+        return self._sample(batch, max_tokens, noise, words)
+
+    def sample_likeliest(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+        return self._sample(batch, max_tokens, noise, lambda log_probs: log_probs.argmax(2))
+
+    @torch.no_grad()
+    def _sample(
+        self, batch: Batch, max_tokens: int, noise: Noise, choose: Callable[[Tensor], Tensor]
+    ) -> list[Hypothesis]:
+        """Draw a trajectory for each row, and let `choose` tell tokens [T, N] by log-probabilities [T, N, V]."""
+        states = self.prior(batch.ids, noise.fork("state"))
+        log_probs = self.emission(states[1:])
+        rows = choose(log_probs[:max_tokens]).T.tolist()
+        found = [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
+        if not self.config.information_draws:
+            return found
+        values = self._values(batch.ids, states, log_probs, noise.fork("information"))
+        return [replace(one, values=_told(one, *each)) for one, each in zip(found, values, strict=True)]
+
+    def _values(
+        self, ids: Tensor, states: Tensor, log_probs: Tensor, noise: Noise
+    ) -> list[tuple[list[float], list[float]]]:
+        """Return I(w_t; xi_t | h_{t-1}) and H[w_t | h_t], in bits, of each row at the first steps."""
+        draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
+        size = states.shape[2]
+        drawn = (noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps))
+        told = torch.stack([self.information(states[t], each) for t, each in enumerate(drawn)], 1)  # [N, T]
+        unsure = entropy(log_probs[:steps]).T
+        return list(zip(told.tolist(), unsure.tolist(), strict=True))
+
+    def prior(self, ids: Tensor, noise: Noise) -> Tensor:
+        """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d]."""
+        states = [self.origin.expand(len(ids), -1)]
+        for t in range(self.config.steps):
+            drawn = noise.normal(ids, t, self.config.state).to(self.origin.dtype)
+            states.append(self.generative.at(states[-1]).forward(drawn[:, None])[0][:, 0])
+        return torch.stack(states)
+
+    def information(self, states: Tensor, drawn: Tensor) -> Tensor:
+        """Return I(w_t; xi_t | h_{t-1}) in bits [*] at states [*, d], by noise [*, K, d]; biased low, at most log2 K."""
+        moved, _ = self.generative.at(states).forward(drawn.to(states.dtype))
+        log_probs = self.emission(moved)  # [*, K, V]
+        mean = (log_probs.logsumexp(-2) - log(drawn.shape[-2])).clamp(max=0)
+        return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
+
+    def bound(self, batch: Batch, noise: Noise, samples: int) -> Bound:
+        """Return bounds by `samples` proposals a step, of which one is kept in proportion to its weight.
+
+        Rows are sorted by length, so that those which go on are always the first ones.
+        """
+        most = self._checked(batch)
+        order = batch.length.argsort(descending=True, stable=True)
+        gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
+        contexts = self.posterior.read(gold, length)
+        state, steps = self.origin.expand(len(ids), -1), []
+        for t, rows in enumerate((length[:, None] > torch.arange(most, device=length.device)).sum(0).tolist()):
+            at = Noises(noise, ids[:rows], t)
+            state, *terms = self._advance(state[:rows], contexts[:rows, t], gold[:rows, t], at, samples)
+            steps.append(torch.stack([pad(term, (0, len(ids) - rows)) for term in terms]))
+        total, fit, unsure = torch.stack(steps).sum(0)[:, order.argsort()]
+        return Bound(total, fit, unsure / batch.length)
+
+    def _advance(
+        self, state: Tensor, context: Tensor, tokens: Tensor, noise: Noises, samples: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the next states [N, d], and L_t, ln P(w_t | h_t) and H[w_t | h_t] [N]."""
+        size = state.shape[1]
+        to_state = self.generative.at(state)
+        proposing = to_state if self.inference is None else self.inference.at(state)
+        peek = None
+        if self.config.samples > 1:
+            peek, _ = to_state.forward(noise.normal("peek", samples, size).to(state.dtype))
+        mean, log_std = self.posterior(context, state, peek)  # [N, K, d], or [N, 1, d]
+        drawn = noise.normal("proposal", samples, size).to(state.dtype)
+        moved, log_det_q = proposing.forward(mean + log_std.exp() * drawn)  # [N, K, d]
+        origin, log_det_g = to_state.inverse(moved)
+        log_probs = self.emission(moved)
+        gains = log_probs.gather(2, tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
+        density = 0.5 * (drawn.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
+        weights = gains + density + log_det_q - log_det_g  # [N, K]
+        total = weights.logsumexp(1)
+        kept = invert((weights - total[:, None]).detach(), noise.uniform("survivor")) if samples > 1 else 0
+        rows = torch.arange(len(state), device=state.device)
+        unsure = entropy(log_probs.detach()[rows, kept])
+        return moved[rows, kept], total - log(samples), gains[rows, kept], unsure
+
+    @torch.no_grad()
+    def _average(self, batch: Batch, noise: Noise) -> Scores:
+        """Return estimates of ln P(w) by trajectories that are the same for all targets."""
+        self._checked(batch)
+        few = max(1, self.config.trajectories // 10)
+        fewer, log_probs = log_means(self._table(noise.fork("trajectories")), batch.gold, batch.length, few)
+        return Scores(log_probs, {"log_prob_by_a_tenth": fewer})
+
+    def _table(self, noise: Noise) -> Tensor:
+        """Return ln P(w | h_t^n) [T, V, N]; computed once for the same noise and weights."""
+        parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
+        weights = torch.cat([part.flatten() for part in parts])
+        if self.kept is not None:
+            key, known, table = self.kept
+            same = key == noise.key and known.device == weights.device and known.dtype == weights.dtype
+            if same and torch.equal(known, weights):
+                return table
+        ids = torch.arange(self.config.trajectories, device=weights.device)
+        states = self.prior(ids, noise)[1:]
+        table = torch.stack([self.emission(state).T for state in states])
+        self.kept = noise.key, weights, table
+        return table
+
+    @torch.no_grad()
+    def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:
+        """Return mean mutual information and entropy in bits, over steps of a few trajectories, for the log."""
+        rows, draws = self.config.logged, self.config.information_draws
+        if not rows or not draws:
+            return {}
+        ids = torch.arange(rows, device=like.device)
+        steps, size = min(self.config.positions, self.config.steps), self.config.state
+        states = self.prior(ids, noise.fork("state"))[: steps + 1]
+        drawn = noise.fork("information").normal(ids, 0, steps * draws * size)
+        told = self.information(states[:-1].transpose(0, 1), drawn.view(rows, steps, draws, size))
+        return {"information": told.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
+
+    def _checked(self, batch: Batch) -> int:
+        """Return the length of the longest target; raise SuiteError if there is no such step."""
+        most = int(batch.length.max())
+        if most > self.config.steps:
+            raise SuiteError(
+                f"a target has {most} tokens, stop included, and deep-ssm makes {self.config.steps} steps at most. "
+                f"Say `steps: {most}`, or let the task leave out what is longer."
+            )
+        return most
+
+
+@dataclass(frozen=True)
+class Noises:
+    """The noise of one step, for each use of it."""
+
+    noise: Noise
+    ids: Tensor  # [N]
+    step: int
+
+    def normal(self, use: str, draws: int, size: int) -> Tensor:
+        """Return standard normal numbers [N, draws, size]; the first ones are the same however many there are."""
+        return self.noise.fork(use).normal(self.ids, self.step, draws * size).view(-1, draws, size)
+
+    def uniform(self, use: str) -> Tensor:
+        """Return numbers between 0 and 1 [N]."""
+        return self.noise.fork(use).uniform(self.ids, self.step)
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """Return entropies in bits [*] of distributions [*, V]."""
+    found: Tensor = torch.special.entr(log_probs.exp()).sum(-1) * BITS
+    return found
+
+
+def _told(one: Hypothesis, information: list[float], unsure: list[float]) -> dict[str, float]:
+    """Return what metrics may know of the trajectory behind a hypothesis."""
+    alive = min(len(one.tokens) + one.finished, len(information))
+    return {
+        "information": sum(information) / len(information),
+        "entropy": sum(unsure) / len(unsure),
+        **{f"information_{t}": value for t, value in enumerate(information, 1)},
+        **{f"entropy_{t}": value for t, value in enumerate(unsure, 1)},
+        "information_until_stop": sum(information[:alive]),
+        "steps_until_stop": float(alive),
+    }

@@ -1,0 +1,116 @@
+"""What this distribution offers; imports no torch."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+
+from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, hookimpl
+from bench_ssm.latent import Latent
+
+supports = (1, 1)
+
+KINDS = ("id", "diag", "tril", "real-nvp")
+
+
+def parts(flow: str) -> tuple[int, str]:
+    """Return how often a flow is composed with itself, and of what kind it is: 2 and tril for 2xtril."""
+    found = re.fullmatch(rf"(?:([1-9]\d{{0,2}}) *x *)?({'|'.join(KINDS)})", flow.strip().lower())
+    if found is None:
+        raise ValueError(
+            f"no flow is called {flow!r}. Say {', '.join(KINDS)}, or how many of one follow each other, as in 2xtril"
+        )
+    return int(found[1] or 1), found[2]
+
+
+def _tidy(flow: str) -> str:
+    number, kind = parts(flow)
+    return kind if number == 1 else f"{number}x{kind}"
+
+
+def _keeps_away_from_zero(delta: float) -> float:
+    if isinstance(delta, int | float) and not 0 < delta < 0.5:
+        raise ValueError(f"diagonals stay out of (-delta, delta), with delta above 0 and below 0.5; it is {delta}")
+    return delta
+
+
+FlowName: TypeAlias = Annotated[str, AfterValidator(_tidy)]
+
+
+class DeepSSMConfig(ModelConfig):
+    """Deep state space model (Schmidt and Hofmann, 2018): tokens from a latent trajectory that none feeds back to."""
+
+    name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
+    gives = {Latent, Scorer}
+    likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
+
+    state: PositiveInt = 8  #: d, numbers of a state
+    generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or k of them in a row, such as 2xtril
+    inference: FlowName | None = None  #: F_q, by default diag
+    shared: bool = False  #: one flow with the same weights for both
+    inverse: bool | None = None  #: whether F_g learns its inverse; by default all do but real-nvp
+    delta: Annotated[float, BeforeValidator(_keeps_away_from_zero)] = 0.1  #: diagonals stay out of (-delta, delta)
+    masks: tuple[int, ...] | None = None  #: of real-nvp: coordinates that each layer keeps, by default 2, ..., d - 1
+    fixed_side: bool = False  #: whether these are the first ones always; else the last ones in every second layer
+    samples: PositiveInt = 1  #: K, proposals a step, of which one is kept
+    bidirectional: bool = False  #: whether inference reads the whole target at every step; else from there to its end
+    q_sees_state: bool = False  #: whether inference also reads the state before
+    embedding: PositiveInt | None = None  #: of what inference reads, by default `state`
+    reader: PositiveInt = 64  #: units of the GRU that reads a target, in each direction
+    posterior: PositiveInt = 64  #: hidden units between what it has read and the proposal
+    steps: PositiveInt = 13  #: most tokens of a target, stop included
+    trajectories: PositiveInt = 10_000  #: N, which all targets share when scored by them
+    information_draws: NonNegativeInt = 20  #: of noise, for each mutual information; 0 leaves it out
+    positions: PositiveInt = 10  #: steps over which it is averaged
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind the one in the log of training
+
+    @model_validator(mode="after")
+    def _masks_fit(self) -> Self:
+        if "real-nvp" not in (parts(self.generative)[1], parts(self.inference or "diag")[1]):
+            if self.masks is not None or self.fixed_side:
+                raise ValueError(
+                    "`masks` and `fixed_side` are of real-nvp. Leave them out, or say `generative: real-nvp`"
+                )
+            return self
+        masks = self.layers
+        if not masks or not all(0 < mask < self.state for mask in masks):
+            raise ValueError(
+                f"a layer of real-nvp keeps at least 1 and at most {self.state - 1} of {self.state} coordinates, "
+                f"but `masks` are {list(masks)}. Give others, or another `state`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _shares_one_flow(self) -> Self:
+        if self.shared and self.inference not in (None, self.generative):
+            raise ValueError(
+                f"one shared flow cannot be both {self.generative} and {self.inference}. Leave `inference` out, or "
+                "say `shared: false`"
+            )
+        return self
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Return how many coordinates each layer of real-nvp keeps."""
+        return tuple(range(2, self.state)) if self.masks is None else self.masks
+
+
+class TrajectoryArgmaxConfig(DecoderConfig):
+    """Most probable tokens along a latent trajectory that is drawn (Schmidt and Hofmann, 2018, for Table 2)."""
+
+    name, target = "trajectory-argmax", "bench_ssm.latent:TrajectoryArgmax"
+    needs = Latent
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return the deep state space model."""
+    return [DeepSSMConfig]
+
+
+@hookimpl
+def bench_decoders() -> list[type[DecoderConfig]]:
+    """Return the decoder of latent trajectories."""
+    return [TrajectoryArgmaxConfig]

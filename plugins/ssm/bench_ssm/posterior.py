@@ -1,0 +1,59 @@
+"""What the noise of a trajectory may have been, inferred from the target that it led to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import Facts
+
+if TYPE_CHECKING:
+    from bench_ssm.plugin import DeepSSMConfig
+
+LEAST, MOST = -6.0, 2.0  # of ln sigma
+
+
+class Posterior(nn.Module):
+    """q(xi_t) = N(mu_t, sigma_t^2), from a_t, which a GRU leaves that has read the target from its end back to t.
+
+    One hidden layer reads a_t and, where the model has it do so, the state before and a state that the generative
+    flow might go to next.
+    """
+
+    def __init__(self, config: DeepSSMConfig, facts: Facts) -> None:
+        super().__init__()
+        size = config.embedding or config.state
+        directions = 1 + config.bidirectional
+        self.embed = nn.Embedding(len(facts.vocabulary), size)
+        self.readers = nn.ModuleList(nn.GRU(size, config.reader, batch_first=True) for _ in range(directions))
+        self.context = nn.Linear(directions * config.reader, config.posterior)
+        self.state = nn.Linear(config.state, config.posterior, bias=False) if config.q_sees_state else None
+        self.peek = nn.Linear(config.state, config.posterior, bias=False) if config.samples > 1 else None
+        self.proposal = nn.Linear(config.posterior, 2 * config.state)
+
+    def read(self, gold: Tensor, length: Tensor) -> Tensor:
+        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it."""
+        places = torch.arange(gold.shape[1], device=gold.device)
+        turned = torch.where(places < length[:, None], length[:, None] - 1 - places, places)
+        tokens = self.embed(gold)
+        backward, *forward = self.readers
+        read = _gather(backward(_gather(tokens, turned))[0], turned)
+        contexts: Tensor = self.context(torch.cat([read, *(reader(tokens)[0] for reader in forward)], 2))
+        return contexts
+
+    def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return mu and ln sigma [N, K, d]; K is 1 unless there are states to `peek` at [N, K, d]."""
+        hidden = context[:, None]
+        if self.state is not None:
+            hidden = hidden + self.state(state)[:, None]
+        if self.peek is not None and peek is not None:
+            hidden = hidden + self.peek(peek)
+        mean, log_std = self.proposal(torch.tanh(hidden)).to(state.dtype).chunk(2, -1)
+        return mean, log_std.clamp(LEAST, MOST)
+
+
+def _gather(steps: Tensor, places: Tensor) -> Tensor:
+    """Return steps [N, T, E] at places [N, T]."""
+    return steps.gather(1, places[:, :, None].expand(-1, -1, steps.shape[2]))

@@ -1,0 +1,127 @@
+"""P(w) as the mean over trajectories that all targets share: P^(w) = 1/N sum_n prod_t P(w_t | h_t^n).
+
+Sorted targets form a trie, whose nodes are their beginnings. A node's products [N] are its parent's times those of
+one token, for as many trajectories at a time as fit in a cache. The last two tokens of targets, few pairs where the
+last one is stop, are the other side of a matrix product that sums over trajectories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+WORDS = 4096  # targets of one trie
+PRODUCTS = 2**20  # of a level of a trie at a time, on a processor; 4 MiB in float32
+PAIRS = 64  # different endings of a level up to which a matrix product is less work
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nodes of a trie with the same number of tokens, and the targets that end two tokens further on."""
+
+    parents: Tensor  # [M] among the nodes of the level before
+    tokens: Tensor  # [M] last of each node
+    rows: Tensor  # [E] targets that end
+    nodes: Tensor  # [E] of this level, which these targets continue
+    endings: tuple[Tensor, Tensor]  # [P] their last two tokens, each pair once
+    pairs: Tensor  # [E] which of these are theirs
+
+
+def log_means(table: Tensor, gold: Tensor, length: Tensor, few: int) -> tuple[Tensor, Tensor]:
+    """Return ln P^(w) [W] by the first `few` trajectories and by all, in float64.
+
+    `table` [T, V, N] has the log-probability of every token at every step of every trajectory; targets are rows of
+    `gold` [W, T'], their tokens the first `length` [W], at least 1. What rounding to 0 may have spoilt is computed
+    once more, in logarithms.
+    """
+    steps = int(length.max())
+    number = table.shape[2]
+    table, gold = table[:steps], gold[:, :steps]
+    words, place = torch.unique(torch.cat([gold, length[:, None]], 1), dim=0, return_inverse=True)
+    gold, length = words[:, :-1], words[:, -1]
+    peak = table.amax(2)  # [T, V]; relative to it, the greatest product is nearer to 1
+    probs = pad((table - peak[:, :, None]).exp(), (0, 0, 0, 1, 0, 1), value=1.0)  # [T + 1, V + 1, N]
+    sums = torch.cat(
+        [
+            _sums(probs, *block, few)
+            for block in zip(torch.split(gold, WORDS), torch.split(length, WORDS), strict=True)
+        ]
+    )
+    real = torch.arange(steps, device=gold.device) < length[:, None]
+    most = peak.double()[torch.arange(steps, device=gold.device), gold].where(real, 0).sum(1)  # [W]
+    found = []
+    for total, size in zip(sums.unbind(1), (few, number), strict=True):
+        means = total.log() + most - log(size)
+        least = number * torch.finfo(table.dtype).tiny / torch.finfo(table.dtype).eps
+        doubtful = (total < least).nonzero()[:, 0]
+        means[doubtful] = _careful(table[:, :, :size], gold[doubtful], length[doubtful])
+        found.append(means[place])
+    return found[0], found[1]
+
+
+def _sums(probs: Tensor, gold: Tensor, length: Tensor, few: int) -> Tensor:
+    """Return the sums over the first `few` and over all trajectories [W, 2] of the products of sorted targets."""
+    levels = list(_trie(gold, length, probs.shape[1] - 1))
+    most = max(len(level.tokens) for level in levels)
+    size = max(16, PRODUCTS // most) if probs.device.type == "cpu" else max(16, 2**27 // most)
+    sums = probs.new_zeros(len(gold), 2, dtype=torch.float64)
+    for start, end, column in ((0, few, 0), (few, probs.shape[2], 1)):
+        for first in range(start, end, size):
+            _add(sums[:, column], levels, probs[:, :, first : min(first + size, end)])
+    return sums.cumsum(1)
+
+
+def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[Level]:
+    """Yield the levels of sorted targets; one that has no last token but one is said to have `none`."""
+    alive = torch.arange(len(gold), device=gold.device)  # targets that reach a level
+    node = torch.zeros_like(alive)  # of each of these
+    for size in range(max(1, gold.shape[1] - 1)):
+        if size:
+            kept = length[alive] > size + 1
+            alive, node = alive[kept], node[kept]
+            beginnings = gold[alive, :size]
+            new = pad((beginnings[1:] != beginnings[:-1]).any(1), (1, 0), value=True)
+            parents, tokens, node = node[new], beginnings[new, -1], new.cumsum(0) - 1
+        else:
+            parents, tokens = node[:1], node[:1]  # nothing comes before the root
+        ending = length[alive] <= size + 2
+        rows = alive[ending]
+        last = gold[rows, size]
+        after = (
+            gold[rows, size + 1].where(length[rows] > size + 1, none)
+            if gold.shape[1] > 1
+            else last.new_full(last.shape, none)
+        )
+        pairs, pair = torch.unique(last * (none + 1) + after, return_inverse=True)
+        yield Level(parents, tokens, rows, node[ending], (pairs // (none + 1), pairs % (none + 1)), pair)
+
+
+def _add(sums: Tensor, levels: list[Level], probs: Tensor) -> None:
+    """Add to `sums` [W] the products of some trajectories, whose probabilities are `probs` [T + 1, V + 1, n]."""
+    values = probs[-1, -1:]  # [1, n] of the root, 1
+    for size, level in enumerate(levels):
+        if size:
+            values = values.index_select(0, level.parents).mul_(probs[size - 1].index_select(0, level.tokens))
+        first, second = level.endings
+        tails = probs[size, first] * probs[size + 1, second]  # [P, n]
+        if len(tails) <= PAIRS:
+            sums[level.rows] += (values @ tails.T)[level.nodes, level.pairs]
+        else:
+            sums[level.rows] += (values[level.nodes] * tails[level.pairs]).sum(1)
+
+
+def _careful(table: Tensor, gold: Tensor, length: Tensor) -> Tensor:
+    """Return ln P^(w) [W] from sums of logarithms in float64."""
+    found = []
+    rows = max(1, 2**22 // table.shape[2])
+    for words, sizes in zip(torch.split(gold, rows), torch.split(length, rows), strict=True):
+        total = table.new_zeros(len(words), table.shape[2], dtype=torch.float64)
+        for step in range(int(sizes.max()) if len(words) else 0):
+            total += table[step, words[:, step]].double().where(step < sizes[:, None], 0)
+        found.append(total.logsumexp(1) - log(table.shape[2]))
+    return torch.cat(found)

@@ -1,0 +1,69 @@
+"""What suites may say of the model, and what is refused."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from bench_core import Batch, Facts, Noise, Scoring, SuiteError, Training
+from bench_core.testing import tiny_batch
+from bench_ssm.plugin import DeepSSMConfig, parts
+
+FACTS = Facts(["</s>", *"abcd"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"delta": 0}, r"above 0 and below 0.5; it is 0"),
+        ({"delta": 0.5}, r"above 0 and below 0.5; it is 0.5"),
+        ({"delta": "much"}, r"delta"),
+        ({"samples": 0}, r"samples"),
+        ({"state": 0}, r"state"),
+        ({"generative": "triangle"}, r"no flow is called 'triangle'. Say id, diag, tril or real-nvp"),
+        ({"generative": "0xtril"}, r"no flow is called '0xtril'"),
+        ({"inference": "-1xtril"}, r"no flow is called '-1xtril'"),
+        ({"generative": "real-nvp", "masks": (2, 8)}, r"at least 1 and at most 7 of 8 coordinates, but `masks` are \[2, 8\]"),
+        ({"generative": "real-nvp", "masks": (0,)}, r"`masks` are \[0\]"),
+        ({"generative": "real-nvp", "masks": ()}, r"`masks` are \[\]"),
+        ({"generative": "real-nvp", "state": 2}, r"`masks` are \[\]"),
+        ({"masks": (2, 3)}, r"are of real-nvp"),
+        ({"fixed_side": True}, r"are of real-nvp"),
+        ({"shared": True, "generative": "tril", "inference": "diag"}, r"cannot be both tril and diag"),
+        ({"annealing": 0.1}, r"annealing"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_are_refused(wrong, told):
+    with pytest.raises(ValidationError, match=told):
+        DeepSSMConfig(**wrong)
+
+
+def test_names_of_flows_are_read_as_the_paper_writes_them():
+    assert parts("2xTRIL") == (2, "tril")
+    assert parts("REAL-NVP") == (1, "real-nvp")
+    assert DeepSSMConfig(generative="3 x Diag").generative == "3xdiag"
+    assert DeepSSMConfig(generative="1xtril") == DeepSSMConfig(generative="TRIL")
+    assert DeepSSMConfig(generative="real-nvp").layers == (2, 3, 4, 5, 6, 7)
+
+
+def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():
+    config = DeepSSMConfig(state=2, steps=4, trajectories=3)
+    model, batch = config.load()(config, FACTS), tiny_batch()
+    asked = [lambda by=by: model.score(batch, Scoring(by, Noise(1))) for by in config.likelihoods]
+    for ask in [*asked, lambda: model.loss(batch, Training(0, 1, 0, 1, Noise(1)))]:
+        with pytest.raises(SuiteError, match=r"a target has 5 tokens, stop included.*4 steps at most.*`steps: 5`"):
+            ask()
+
+
+def test_windows_of_a_stream_are_refused():
+    config = DeepSSMConfig(state=2)
+    with pytest.raises(SuiteError, match="windows of a stream"):
+        config.load()(config, Facts(["</s>", "a"], consecutive=True))
+
+
+def test_a_batch_may_hold_one_empty_target():
+    config = DeepSSMConfig(state=2, trajectories=50)
+    model = config.load()(config, FACTS)
+    zeros = torch.zeros(1, 1, dtype=torch.long)
+    batch = Batch(torch.tensor([3]), zeros, zeros, torch.tensor([1]))
+    for by in config.likelihoods:
+        assert model.score(batch, Scoring(by, Noise(1))).log_probs.isfinite().all()

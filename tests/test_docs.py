@@ -1,0 +1,310 @@
+"""The documentation is true: links lead somewhere, examples fit, commands exist, and the tutorial does what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from bench_core import located, reference
+from bench_core.check import check_fit
+from bench_core.cli import bench
+from bench_core.plan import cells_of
+from bench_core.results import read_run
+from bench_core.schema import Phase, Strict, SuiteFile
+from bench_core.suite import load
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *DOCS,
+    *sorted(
+        page for folder in ("benchmarks", "plugins", "suites", "reports") for page in (ROOT / folder).rglob("*.md")
+    ),
+]
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+name = lambda path: str(path.relative_to(ROOT))  # noqa: E731
+
+
+def prose(text):
+    """Return a page without its code."""
+    return re.sub(r"`[^`\n]*`", "", BLOCK.sub("", text))
+
+
+def blocks(page, *languages):
+    return [text for language, text in BLOCK.findall(page.read_text()) if language in languages]
+
+
+def anchors(page):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found = {}
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", BLOCK.sub("", page.read_text()), re.MULTILINE):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", heading.lower().replace("\\", "")).replace(" ", "-")
+        found[slug] = found.get(slug, -1) + 1
+    return {slug if not number else f"{slug}-{number}" for slug, most in found.items() for number in range(most + 1)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    broken = []
+    for link in re.findall(r"\]\(<?([^)>\s]+)>?\)", prose(page.read_text())):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", path):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_page_of_the_documentation_can_be_reached():
+    reached, new = set(), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        links = {(page, link) for page in new for link in re.findall(r"\]\(([^)#\s]+)", prose(page.read_text()))}
+        new = {path for page, link in links if (path := (page.parent / link).resolve()) in DOCS} - reached
+    assert {*DOCS} <= reached
+
+
+@pytest.mark.parametrize("page", ["suites", "parts"])
+def test_the_reference_is_up_to_date(page):
+    assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
+
+
+def test_every_key_of_a_suite_has_a_meaning():
+    classes = [Phase, *Strict.__subclasses__()]
+    assert SuiteFile in classes
+    keys = {(one, key) for one in classes for key in one.model_fields}
+    assert not {(one.__name__, key) for one, key in keys if not reference.meaning(one, key)}, (
+        "give each a `#:` comment"
+    )
+    shown = (ROOT / "docs" / "suites.md").read_text()
+    assert all(f"| `{one.model_fields[key].alias or key}` |" in shown for one, key in keys)
+
+
+def test_the_meaning_of_a_setting_is_the_comment_beside_it():
+    from bench_rnn.plugin import RNNLMConfig
+    from bench_strlm.plugin import SelfTerminatingRNNLMConfig
+
+    assert reference.meaning(RNNLMConfig, "hidden") == "units of each layer"
+    assert reference.meaning(SelfTerminatingRNNLMConfig, "hidden") == "units of each layer"  # inherited
+    assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings(RNNLMConfig, "setting")
+
+
+def merged(page):
+    """Yield the suites of a page: its first, and that with each fragment laid over what came before, key by key."""
+    suite, apart = {}, page.name != "tutorial.md"  # in the tutorial one example builds on the other
+    for text in blocks(page, "yaml"):
+        data = yaml.safe_load(text)
+        if not isinstance(data, dict) or not set(data) <= {*SuiteFile.model_fields}:
+            continue
+        if "suite" in data:
+            suite = data
+        if suite:
+            found = {**suite, **data}
+            suite = suite if apart else found
+            yield text, found
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if "yaml" in page.read_text()], ids=name)
+def test_examples_of_suites_fit_in_every_profile(page, tmp_path):
+    (tmp_path / "references").mkdir()
+    for text in blocks(page, "yaml"):
+        if text.startswith("paper:"):
+            (tmp_path / "references" / "example.yaml").write_text(text)
+    for text, suite in merged(page):
+        path = tmp_path / "suite.yaml"
+        path.write_text(text if "suite" in yaml.safe_load(text) else yaml.safe_dump(suite, sort_keys=False))
+        for profile in (None, *located.read(path).data.get("profiles", ())):
+            loaded = load(path, profile)
+            check_fit(loaded, cells_of(loaded))
+
+
+def commands(page):
+    """Return the commands of a page, without their comments."""
+    joined = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    indented = BLOCK.sub("", page.read_text()).replace("\\\n", " ")
+    lines = [*joined, *re.findall(r"^    ((?:bench|make) .*)$", indented, re.MULTILINE)]
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [line[: line.index(">")] if ">" in line else line for line in words if line]
+
+
+def parsed(group, words, parent=None):
+    """Parse a command line as `bench` would, down to the verb, without doing anything."""
+    context = group.make_context(words[0], [*words[1:]], parent=parent)
+    if isinstance(group, click.Group):
+        _, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+        parsed(command, [command.name, *rest], context)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "reports" not in page.parts], ids=name)
+def test_commands_are_those_of_bench(page):
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in commands(page):
+        while "=" in words[0]:  # a variable of the environment
+            words = words[1:]
+        if words[0] == "bench":
+            parsed(bench, words)
+        elif words[0] == "make":
+            assert {word for word in words[1:] if "=" not in word} <= {*targets}
+
+
+def test_a_wrong_command_would_be_seen():
+    for words in (["bench", "rnu"], ["bench", "run", "a.yaml", "--profil", "x"], ["bench", "store", "lst"]):
+        with pytest.raises(click.UsageError):
+            parsed(bench, words)
+
+
+@pytest.fixture
+def tutorial(tmp_path, monkeypatch):
+    """Write the files of the tutorial, its suite with all that is added to it, and go there."""
+    for path, text in re.findall(r"^`([\w/-]+\.\w+)`.*?\n\n```\w+\n(.*?)^```$", TUTORIAL, re.DOTALL | re.MULTILINE):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    *_, (_, suite) = merged(ROOT / "docs" / "tutorial.md")
+    (tmp_path / "stop.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "bench-endings")
+    return tmp_path
+
+
+@pytest.fixture
+def endings(tutorial):
+    """Install the plugin of the tutorial for the time of a test."""
+    import bench_endings.plugin
+
+    from bench_core import registry
+
+    with registry.extra(bench_endings.plugin):
+        yield
+    for module in [one for one in sys.modules if one.startswith("bench_endings")]:
+        del sys.modules[module]
+
+
+def test_the_mistakes_of_the_tutorial_are_told_as_it_says(tutorial):
+    first = next(text for language, text in BLOCK.findall(TUTORIAL) if language == "yaml")
+    wrong = re.sub(r"( +)greedy: .*", r"\1greedy: {name: greedi}", first).replace("hidden", "hiden")
+    (tutorial / "wrong.yaml").write_text(wrong)
+    found = CliRunner().invoke(bench, ["check", "wrong.yaml"], standalone_mode=False)
+    assert found.return_value == 2
+    assert "no decoder is called 'greedi'. Did you mean 'greedy'?" in found.stderr
+    assert "Did you mean 'hidden'?" in found.stderr
+
+
+def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, endings):
+    own = next(
+        words[3:] for words in commands(ROOT / "docs" / "tutorial.md") if "metrics.ending={name: ending}" in words
+    )
+    sizes = "tasks.sentences.corpus={name: english, sentences: 400}"
+    words = ["run", "stop.yaml", "--profile", "quick", "--workers", "0", "--set", sizes, *own]
+    found = CliRunner().invoke(bench, words, standalone_mode=False, catch_exceptions=False)
+    assert found.return_value == 0
+    (folder,) = (tutorial / "runs").iterdir()
+    run = read_run(folder)
+    assert len(run.cells) == 2 * 3
+    assert all(0 <= one.numbers["ending"].value <= 100 for one in run.cells)
+    report = (tutorial / "reports" / "stop-quick" / "report.md").read_text()
+    assert re.search(r"\| decoder +\| +tanh/non-termination \| +tanh/ending \|", report)
+    assert "signature sign:." in report
+    assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))
+
+
+def test_the_tests_of_the_tutorials_plugin_pass(tutorial):
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "bench-endings"]
+    environment = {"PYTHONPATH": "bench-endings", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    assert "2 passed" in subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
+def test_the_page_of_a_paper_has_all_of_its_suites_and_the_numbers_of_its_reports(page):
+    text, paper = page.read_text(), page.stem
+    suites = sorted((ROOT / "suites" / paper).glob("*.yaml"))
+    assert suites
+    assert not [suite.name for suite in suites if f"suites/{paper}/{suite.name})" not in text]
+    quoted = re.findall(
+        r"^\| \[[^\]]+\]\(([^)]+\.csv)\) \| (.+?) \| (.+?) \| (.*?) ?\| (.+?) \|$", text, re.MULTILINE
+    )
+    for link, row, column, theirs, ours in quoted:
+        with (page.parent / link).open(newline="") as file:
+            found = {
+                (one["row"], " ".join(dict.fromkeys([one["column"], one["value"]])).strip()): one
+                for one in csv.DictReader(file)
+            }
+        assert (row, column) in found, (link, row, column)
+        one = found[row, column]
+        assert ours == _shown(one["mean"], one["std"], ours), (link, row, column)
+        assert theirs == (
+            _shown(one["published_mean"], one["published_std"], theirs) if one["published_mean"] else ""
+        )
+
+
+def _shown(mean, std, like):
+    """Return a number with its deviation, rounded to as many digits as `like` has."""
+    digits = len(like.split()[0].partition(".")[2])
+    return " ± ".join(f"{float(one):.{digits}f}" for one in (mean, std) if one)
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
+def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
+    told = {
+        claim: set(re.findall(r"(?:holds|fails|unclear|not run)(?: \(1 seed\))?", rest))
+        for claim, rest in re.findall(
+            r"^\| (\S+) \|((?: (?:holds|fails|unclear|not run)(?: \(1 seed\))? \|| \|)+)$",
+            page.read_text(),
+            re.MULTILINE,
+        )
+    }
+    found = {}
+    for path in (ROOT / "reports" / page.stem).glob("*/results.json"):
+        for one in json.loads(path.read_text()).get("claims", ()):
+            found.setdefault(one["id"], set()).add(one["verdict"])
+    assert told == found
+
+
+def test_the_worked_examples_of_the_statistics_are_right():
+    from scipy.stats import binomtest
+
+    from bench_core.published import Value
+    from bench_core.reporting.significance import holm
+    from bench_core.reporting.stats import Summary, summary
+    from bench_core.reporting.verdicts import comparison
+
+    text = (ROOT / "docs" / "statistics.md").read_text()
+    found = summary([6.2, 59.8, 0.0])
+    assert f"{found.mean:.2f} ± {found.std:.2f}" in text
+    for k in (0, 31):
+        low, high = binomtest(k, 500).proportion_ci(method="exact")
+        assert f"[{100 * low:.2f}, {100 * high:.2f}]" in text
+    assert holm([0.01, 0.03, 0.04]) == pytest.approx([0.03, 0.06, 0.06])
+    theirs, several = Value(mean=12.35, std=5.18), Summary(11.0, 4.0, 5)
+    assert comparison(several, theirs, 10, 0.05, -1).verdict == "reproduced"
+    assert comparison(Summary(11.0, None, 1), theirs, 10, 0.05, -1).verdict == "reproduced"
+    assert comparison(Summary(8.0, None, 1), theirs, 10, 0.05, -1).verdict == "better"
+    assert f"{(4.0**2 / 5 + 5.18**2 / 10) ** 0.5:.2f}, difference −1.35" in text
+    assert f"{2 * 5.18 / 10**0.5:.2f}" in text
+
+
+def test_draws_of_few_seeds_vary_too_little_by_as_much_as_is_said():
+    import numpy as np
+
+    from bench_core.reporting.significance import nested
+
+    text = (ROOT / "docs" / "statistics.md").read_text()
+    assert "(S - 1)/S" in text
+    for seeds in (2, 3, 10):
+        values = np.arange(seeds, dtype=np.float64)
+        drawn = nested(np.repeat(values[:, None], 1000, axis=1))
+        assert drawn.var() == pytest.approx((seeds - 1) / seeds * values.var(ddof=1) / seeds, rel=0.15)
