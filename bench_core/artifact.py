@@ -74,7 +74,13 @@ class Artifact:
         """Check the files that reports are made of; raise StoreError for the first that is wrong."""
         for name in told(self.manifest["kind"]):
             if name in self.manifest["files"]:
-                self.json(name) if name.endswith(".json") else self.file(name)
+                self._check(name)
+
+    def _check(self, name: str) -> None:
+        if name in told(self.manifest["kind"]) and name.endswith(".json"):
+            self.json(name)
+        else:
+            self.file(name)
 
     def check(self) -> None:
         """Check every file, and that there are no others; raise StoreError for the first that is wrong."""
@@ -87,7 +93,7 @@ class Artifact:
             yield StoreError(f"{self.folder / MANIFEST}: the key is not that of the ingredients.")
         for name in self.manifest["files"]:
             try:
-                self.file(name)
+                self._check(name)
             except StoreError as problem:
                 yield problem
         for name, path in _inside(self.folder):

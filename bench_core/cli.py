@@ -27,6 +27,7 @@ COMMANDS = {
     "merge": "Make one run of several of the same suite.",
     "store": "List, verify and clean up what is stored.",
     "data": "List, verify and fetch corpora.",
+    "new": "Write a plugin, or a suite, to begin with.",
     "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }

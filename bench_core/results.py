@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from bench_core import located
 from bench_core.combinations import ModelGrid, expand, plainly
@@ -166,40 +168,39 @@ def read_run(folder: Path) -> Run:
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
     try:
-        cells = [_cell_from_json(line) for line in _content(folder, "cells.jsonl").splitlines()]
-        info = _info(folder)
-        if len(str(info.get("label", "")).encode()) > LONGEST:
-            raise ValueError("run.json: the label is too long to be the name of a folder")
-        odd = next((one for one in cells if not {*one.environments} <= {*range(len(info["environments"]))}), None)
-        if odd is not None:
-            raise ValueError("cells.jsonl: a cell was computed in an environment that the run does not tell of")
-        published = json.loads(_content(folder, "published.json"))
-        _plain_file(folder / "suite.yaml")
-        suite, grids = effective_suite(located.read(folder / "suite.yaml"))
+        cells = _cells(folder)
+        info = _info(folder, cells)
+        suite, grids = _suite(folder)
         info["label"] = info.get("label") or suite.suite
-        tables = {name: Published.model_validate(table) for name, table in published.items()}
+        tables = _published(folder)
         told = (folder / "distributions.jsonl").exists() and _content(folder, "distributions.jsonl")
         distributions = read_distributions(folder / "distributions.jsonl") if told else []
         drawn = any(figure.kind == "line" for figure in suite.figures)
         histories = dict(_histories(folder)) if drawn else {}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
         raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
     return Run(folder, suite, info, cells, tables, distributions, histories, grids)
 
 
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Raise ValueError with the name of a file for all that may be wrong with what it says."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def _content(folder: Path, name: str, shape: str = "") -> bytes:
     """Return a file of a run, which may come from elsewhere; raise ValueError if it is not what it should be."""
     content = _plain_file(folder / name)
-    _check(shape or name, content)
+    with _reading(name):
+        check(shape or name, content, LARGEST)
     return content
-
-
-def _check(name: str, content: bytes) -> None:
-    try:
-        check(name, content, LARGEST)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: {error}") from None
 
 
 def _plain_file(path: Path) -> bytes:
@@ -210,12 +211,36 @@ def _plain_file(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _info(folder: Path) -> dict[str, Any]:
+def _cells(folder: Path) -> list[CellResult]:
+    content = _content(folder, "cells.jsonl")
+    with _reading("cells.jsonl"):
+        return [_cell_from_json(line) for line in content.splitlines()]
+
+
+def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Return what a run tells of itself; those of old tell less."""
-    info = json.loads(_plain_file(folder / "run.json"))
-    _check("run.json", json.dumps({**UNTOLD, **info} if isinstance(info, dict) else info).encode())
-    told = {"tasks": {}, "models": {}, "samples": [], **info}
-    return {**told, "environments": info.get("environments") or [info.get("environment") or {}]}
+    content = _plain_file(folder / "run.json")
+    with _reading("run.json"):
+        info = json.loads(content)
+        check("run.json", json.dumps({**UNTOLD, **info} if isinstance(info, dict) else info).encode(), LARGEST)
+        if len(str(info.get("label", "")).encode()) > LONGEST:
+            raise ValueError("the label is too long to be the name of a folder")
+        known = info.get("environments") or [info.get("environment") or {}]
+        if any(not 0 <= place < len(known) for one in cells for place in one.environments):
+            raise ValueError("a cell was computed in an environment that the run does not tell of")
+    return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
+
+
+def _suite(folder: Path) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+    _plain_file(folder / "suite.yaml")
+    with _reading("suite.yaml"):
+        return effective_suite(located.read(folder / "suite.yaml"))
+
+
+def _published(folder: Path) -> dict[str, Published]:
+    content = _content(folder, "published.json")
+    with _reading("published.json"):
+        return {name: Published.model_validate(table) for name, table in json.loads(content).items()}
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:

@@ -307,6 +307,19 @@ def test_cells_of_different_examples_are_not_compared_by_pairs(diff, made, tmp_p
     assert "ended: not compared by pairs" in diff(*CELLS, folder=folder)
 
 
+def test_runs_of_old_have_no_draws_and_are_compared_by_what_is_stored(diff, made, tmp_path):
+    def change(cell):
+        for number in cell["numbers"].values():
+            number["sample"] = ""
+
+    folder = rewritten(made, tmp_path / "run", change)
+    (folder / "draws.safetensors").unlink()
+    assert "ended, nats: no paired bootstrap: the run keeps no draws" in diff(*CELLS, folder=folder)
+    for one in json.loads(diff(*CELLS, "--json", folder=folder))["metrics"]:
+        assert one["p_bootstrap"] is None
+        assert one["p_permutation"] is not None
+
+
 def test_numbers_of_different_signatures_have_no_difference(diff, made, tmp_path):
     def change(cell):
         if cell["cell"]["model"] == "two":

@@ -84,6 +84,11 @@ def test_the_reference_is_up_to_date(page):
     assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
 
 
+def test_the_reference_is_printed_by_the_command():
+    found = CliRunner().invoke(bench, ["schema", "--markdown", "suites"], catch_exceptions=False)
+    assert found.stdout == reference.page("suites")
+
+
 def test_every_key_of_a_suite_has_a_meaning():
     classes = [Phase, *Strict.__subclasses__()]
     assert SuiteFile in classes
@@ -171,7 +176,9 @@ def test_a_wrong_command_would_be_seen():
 @pytest.fixture
 def tutorial(tmp_path, monkeypatch):
     """Write the files of the tutorial, its suite with all that is added to it, and go there."""
-    for path, text in re.findall(r"^`([\w/-]+\.\w+)`.*?\n\n```\w+\n(.*?)^```$", TUTORIAL, re.DOTALL | re.MULTILINE):
+    for path, text in re.findall(
+        r"(?<=\n\n)`([\w/-]+\.\w+)`(?:(?!\n\n).)*\n\n```\w+\n(.*?)^```$", TUTORIAL, re.DOTALL | re.MULTILINE
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     *_, (_, suite) = merged(ROOT / "docs" / "tutorial.md")

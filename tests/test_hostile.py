@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from bench_small.asking import asked
-from bench_small.flipping import Place
+from bench_small.flipping import UNDRAWN, Place
 from bench_small.mangling import mangled_file
 
 from bench_core.artifact import MANIFEST, write_manifest
@@ -55,7 +55,11 @@ def questions(place):
     """Return every command that reads a run."""
     run, store = place.folder / "runs" / "run", ("--store", place.store.root)
     new = place.folder / "new"
-    other = shutil.copytree(run, place.folder / "runs" / "other") if not (place.folder / "runs" / "other").exists() else run
+    other = (
+        shutil.copytree(run, place.folder / "runs" / "other")
+        if not (place.folder / "runs" / "other").exists()
+        else run
+    )
     return {
         "show": ["show", run, "one", "argmax"],
         "report": ["report", run, "--out", new],
@@ -131,7 +135,12 @@ def test_intervals_have_two_ends_that_are_numbers(place, ends):
 def test_what_is_no_file_of_a_run_is_not_opened(place, name, what):
     path = place.folder / "runs" / "run" / name
     path.unlink()
-    make = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: os.symlink("/dev/zero", path), "huge": _huge}
+    make = {
+        "pipe": os.mkfifo,
+        "folder": os.mkdir,
+        "device": lambda path: os.symlink("/dev/zero", path),
+        "huge": _huge,
+    }
     make[what](path)
     with pytest.raises(BenchError, match=name):
         read_run(path.parent)
@@ -187,7 +196,7 @@ def test_what_no_stage_writes_is_set_aside_and_made_again_though_its_manifest_fi
 
 @pytest.mark.parametrize("kind", ["measure", "decode", "train"])
 def test_swapped_artifacts_are_told_and_made_again(place, kind):
-    one, other = [path for path in sorted((place.store.root / kind).iterdir())][:2]
+    one, other, *_ = sorted((place.store.root / kind).iterdir())
     shutil.move(one, place.folder / "aside")
     shutil.move(other, one)
     shutil.move(place.folder / "aside", other)
@@ -220,13 +229,13 @@ def test_artifacts_of_a_newer_version_are_kept_aside_and_made_again(place):
     assert json.loads(kept.read_text())["format"] == 2
 
 
-def test_outcomes_that_are_no_outcomes_fail_their_cells_or_are_made_again_and_execute_nothing(place):
-    """A manifest that fits says that they are what was written, so that only who reads them can tell."""
+def test_outcomes_that_are_no_outcomes_though_their_manifest_says_so_fail_their_cells(place):
     for folder in (place.store.root / "decode").iterdir():
         (folder / "outcomes.jsonl.gz").write_bytes(gzip.compress(b'{"id": "__import__(\'os\')"}\n'))
         forge(folder)
     shutil.rmtree(place.store.root / "measure")
-    answer = bench(place, "run", place.folder / "suite.yaml", "--workers", 0, "--store", place.store.root,
+    (place.folder / "undrawn.yaml").write_text(UNDRAWN)
+    answer = bench(place, "run", place.folder / "undrawn.yaml", "--workers", 0, "--store", place.store.root,
                    "--runs", place.folder / "new", "--out", place.folder / "new", "--data", place.folder, codes=(0, 1))  # fmt: skip
     assert answer.code == 1
     assert "failed" in answer.text
@@ -238,7 +247,10 @@ def test_a_lock_that_is_a_link_does_no_harm_to_what_it_points_at(tmp_path):
     for name in ("gate", "train-k"):
         link = tmp_path / "locks" / f"{name}.lock"
         link.symlink_to(tmp_path / "mine")
-        with pytest.raises(BenchError, match="the store cannot be written"), Locks(tmp_path / "locks").hold("train-k"):
+        with (
+            pytest.raises(BenchError, match="the store cannot be written"),
+            Locks(tmp_path / "locks").hold("train-k"),
+        ):
             pass
         assert (tmp_path / "mine").read_text() == "precious"
         link.unlink()
@@ -277,13 +289,15 @@ sys.path.insert(0, sys.argv[1])
 import bench_small.plugin
 from bench_core import registry
 from bench_small.asking import asked
+from bench_small.flipping import UNDRAWN
 
 mounted, source = Path(sys.argv[3]), Path(sys.argv[2])
 mount = lambda options: subprocess.run(["mount", "-o", options, "-t", "tmpfs", "tmpfs", mounted], check=True)
 
 def run(runs="new", more=()):
     new = source / runs
-    words = ["run", source / "suite.yaml", "--store", mounted / "store", "--runs", new, "--out", new, "--data", source]
+    (source / "undrawn.yaml").write_text(UNDRAWN)
+    words = ["run", source / "undrawn.yaml", "--store", mounted / "store", "--runs", new, "--out", new, "--data", source]
     answer = asked([*map(str, words), "--workers", "0", *more], (0, 1, 2))
     reports = sorted(new.rglob("results.json"))
     return [answer.code, answer.text, [one for one in answer.wrong if "where" not in one], reports and reports[0].read_text()]
@@ -322,7 +336,10 @@ def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of
     assert "all stored, nothing computed" in whole[1]
     assert lacking[0] == 1
     assert not lacking[2]
-    assert "the store cannot be written: read-only file system. Name a store that may be written by --store." in lacking[1]
+    assert (
+        "the store cannot be written: read-only file system. Name a store that may be written by --store."
+        in lacking[1]
+    )
 
 
 def test_a_full_store_is_told_of_and_goes_on_where_it_was_once_there_is_room(place, child):

@@ -57,3 +57,29 @@ def test_table_1_of_strlm_asks_for_what_the_paper_did():
     assert set(suite.published["strlm-t1"].rows) == {name.replace("top-k", "topk") for name in suite.decoders}
     for entry in suite.models.values():
         assert (entry.training.patience, entry.training.epochs, entry.training.clip) == (10, 100, 1.0)
+
+
+def of_rnn(profile):
+    return {path.stem: load(path, profile) for path in sorted((SUITES / "rnn").glob("*.yaml"))}
+
+
+def test_the_suites_of_the_rnn_notes_judge_every_statement_that_no_unit_test_proves():
+    for profile in ("smoke", "small", "paper"):
+        judged = {claim.id.partition("-")[0] for suite in of_rnn(profile).values() for claim in suite.claims}
+        assert {"R2", "R4", "R5", "R6", "R7", "R8"} <= judged
+
+
+def test_smoke_of_the_rnn_notes_needs_no_download(tmp_path):
+    for suite in of_rnn("smoke").values():
+        assert suite.tasks
+        for config in suite.tasks.values():
+            config.reads(tmp_path)  # a corpus that is not embedded raises, for this folder has none
+
+
+def test_beams_are_tried_on_the_very_model_that_the_translation_suite_trains():
+    for profile in ("smoke", "small", "paper"):
+        suites = of_rnn(profile)
+        one, other = suites["beams"], suites["translation"]
+        assert one.models["attention"] == other.models["attention"]
+        assert one.tasks == other.tasks
+        assert (one.seeds, one.hardware) == (other.seeds, other.hardware)

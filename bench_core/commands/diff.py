@@ -163,6 +163,8 @@ def looked_into(
     notes = [
         f"From the run alone, without its examples: {', '.join(names)} ({why})" for why, names in reasons.items()
     ]
+    blocks = {name: f"blocks of {one.block} examples" for name, one in known.items() if one.block > 1}
+    notes += _by_reason("examples continue each other, and are exchanged in", blocks)
     chosen = by or _telling(known)
     return replace(
         told,
@@ -319,7 +321,10 @@ def _chance(p: float | None) -> str:
 def _footnotes(told: Difference, draws: int) -> list[str]:
     tested = [one for one in told.contrasts if one.p is not None]
     several = any(one.ours.n > 1 for one in tested)
-    notes = [f"{one.metric}: not compared by pairs: {why}." for one in told.contrasts if (why := _why(one))]
+    notes = [
+        *_by_reason("not compared by pairs:", {one.metric: one.unlike or one.unpaired for one in told.contrasts}),
+        *_by_reason("no paired bootstrap:", {one.metric: one.untested for one in told.contrasts}),
+    ]
     if tested:
         over = (
             "examples nested in seeds" if several else "examples; another training is not in it, as there is one seed"
@@ -335,6 +340,12 @@ def _footnotes(told: Difference, draws: int) -> list[str]:
     if len(tested) > 1:
         notes.append(f"Each p-value is of one comparison, not corrected for the {len(tested)} that are made here.")
     return [*notes, *told.notes]
+
+
+def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
+    """Return one line for each reason, with all the metrics that it holds for."""
+    found = {why: [name for name in reasons if reasons[name] == why] for why in reasons.values() if why}
+    return [f"{', '.join(names)}: {what} {why}." for why, names in found.items()]
 
 
 def _bucket_rows(told: Difference) -> list[list[str]]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from bench_core.errors import SuiteError
 from bench_core.reporting.order import cell_name, seed_of
-from bench_core.reporting.significance import koehn_p_value, nested, p_value
+from bench_core.reporting.significance import koehn_p_value, nested, nested_p_value
 from bench_core.reporting.stats import Summary, summary
-from bench_core.resampling import Draws, interval
+from bench_core.resampling import interval
 from bench_core.results import CellResult, Number, Run
 
 Couple: TypeAlias = tuple[CellResult, CellResult]  # A and B
@@ -125,16 +125,13 @@ def _tested(run: Run, found: Contrast) -> Contrast:
     ]
     if not all(key in run.draws for side in keys for key in side):
         return replace(found, untested=NO_DRAWS)
-    differences = _nested(run, keys[0]) - _nested(run, keys[1])
+    ours, theirs = (np.stack([run.draws[key] for key in side]) for side in keys)
+    differences = nested(ours) - nested(theirs)
     if not np.isfinite(differences).all() or found.difference is None:
         return replace(found, untested="some draws of its examples have no score")
     return replace(
         found,
         interval=interval(differences),
-        p=p_value(found.difference, differences),
+        p=nested_p_value(found.difference, ours, theirs),
         koehn=koehn_p_value(found.difference, differences) if found.difference else None,
     )
-
-
-def _nested(run: Run, keys: Sequence[str]) -> Draws:
-    return nested(np.stack([run.draws[key] for key in keys]))

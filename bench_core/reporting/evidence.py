@@ -158,8 +158,10 @@ class Shelf:
         for couple, both in zip(contrast.couples, parts, strict=True):
             for cell, own in zip(couple, both, strict=True):
                 _check_score(metric, own, float(cell.numbers[name].value or 0))
-        block = block_length(len(outcomes)) if facts.consecutive else 1
         ids, lengths = [one.id for one in outcomes], [one.target_tokens for one in outcomes]
+        if any([one.id for one in seen[1]] != ids for couple in couples for seen in couple):
+            raise PluginError("they are of different examples, by what is stored")
+        block = block_length(len(outcomes)) if facts.consecutive else 1
         return Evidence(contrast, metric, parts, ids, lengths, block)
 
     def _measured(self, cell: CellResult, name: str) -> tuple[Any, list[Outcome], Facts, list[Any]]:

@@ -252,6 +252,8 @@ def _significance(grid: Grid) -> Iterable[str]:
             f"{value} {' to '.join(dict.fromkeys(rounded(end, digits[value]) for end in ends))}"
             for value, ends in smallest_differences(grid).items()
         ]
+        if not told:
+            return
         yield f"Smallest difference that four of five such comparisons would show: {', '.join(told)}."
 
 

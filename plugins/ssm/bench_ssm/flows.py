@@ -110,7 +110,7 @@ class Inverse(Flow):
 def generative(config: DeepSSMConfig) -> Flow:
     """Return F_g."""
     _, kind = parts(config.generative)
-    inverse = kind != "real-nvp" if config.inverse is None else config.inverse
+    inverse = kind in ("diag", "tril") if config.inverse is None else config.inverse
     return Inverse(_flow(config.generative, config)) if inverse else _flow(config.generative, config)
 
 

@@ -134,7 +134,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
         return torch.stack(states)
 
     def information(self, states: Tensor, drawn: Tensor) -> Tensor:
-        """Return I(w_t; xi_t | h_{t-1}) in bits [*] at states [*, d], by noise [*, K, d]; biased low, at most log2 K."""
+        """Return I(w_t; xi_t | h_{t-1}) in bits [*] at states [*, d], by noise [*, K, d]; biased, at most log2 K."""
         moved, _ = self.generative.at(states).forward(drawn.to(states.dtype))
         log_probs = self.emission(moved)  # [*, K, V]
         mean = (log_probs.logsumexp(-2) - log(drawn.shape[-2])).clamp(max=0)

@@ -20,7 +20,7 @@ def parts(flow: str) -> tuple[int, str]:
     found = re.fullmatch(rf"(?:([1-9]\d{{0,2}}) *x *)?({'|'.join(KINDS)})", flow.strip().lower())
     if found is None:
         raise ValueError(
-            f"no flow is called {flow!r}. Say {', '.join(KINDS)}, or how many of one follow each other, as in 2xtril"
+            f"no flow is called {flow!r}. Say id, diag, tril or real-nvp, or several of one in a row: 2xtril"
         )
     return int(found[1] or 1), found[2]
 
@@ -50,7 +50,7 @@ class DeepSSMConfig(ModelConfig):
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or k of them in a row, such as 2xtril
     inference: FlowName | None = None  #: F_q, by default diag
     shared: bool = False  #: one flow with the same weights for both
-    inverse: bool | None = None  #: whether F_g learns its inverse; by default all do but real-nvp
+    inverse: bool | None = None  #: whether F_g learns its inverse; by default diag and tril do
     delta: Annotated[float, BeforeValidator(_keeps_away_from_zero)] = 0.1  #: diagonals stay out of (-delta, delta)
     masks: tuple[int, ...] | None = None  #: of real-nvp: coordinates that each layer keeps, by default 2, ..., d - 1
     fixed_side: bool = False  #: whether these are the first ones always; else the last ones in every second layer
@@ -80,6 +80,12 @@ class DeepSSMConfig(ModelConfig):
                 f"a layer of real-nvp keeps at least 1 and at most {self.state - 1} of {self.state} coordinates, "
                 f"but `masks` are {list(masks)}. Give others, or another `state`"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_an_inverse_to_learn(self) -> Self:
+        if self.inverse and parts(self.generative)[1] == "id":
+            raise ValueError("a flow of kind id learns nothing, nor does its inverse. Leave `inverse` out")
         return self
 
     @model_validator(mode="after")

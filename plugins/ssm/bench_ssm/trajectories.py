@@ -36,16 +36,16 @@ def log_means(table: Tensor, gold: Tensor, length: Tensor, few: int) -> tuple[Te
     """Return ln P^(w) [W] by the first `few` trajectories and by all, in float64.
 
     `table` [T, V, N] has the log-probability of every token at every step of every trajectory; targets are rows of
-    `gold` [W, T'], their tokens the first `length` [W], at least 1. What rounding to 0 may have spoilt is computed
-    once more, in logarithms.
+    `gold` [W, T'], their tokens the first `length` [W], at least 1. What was too small or too large for the
+    type of numbers is computed once more, in logarithms.
     """
     steps = int(length.max())
     number = table.shape[2]
     table, gold = table[:steps], gold[:, :steps]
     words, place = torch.unique(torch.cat([gold, length[:, None]], 1), dim=0, return_inverse=True)
     gold, length = words[:, :-1], words[:, -1]
-    peak = table.amax(2)  # [T, V]; relative to it, the greatest product is nearer to 1
-    probs = pad((table - peak[:, :, None]).exp(), (0, 0, 0, 1, 0, 1), value=1.0)  # [T + 1, V + 1, N]
+    mean = table.logsumexp(2) - log(number)  # [T, V]; relative to it, products are neither tiny nor huge
+    probs = pad((table - mean[:, :, None]).exp(), (0, 0, 0, 1, 0, 1), value=1.0)  # [T + 1, V + 1, N]
     sums = torch.cat(
         [
             _sums(probs, *block, few)
@@ -53,12 +53,12 @@ def log_means(table: Tensor, gold: Tensor, length: Tensor, few: int) -> tuple[Te
         ]
     )
     real = torch.arange(steps, device=gold.device) < length[:, None]
-    most = peak.double()[torch.arange(steps, device=gold.device), gold].where(real, 0).sum(1)  # [W]
+    usual = mean.double()[torch.arange(steps, device=gold.device), gold].where(real, 0).sum(1)  # [W]
     found = []
     for total, size in zip(sums.unbind(1), (few, number), strict=True):
-        means = total.log() + most - log(size)
+        means = total.log() + usual - log(size)
         least = number * torch.finfo(table.dtype).tiny / torch.finfo(table.dtype).eps
-        doubtful = (total < least).nonzero()[:, 0]
+        doubtful = (~((total > least) & (total < torch.inf))).nonzero()[:, 0]
         means[doubtful] = _careful(table[:, :, :size], gold[doubtful], length[doubtful])
         found.append(means[place])
     return found[0], found[1]
@@ -84,6 +84,8 @@ def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[Level]:
         if size:
             kept = length[alive] > size + 1
             alive, node = alive[kept], node[kept]
+            if not len(alive):
+                return
             beginnings = gold[alive, :size]
             new = pad((beginnings[1:] != beginnings[:-1]).any(1), (1, 0), value=True)
             parents, tokens, node = node[new], beginnings[new, -1], new.cumsum(0) - 1

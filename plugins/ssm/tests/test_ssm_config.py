@@ -29,6 +29,7 @@ FACTS = Facts(["</s>", *"abcd"])
         ({"masks": (2, 3)}, r"are of real-nvp"),
         ({"fixed_side": True}, r"are of real-nvp"),
         ({"shared": True, "generative": "tril", "inference": "diag"}, r"cannot be both tril and diag"),
+        ({"generative": "2xid", "inverse": True}, r"a flow of kind id learns nothing"),
         ({"annealing": 0.1}, r"annealing"),
     ],
 )  # fmt: skip

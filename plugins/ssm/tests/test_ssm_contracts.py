@@ -16,7 +16,7 @@ SMALL = {
 }
 VARIANTS = [
     {"generative": "id"},
-    {"generative": "diag"},
+    {"generative": "diag", "information_draws": 3},
     {"generative": "tril"},
     {"generative": "2xtril", "samples": 3},
     {"generative": "tril", "inverse": False, "inference": "tril", "bidirectional": True},

@@ -40,7 +40,7 @@ def flow(scale=3.0, **settings):
 
 
 def both(kinds):
-    return [kind | {"inverse": inverse} for kind in kinds for inverse in (False, True)]
+    return [kind | {"inverse": inverse} for kind in kinds for inverse in {False, "id" not in kind["generative"]}]
 
 
 def label(settings):
@@ -129,9 +129,9 @@ def test_an_inverse_parametrised_flow_is_the_forward_one_of_the_inverse_matrix()
         torch.testing.assert_close(found, wanted)
 
 
-def test_all_but_real_nvp_learn_their_inverse_by_default():
+def test_affine_flows_learn_their_inverse_by_default():
     kinds = {name: isinstance(flow(generative=name), flows.Inverse) for name in ("id", "diag", "tril", "real-nvp")}
-    assert kinds == {"id": True, "diag": True, "tril": True, "real-nvp": False}
+    assert kinds == {"id": False, "diag": True, "tril": True, "real-nvp": False}
 
 
 def test_layers_of_real_nvp_take_turns_with_the_side_that_they_keep():

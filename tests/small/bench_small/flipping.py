@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bench_small.suites import SUITE
-
 import bench_core
 from bench_core.errors import StoreError
 from bench_core.reporting.report import write_report
@@ -18,13 +16,16 @@ from bench_core.results import Run
 from bench_core.runner import Silent
 from bench_core.store import Store
 from bench_core.upkeep import damages
+from bench_small.suites import SUITE
 
-TEXT = f"""{SUITE.strip()}
+UNDRAWN = f"""{SUITE.strip()}
+claims:
+  - {{id: C, text: something, assert: "v('nats', model='one') < v('nats', model='two')"}}
+"""
+TEXT = f"""{UNDRAWN}
 figures:
   - {{id: spread, kind: histogram, values: [ended], by: [model, decoder]}}
   - {{id: curve, kind: line, x: step, y: loss, by: [model]}}
-claims:
-  - {{id: C, text: something, assert: "v('nats', model='one') < v('nats', model='two')"}}
 """
 OF_THE_CLOCK = ("costs.csv", "costs.html", "log")
 
@@ -72,7 +73,11 @@ class Place:
         """Run the suite; return all that it leaves but for what the clock decides, and what it warns of."""
         heard = Heard()
         run = bench_core.run(
-            self.folder / "suite.yaml", store=self.store.root, out=self.folder / "runs", data=self.folder, progress=heard
+            self.folder / "suite.yaml",
+            store=self.store.root,
+            out=self.folder / "runs",
+            data=self.folder,
+            progress=heard,
         )
         return self._left_by(run), heard.warnings
 
@@ -109,7 +114,11 @@ class Place:
 
     def one_of_each(self, random: Random) -> list[Flip]:
         """Return a flip of one file of each name of each kind of artifact."""
-        files = {(kind, name): (key, size) for kind, key, name, size in random.sample(self.files(), k=len(self.files())) if size}
+        files = {
+            (kind, name): (key, size)
+            for kind, key, name, size in random.sample(self.files(), k=len(self.files()))
+            if size
+        }
         return [
             Flip(kind, key, name, random.randrange(size), random.randrange(8))
             for (kind, name), (key, size) in sorted(files.items())

@@ -499,7 +499,9 @@ KEYS = ["x", "value", "seed", "metrics", ""]
 def mangled_file(name: str, content: bytes, random: Random) -> bytes:
     """Return a file after a change of what it says, or of its bytes."""
     if random.random() < 0.25:
-        return random.choice([b"", b"[" * 100_000, b'{"a":' * 50_000, damaged(content, random), damaged(content, random)])
+        return random.choice(
+            [b"", b"[" * 100_000, b'{"a":' * 50_000, damaged(content, random), damaged(content, random)]
+        )
     match name.rpartition(".")[2]:
         case "json":
             return json.dumps(mangled_json(json.loads(content), random)).encode()

@@ -1,0 +1,165 @@
+"""`bench new`: what it writes is formatted, short, and passes its own tests as soon as it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench_core.cli import main
+from bench_core.commands.new import LONGEST, PARTS, class_name
+
+BIN = Path(sys.executable).parent
+LONG = "a-name-that-is-as-long-as-can-"[: LONGEST - 1] + "b"
+SUITE = """
+suite: tests/new
+tasks: {runs: {name: fresh-task, letters: 6}}
+models: {pairs: {name: fresh-model, size: 8}}
+decoders: {daring: {name: fresh-decoder}}
+metrics: {words: {name: fresh-metric}}
+training: {updates: 3, batch_size: 4}
+limits: {max_tokens: 8}
+hardware: {device: cpu, threads: 1}
+tables: [{id: main, rows: [decoder], columns: [model], values: [words]}]
+"""
+
+
+def new(*words, code=0):
+    """Run `bench new` in this process."""
+    before, sys.argv = sys.argv, ["bench", "new", *map(str, words)]
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main()
+    finally:
+        sys.argv = before
+    assert stop.value.code == code
+
+
+def run(folder, *words, **environment):
+    found = subprocess.run(
+        [*map(str, words)],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Write a plugin of each kind, with names that are short, usual and as long as can be."""
+    folder = tmp_path_factory.mktemp("made")
+    for kind in PARTS:
+        new(kind, f"fresh-{kind}", "--folder", folder)
+        new(kind, "x", "--folder", folder / "short" / kind)
+        new(kind, LONG, "--folder", folder / "long" / kind)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(made, tmp_path_factory):
+    """Return the environment in which these plugins are installed as pip does it."""
+    site = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    run(made, *pip, "--target", site, *(made / f"bench-fresh-{kind}" for kind in PARTS))
+    return {"PYTHONPATH": str(site)}
+
+
+@pytest.mark.parametrize("folder", ["", "short", "long"])
+def test_what_is_written_is_formatted_and_keeps_the_rules_of_ruff(made, folder):
+    run(made, BIN / "ruff", "format", "--no-cache", "--check", made / folder)
+    run(made, BIN / "ruff", "check", "--no-cache", made / folder)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_plugin_has_at_most_sixty_lines_of_python(made, kind):
+    (package,) = (made / f"bench-fresh-{kind}").glob("bench_*")
+    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) <= 60
+
+
+def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed):
+    told = run(made, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(
+        made / f"bench-fresh-{kind}" for kind in PARTS
+    ), **installed)  # fmt: skip
+    assert re.search(r"\b(\d+) passed", told)[1] == "10"
+
+
+def test_the_parts_are_found_and_work_together(made, installed):
+    listed = json.loads(run(made, BIN / "bench", "list", "--json", **installed))
+    found = {(part["kind"], part["name"]) for part in listed["parts"]}
+    assert {(kind, f"fresh-{kind}") for kind in PARTS} <= found
+    (made / "suite.yaml").write_text(SUITE)
+    assert re.search(r"daring +[\d.]+", run(made, BIN / "bench", "run", "suite.yaml", **installed))
+
+
+@pytest.mark.slow
+def test_what_is_written_passes_the_type_checker(made, installed):
+    for kind in PARTS:
+        (package,) = (made / f"bench-fresh-{kind}").glob("bench_*")
+        run(package.parent, BIN / "mypy", "--cache-dir", made / "cache", package.name)
+
+
+def test_a_new_suite_runs_to_its_report(tmp_path):
+    new("suite", "first-question", "--folder", tmp_path)
+    told = run(tmp_path, BIN / "bench", "run", "first-question.yaml", "--profile", "quick", "--seeds", "1")
+    assert "reports/first-question-quick/report.md" in told
+    assert (tmp_path / "reports" / "first-question-quick" / "report.html").is_file()
+
+
+def test_what_to_do_next_is_told(tmp_path, capsys):
+    new("metric", "bench-word-recall", "--folder", tmp_path)
+    told = capsys.readouterr().out
+    assert f"pip install -e {tmp_path / 'bench-word-recall'}" in told, "the prefix is not doubled"
+    assert "--set 'metrics.word-recall={name: word-recall}'" in told
+
+
+def test_nothing_is_written_over(tmp_path, capsys):
+    for words in (("model", "mine"), ("suite", "mine")):
+        new(*words, "--folder", tmp_path)
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        new(*words, "--folder", tmp_path, code=2)
+        assert "is there already" in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["Lstm", "my_lstm", "-a", "a-", "a--b", "1st", "a b", "../a", "ä", "", "a" * (LONGEST + 1)]
+)
+def test_names_that_are_none_are_refused(tmp_path, capsys, name):
+    new("model", "--folder", tmp_path, "--", name, code=2)
+    assert "is no name" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("model", "rnn-lm", "installed already, by bench-rnn"),
+        ("model", "core", "'bench_core' is installed already"),
+        ("decoder", "rnn", "'bench_rnn' is installed already"),
+    ],
+)
+def test_names_in_use_are_refused(tmp_path, capsys, kind, name, message):
+    new(kind, name, "--folder", tmp_path, code=2)
+    assert message in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    new("suite", "mine", "--folder", tmp_path / "file" / "inside", code=2)
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_classes_are_called_by_what_they_are():
+    assert class_name("model", "small-lstm") == "SmallLstmModel"
+    assert class_name("model", "small-model") == "SmallModel"
+    assert class_name("model", "model") == "ModelModel", "Model is a name of the core"
+    assert class_name("decoder", "stepper") == "StepperDecoder"
