@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ Keys: TypeAlias = tuple[str | int, ...]  #: the way from the root of a file to a
 MOST_VALUES, MOST_LEVELS = 200_000, 40  # aliases can make a small file endless
 MOST_BYTES = 2**24  #: of a file
 LARGEST = 2**63 - 1  #: whole number, as far from 0
+NO_LETTER = re.compile("[\0\ud800-\udfff]")
 TOO_MUCH = "too many values or levels; is an alias inside its own anchor?"
 
 
@@ -221,9 +223,8 @@ class _Plain:
 
     def check_text(self, text: str, keys: Keys) -> None:
         """Refuse what can stand in no file, and in the name of none."""
-        odd = next((letter for letter in text if letter == "\0" or "\ud800" <= letter <= "\udfff"), None)
-        if odd is not None:
-            raise SuiteError(f"{self.found.place(keys)}: {odd!r} is no letter of a text. Remove it.")
+        if odd := NO_LETTER.search(text):
+            raise SuiteError(f"{self.found.place(keys)}: {odd[0]!r} is no letter of a text. Remove it.")
 
 
 def _mark(error: MarkedYAMLError) -> str:

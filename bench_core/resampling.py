@@ -48,9 +48,9 @@ def block_length(examples: int) -> int:
     return max(1, ceil(cbrt(examples)))
 
 
-def mark(ids: Sequence[int], block: int) -> str:
-    """Return what cells must share to be compared draw by draw: their examples, and how these are drawn."""
-    return sha256(f"{DRAWS} {block} {[*ids]}".encode()).hexdigest()[:16]
+def mark(ids: Sequence[int], block: int, of: str = "") -> str:
+    """Return what cells must share to be compared draw by draw: their examples (`of` some data), and the draws."""
+    return sha256(f"{DRAWS} {block} {[*ids]} {of}".encode()).hexdigest()[:16]
 
 
 def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
@@ -61,7 +61,7 @@ def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
 def read_draws(content: bytes) -> dict[str, Draws]:
     """Return what `write_draws` wrote; raise ValueError if it is something else."""
     try:
-        found: dict[str, Draws] = load(content)
+        found: dict[str, Draws] = dict(sorted(load(content).items()))
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"it is not in the safetensors format: {error}") from None
     odd = next((name for name, one in found.items() if one.dtype != np.float64 or one.shape != (DRAWS,)), None)

@@ -167,6 +167,7 @@ class Workshop:
             path = self.store.get(kind, key).file("outcomes.jsonl.gz")
             self.kept["outcomes"] = key, read_outcomes(path)
         outcomes = self.kept["outcomes"][1]
+        split = self.store.get(kind, key).manifest["ingredients"]["settings"]["split"]
         facts = Facts(**kept(self.store, *stage.inputs["task"]).json("facts.json"))
         metric = built("metric", stage.settings["metric"])
         metric = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
@@ -186,7 +187,9 @@ class Workshop:
             "better": metric.better,
             "signature": metric.signature,
             "interval": [_as_json(end) for end in interval] if interval else None,
-            "sample": resampling.mark([outcome.id for outcome in outcomes], block),
+            "sample": resampling.mark(
+                [outcome.id for outcome in outcomes], block, f"{stage.inputs['task'][1]} {split}"
+            ),
         }
         np.save(folder / "draws.npy", draws, allow_pickle=False)
         write_lines(folder / "parts.jsonl.gz", parts)

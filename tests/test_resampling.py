@@ -116,7 +116,8 @@ def test_nothing_is_drawn_from_nothing():
 
 def test_only_the_same_examples_share_a_mark():
     assert mark([1, 2, 3], 1) == mark((1, 2, 3), 1)
-    assert len({mark([1, 2, 3], 1), mark([1, 2, 4], 1), mark([1, 2], 1), mark([1, 2, 3], 2)}) == 4
+    others = [mark([1, 2, 4], 1), mark([1, 2], 1), mark([1, 2, 3], 2), mark([1, 2, 3], 1, "other data")]
+    assert len({mark([1, 2, 3], 1), *others}) == 5
 
 
 def test_draws_are_read_as_they_were_written(tmp_path):

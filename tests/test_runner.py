@@ -262,3 +262,12 @@ def test_a_training_can_begin_with_given_weights(go, suite_file, tmp_path):
         )
     )
     assert all("does not hold the weights of this model" in cell.reason for cell in run.cells)
+
+
+def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):
+    run, _ = go(suite_file(**{"title: Small": "title: Small\nsplits: [valid, test]", "rows: [decoder]": "rows: [decoder, split]"}))
+    samples = {}
+    for cell in run.cells:
+        samples.setdefault(cell.cell["split"], set()).add(cell.numbers["ended"].sample)
+    assert all(len(marks) == 1 for marks in samples.values()), "the same for all models, decoders and seeds"
+    assert samples["valid"] != samples["test"]

@@ -1,0 +1,1 @@
+"""Unconditional generation of words: the task, its metrics and its oracles."""

@@ -1,0 +1,51 @@
+"""What metrics and oracles know of the words: which there are, and how often each occurs in each split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench_core import Facts, Split, SuiteError
+
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """Word types with their counts."""
+
+    words: Sequence[str]
+    counts: Mapping[Split, NDArray[np.int64]]  # [W] each
+
+    @classmethod
+    def of(cls, facts: Facts, part: str) -> Distributions:
+        """Take them from the facts of a task; raise SuiteError if it tells of none."""
+        try:
+            words, told = facts.extras["words"], facts.extras["word_counts"]
+            counts = {split: np.array(told[split], np.int64) for split in SPLITS}
+        except (KeyError, TypeError):
+            raise SuiteError(
+                f"{part} needs a task that tells words and their counts, such as word-generation. Choose one, or "
+                "list the pair under `skip:`."
+            ) from None
+        return cls(words, counts)
+
+    def within(self, splits: str) -> NDArray[np.int64]:
+        """Return the counts [W] in one split, or in `all` of them."""
+        return np.sum([*self.counts.values()], 0) if splits == "all" else self.counts[splits]
+
+    def probs(self, split: Split) -> Floats:
+        """Return the probability of each type [W]."""
+        counts = self.counts[split].astype(np.float64)
+        probs: Floats = counts / counts.sum()
+        return probs
+
+    def types(self, splits: str) -> frozenset[str]:
+        """Return the words that occur in one split, or in any."""
+        return frozenset(self.words[place] for place in self.within(splits).nonzero()[0].tolist())

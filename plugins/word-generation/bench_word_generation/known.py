@@ -1,0 +1,52 @@
+"""Which outputs are words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from copy import copy
+from math import nan
+from typing import Self
+
+from bench_core import Facts, Outcome, Summed
+from bench_word_generation.distributions import Distributions
+from bench_word_generation.plugin import KnownWordsConfig
+
+
+class KnownWords(Summed[float]):
+    """Share of the first hypotheses that are words of the corpus; one that was cut short is none.
+
+    With `unique`, the number of different such words in the cell, divided by the number of outputs: each output
+    counts as one over how often its word was generated, and so it does when outputs are resampled.
+    """
+
+    better, unit = 1, ""
+    config: KnownWordsConfig
+    words: Set[str] | None = None
+
+    def __init__(self, config: KnownWordsConfig) -> None:
+        super().__init__(config)
+        self.signature = f"words of:{config.of}|counted:{'once each' if config.unique else 'as generated'}"
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        """Return the metric that knows the words; of different ones, it tells of how many outputs they are."""
+        knowing = copy(self)
+        knowing.words = Distributions.of(facts, self.config.name).types(self.config.of)
+        if self.config.unique:
+            knowing.signature += f"|outputs:{len(references)}"
+        return knowing
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Return 1 for each word, or its share of 1 if it was generated more than once, and 0 for all else."""
+        assert self.words is not None, "`prepare` comes first"
+        found = [
+            outcome.texts[0] if outcome.hypotheses[0].finished and outcome.texts[0] in self.words else None
+            for outcome in outcomes
+        ]
+        if not self.config.unique:
+            return [float(word is not None) for word in found]
+        times = Counter(found)
+        return [0.0 if word is None else 1 / times[word] for word in found]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return sums[0] / examples if examples else nan

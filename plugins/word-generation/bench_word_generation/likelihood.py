@@ -1,0 +1,132 @@
+"""How probable a model finds the words, weighted as they occur."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from math import inf, log, nan
+from typing import Self
+
+import numpy as np
+
+from bench_core import Facts, Outcome, PluginError, Split, SuiteError, Summed
+from bench_word_generation.distributions import SPLITS, Distributions, Floats
+from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
+
+
+class ScoredWords(Summed[list[float]]):
+    """What is summed over scored words, each weighing as much as its probability in the corpus."""
+
+    config: ScoredWordsConfig
+    words: Distributions | None = None
+
+    def __init__(self, config: ScoredWordsConfig) -> None:
+        super().__init__(config)
+        self.signature = "|".join(
+            [
+                f"against:{config.against or 'the split scored'}",
+                f"by:{config.by or 'default'}",
+                f"omitted:{'p=0' if config.floor is None else f'ln p<{config.floor:g}'}",
+                *([f"value:{config.value}"] if config.value else []),
+            ]
+        )
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        """Return the metric that knows the words and their counts; raise SuiteError if the task tells of none."""
+        knowing = copy(self)
+        knowing.words = Distributions.of(facts, self.config.name)
+        return knowing
+
+    def _weighed(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        """Return the probability of each word by the corpus, and its log-probability by the model [N]."""
+        assert self.words is not None, "`prepare` comes first"
+        splits, types = np.divmod([outcome.id for outcome in outcomes], len(self.words.words))
+        if not len(types):
+            return np.zeros(0), np.zeros(0)
+        split = self._against(splits)
+        log_probs = np.array([self._log_prob(outcome) for outcome in outcomes], np.float64)
+        wrong = np.flatnonzero(np.isnan(log_probs) | (log_probs == inf))
+        if len(wrong):
+            raise PluginError(
+                f"{self.config.name} cannot be computed: the score of example {outcomes[wrong[0]].id} is "
+                f"{log_probs[wrong[0]]}. The model's `score` must give the natural logarithm of a probability, -inf "
+                "where that is 0; nan mostly means that its weights have diverged."
+            )
+        return self.words.probs(split)[types], log_probs
+
+    def _against(self, splits: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Split:
+        """Return the split whose counts weigh; raise SuiteError if the words scored are not all of its words."""
+        if splits.min() != splits.max() or splits.max() >= len(SPLITS):
+            raise SuiteError(f"{self.config.name} is about the types of one split of word-generation.")
+        scored = SPLITS[int(splits[0])]
+        wanted: Split = self.config.against or scored
+        if wanted not in (scored, "train") or (scored, wanted) == ("valid", "train"):
+            raise SuiteError(
+                f"{self.config.name} against {wanted} cannot be had from the words of {scored}. Say `splits: "
+                f"[{'test' if wanted == 'train' else wanted}]`; test has the words of train too."
+            )
+        return wanted
+
+    def _log_prob(self, outcome: Outcome) -> float | None:
+        name = self.config.value
+        if name is None:
+            return outcome.target_log_prob
+        if name not in outcome.values:
+            known = ", ".join(sorted(outcome.values)) or "none"
+            raise SuiteError(
+                f"nothing is called {name!r} among what the score of example {outcome.id} carries (values: {known}). "
+                "Name another, or leave this metric out for such models."
+            )
+        return outcome.values[name]
+
+    def _told(self, log_probs: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Return which words are not omitted [N]."""
+        return log_probs > -inf if self.config.floor is None else log_probs >= self.config.floor
+
+
+class WordCrossEntropy(ScoredWords):
+    """H[P, P^] = -sum_w P(w) ln P^(w) / sum_w P(w), sums over the words that the model does not omit.
+
+    Infinite if it omits all. The excess is over -sum_w P(w) ln P(w) / sum_w P(w) of the same words: where none is
+    omitted, over the entropy of P.
+    """
+
+    better = -1
+    config: WordCrossEntropyConfig
+
+    def __init__(self, config: WordCrossEntropyConfig) -> None:
+        super().__init__(config)
+        self.unit = config.unit  # type: ignore[misc]
+        self.signature += f"|excess:{'yes' if config.excess else 'no'}"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
+        """Return the probability of each word, the same or 0 if it is omitted, and what it costs times that."""
+        probs, log_probs = self._weighed(outcomes)
+        told = self._told(log_probs) & (probs > 0)
+        least = np.log(np.where(told, probs, 1)) if self.config.excess else 0
+        costs = (least - np.where(told, log_probs, 0)) * probs / (log(2) if self.config.unit == "bits" else 1)
+        parts: list[list[float]] = np.stack([probs, probs * told, np.where(told, costs, 0)], 1).tolist()
+        return parts
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        whole, told, cost = sums or (0, 0, 0)
+        if not told:
+            return inf if whole else nan
+        return cost / told
+
+
+class OmittedMass(ScoredWords):
+    """The sum of P(w) over the words that the model omits, as a share of all."""
+
+    better, unit, digits = -1, "", 4
+    config: OmittedMassConfig
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
+        """Return the probability of each word, and the same or 0 if it is not omitted."""
+        probs, log_probs = self._weighed(outcomes)
+        parts: list[list[float]] = np.stack([probs, probs * ~self._told(log_probs)], 1).tolist()
+        return parts
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        whole, omitted = sums or (0, 0)
+        return omitted / whole if whole else nan

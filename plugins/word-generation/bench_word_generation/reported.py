@@ -1,0 +1,75 @@
+"""What models report of the trajectories behind their outputs, position by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+from typing import Any, ClassVar
+
+from bench_core import Outcome, SuiteError, Summed
+from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
+
+
+class Reported(Summed[Any]):
+    """Mean over outputs of a value at one position, or of its mean over positions."""
+
+    unit = "bits"
+    called: ClassVar[str]  # as models call it
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        """Return the value of each output; raise SuiteError where one has none."""
+        position = self.config.position
+        name = self.called if position is None else f"{self.called}_{position}"
+        return [self._value(outcome, name) for outcome in outcomes]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return sums[0] / examples if examples else nan
+
+    def _value(self, outcome: Outcome, name: str) -> float:
+        values: Mapping[str, float] = outcome.hypotheses[0].values
+        if name not in values:
+            known = ", ".join(sorted(values)) or "none"
+            raise SuiteError(
+                f"{self.config.name} needs {name!r}, which the output of example {outcome.id} does not carry "
+                f"(values: {known}). Leave this metric out for such models and decoders, or choose another position."
+            )
+        return float(values[name])
+
+
+class MutualInformation(Reported):
+    """I(w_t; noise_t | h_{t-1}), at position t, or a mean (Schmidt and Hofmann, 2018, eq. 13).
+
+    With `until_stop`, the mean over all positions of all outputs up to their ends, so that each position counts as
+    often as outputs reach it.
+    """
+
+    better, called = 1, "information"
+    config: MutualInformationConfig
+
+    def __init__(self, config: MutualInformationConfig) -> None:
+        super().__init__(config)
+        over = "until stop" if config.until_stop else config.position or "all"
+        self.signature = f"I(w;noise|state)|positions:{over}"
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[Any]:
+        """Return the value of each output, or its sum up to the end and the positions behind it."""
+        if not self.config.until_stop:
+            return super().measure(outcomes)
+        names = "information_until_stop", "steps_until_stop"
+        return [[self._value(outcome, name) for name in names] for outcome in outcomes]
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        if not self.config.until_stop:
+            return super().total(sums, examples)
+        return sums[0] / sums[1] if examples and sums[1] else nan
+
+
+class LetterEntropy(Reported):
+    """H[w_t | h_t], at position t, or its mean over positions."""
+
+    better, called = 0, "entropy"
+    config: LetterEntropyConfig
+
+    def __init__(self, config: LetterEntropyConfig) -> None:
+        super().__init__(config)
+        self.signature = f"H[w|state]|positions:{config.position or 'all'}"

@@ -1,0 +1,38 @@
+"""What a suite may say of the words' origin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, Discriminator, Tag
+
+from bench_language_modeling.api import Corpus as TextCorpus
+from bench_language_modeling.api import Settings
+
+FOLDER = "word-frequency"  #: of the data directory
+LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: its files
+
+
+class FrequencyList(Settings):
+    """Words and how often each occurs: one of `LISTS`, or a user's own file, relative to the working directory."""
+
+    file: Path
+
+
+def _listed(value: Any) -> Any:
+    """Take the name of a known list for a mapping that holds nothing else."""
+    if value == FOLDER:
+        raise ValueError(f"{FOLDER!r} holds several lists of words. Name one: {' or '.join(LISTS)}")
+    return {"file": value} if value in LISTS else value
+
+
+def _choice(value: Any) -> str:
+    listed = isinstance(value, FrequencyList) or (isinstance(value, dict) and "file" in value)
+    return "list" if listed else "text"
+
+
+_Corpus: TypeAlias = Annotated[
+    Annotated[FrequencyList, Tag("list")] | Annotated[TextCorpus, Tag("text")], Discriminator(_choice)
+]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_listed, json_schema_input_type=str | _Corpus)]
