@@ -43,7 +43,7 @@ class Bound:
 
     total: Tensor  # [N] sum_t L_t, in expectation not above ln P(w)
     fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the states that were kept
-    entropy: Tensor  # [N] mean over t of H[w_t | h_t] there, in bits
+    entropy: Callable[[], Tensor]  # [N] mean over t of H[w_t | h_t] there, in bits
 
 
 class Emission(nn.Linear):
@@ -80,14 +80,14 @@ class DeepSSM(nn.Module, Latent, Scorer):
     def loss(self, batch: Batch, training: Training) -> Loss:
         bound = self.bound(batch, training.noise, self.config.samples)
         tokens = batch.length.sum()
-        parts = {"fit": -bound.fit.detach().sum() / tokens, **self._prior_parts(training.noise.fork("log"), tokens)}
+        parts = {"fit": -bound.fit.sum() / tokens, **self._prior_parts(training.noise.fork("log"), tokens)}
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":
             return self._average(batch, scoring.noise)
         bound = self.bound(batch, scoring.noise, self.config.samples)
-        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy}
+        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy()}
         return Scores(bound.total.double(), values)
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
@@ -128,8 +128,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
     def prior(self, ids: Tensor, noise: Noise) -> Tensor:
         """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d]."""
         states = [self.origin.expand(len(ids), -1)]
-        for t in range(self.config.steps):
-            drawn = noise.normal(ids, t, self.config.state).to(self.origin.dtype)
+        for drawn in _normal(noise, ids, self.config.steps, self.origin).unbind(1):
             states.append(self.generative.at(states[-1]).forward(drawn[:, None])[0][:, 0])
         return torch.stack(states)
 
@@ -145,41 +144,54 @@ class DeepSSM(nn.Module, Latent, Scorer):
 
         Rows are sorted by length, so that those which go on are always the first ones.
         """
-        most = self._checked(batch)
+        most, size = self._checked(batch), self.config.state
         order = batch.length.argsort(descending=True, stable=True)
         gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
+        steps = torch.arange(most, device=length.device)[:, None]
+        real = steps < length  # [T, N]
+        rows = real.sum(1).tolist()
+        numbers = (ids * self.config.steps + steps)[real]  # [M] of all steps of all rows, step by step
+        drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), rows)
+        peeks = torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), rows) if self.peeks else drawn
+        chances = torch.split(noise.fork("survivor").uniform(numbers), rows)
         contexts = self.posterior.read(gold, length)
-        state, steps = self.origin.expand(len(ids), -1), []
-        for t, rows in enumerate((length[:, None] > torch.arange(most, device=length.device)).sum(0).tolist()):
-            at = Noises(noise, ids[:rows], t)
-            state, *terms = self._advance(state[:rows], contexts[:rows, t], gold[:rows, t], at, samples)
-            steps.append(torch.stack([pad(term, (0, len(ids) - rows)) for term in terms]))
-        total, fit, unsure = torch.stack(steps).sum(0)[:, order.argsort()]
-        return Bound(total, fit, unsure / batch.length)
+        state, told = self.origin.expand(len(ids), size), []
+        for t, number in enumerate(rows):
+            step = Step(state[:number], contexts[:number, t], gold[:number, t], drawn[t], peeks[t], chances[t])
+            state, *terms = self._advance(step)
+            told.append(terms)
+        total, gain, log_probs = (torch.cat(parts) for parts in zip(*told, strict=True))
 
-    def _advance(
-        self, state: Tensor, context: Tensor, tokens: Tensor, noise: Noises, samples: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the next states [N, d], and L_t, ln P(w_t | h_t) and H[w_t | h_t] [N]."""
-        size = state.shape[1]
+        def summed(terms: Tensor) -> Tensor:
+            table = terms.new_zeros(real.shape).masked_scatter(real, terms)
+            return table.sum(0)[order.argsort()]
+
+        return Bound(summed(total), summed(gain), lambda: summed(entropy(log_probs)) / batch.length)
+
+    @property
+    def peeks(self) -> bool:
+        """Whether proposals see a state that the generative flow might go to."""
+        return self.config.samples > 1
+
+    def _advance(self, step: Step) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the next states [N, d], L_t [N], and ln P(w_t | h_t) [N] and ln P(. | h_t) [N, V] at these states."""
+        state, samples = step.state, step.drawn.shape[1]
         to_state = self.generative.at(state)
         proposing = to_state if self.inference is None else self.inference.at(state)
-        peek = None
-        if self.config.samples > 1:
-            peek, _ = to_state.forward(noise.normal("peek", samples, size).to(state.dtype))
-        mean, log_std = self.posterior(context, state, peek)  # [N, K, d], or [N, 1, d]
-        drawn = noise.normal("proposal", samples, size).to(state.dtype)
-        moved, log_det_q = proposing.forward(mean + log_std.exp() * drawn)  # [N, K, d]
+        peek = to_state.forward(step.peek)[0] if self.peeks else None
+        mean, log_std = self.posterior(step.context, state, peek)  # [N, K, d], or [N, 1, d]
+        moved, log_det_q = proposing.forward(mean + log_std.exp() * step.drawn)  # [N, K, d]
         origin, log_det_g = to_state.inverse(moved)
         log_probs = self.emission(moved)
-        gains = log_probs.gather(2, tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
-        density = 0.5 * (drawn.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
+        gains = log_probs.gather(2, step.tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
+        density = 0.5 * (step.drawn.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
         weights = gains + density + log_det_q - log_det_g  # [N, K]
+        if samples == 1:
+            return moved[:, 0], weights[:, 0], gains[:, 0].detach(), log_probs[:, 0].detach()
         total = weights.logsumexp(1)
-        kept = invert((weights - total[:, None]).detach(), noise.uniform("survivor")) if samples > 1 else 0
+        kept = invert((weights - total[:, None]).detach(), step.chance)
         rows = torch.arange(len(state), device=state.device)
-        unsure = entropy(log_probs.detach()[rows, kept])
-        return moved[rows, kept], total - log(samples), gains[rows, kept], unsure
+        return moved[rows, kept], total - log(samples), gains.detach()[rows, kept], log_probs.detach()[rows, kept]
 
     @torch.no_grad()
     def _average(self, batch: Batch, noise: Noise) -> Scores:
@@ -229,20 +241,20 @@ class DeepSSM(nn.Module, Latent, Scorer):
 
 
 @dataclass(frozen=True)
-class Noises:
-    """The noise of one step, for each use of it."""
+class Step:
+    """What one step of inference is made of."""
 
-    noise: Noise
-    ids: Tensor  # [N]
-    step: int
+    state: Tensor  # h_{t-1} [N, d]
+    context: Tensor  # a_t [N, H]
+    tokens: Tensor  # w_t [N]
+    drawn: Tensor  # of the proposals [N, K, d]
+    peek: Tensor  # of what the generative flow might do [N, K, d]
+    chance: Tensor  # of the survivor, between 0 and 1 [N]
 
-    def normal(self, use: str, draws: int, size: int) -> Tensor:
-        """Return standard normal numbers [N, draws, size]; the first ones are the same however many there are."""
-        return self.noise.fork(use).normal(self.ids, self.step, draws * size).view(-1, draws, size)
 
-    def uniform(self, use: str) -> Tensor:
-        """Return numbers between 0 and 1 [N]."""
-        return self.noise.fork(use).uniform(self.ids, self.step)
+def _normal(noise: Noise, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
+    """Return standard normal numbers [M, K, d] for as many coordinates as `like` has."""
+    return noise.normal(numbers, 0, samples * len(like)).view(-1, samples, len(like)).to(like.dtype)
 
 
 def entropy(log_probs: Tensor) -> Tensor:

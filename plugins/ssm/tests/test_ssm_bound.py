@@ -10,7 +10,7 @@ import torch
 from bench_core import Batch, Facts, Noise, Scoring, Training
 from bench_core.testing import tiny_batch
 from bench_ssm.maps import Scale, Triangle
-from bench_ssm.model import Noises
+from bench_ssm.model import Step
 from bench_ssm.plugin import DeepSSMConfig
 
 FACTS = Facts(["</s>", *"abcd"])
@@ -43,6 +43,16 @@ def rows(targets):
 
 def many(target, number):
     return replace(rows([target] * number), ids=torch.arange(number))
+
+
+class Noises:
+    """The numbers that step `t` of each row draws."""
+
+    def __init__(self, noise, ids, t, steps=8):
+        self.noise, self.ids = noise, ids * steps + t
+
+    def normal(self, use, draws, size):
+        return self.noise.fork(use).normal(self.ids, 0, draws * size).view(-1, draws, size)
 
 
 class Chain(torch.nn.Module):
@@ -296,7 +306,7 @@ def test_one_sample_is_the_plain_bound_whatever_others_are_drawn_besides():
     contexts, state, total = model.posterior.read(gold, length), model.origin.expand(5, -1), torch.zeros(5)
     for t in range(gold.shape[1]):
         mean, log_std = (each[:, 0] for each in model.posterior(contexts[:, t], state, None))
-        eps = Noise(3).fork("proposal").normal(batch.ids, t, 3)
+        eps = Noises(Noise(3), batch.ids, t).normal("proposal", 1, 3)[:, 0]
         xi = mean + log_std.exp() * eps
         q = model.inference.at(state)
         moved = q.shift + q.diagonal * xi
@@ -351,7 +361,10 @@ def test_survivors_are_chosen_in_proportion_to_their_weights():
     at = Noises(Noise(1), torch.arange(number), 0)
     with torch.no_grad():
         weights = torch.stack([each_weight(model, state, context, tokens, at, k, samples) for k in range(samples)], 1)
-        survivors = model._advance(state, context, tokens, at, samples)[0]
+        drawn, peeks = at.normal("proposal", samples, 3), at.normal("peek", samples, 3)
+        survivors = model._advance(
+            Step(state, context, tokens, drawn, peeks, Noise(8).uniform(torch.arange(number)))
+        )[0]
         peek = model.generative.at(state).forward(at.normal("peek", samples, 3))[0]
         mean, log_std = model.posterior(context, state, peek)
         moved = model.inference.at(state).forward(mean + log_std.exp() * at.normal("proposal", samples, 3))[0]

@@ -63,7 +63,7 @@ def test_the_states_of_a_trajectory_follow_from_each_other_by_the_generative_flo
     states = model.prior(ids, Noise(3))
     torch.testing.assert_close(states[0], model.origin.expand(2, 3))
     for t in range(6):
-        moved, _ = model.generative.at(states[t]).forward(Noise(3).normal(ids, t, 3)[:, None])
+        moved, _ = model.generative.at(states[t]).forward(Noise(3).normal(ids, 0, 18).view(2, 6, 3)[:, t : t + 1])
         torch.testing.assert_close(states[t + 1], moved[:, 0])
 
 

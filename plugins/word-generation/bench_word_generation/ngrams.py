@@ -46,6 +46,8 @@ class Level:
 
 def _looked_up(table: Numbers, keys: Numbers, *columns: Numbers) -> tuple[Numbers, ...]:
     """Return what columns say of keys, 0 of those that the table lacks."""
+    if not len(table):  # no word is so long
+        return tuple(np.zeros(len(keys)) for _ in columns)
     places = np.minimum(table.searchsorted(keys), len(table) - 1)
     found = table[places] == keys
     return tuple(np.where(found, column[places], 0) for column in columns)

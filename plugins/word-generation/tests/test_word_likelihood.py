@@ -1,0 +1,131 @@
+"""Cross entropies and omitted mass, by hand."""
+
+from __future__ import annotations
+
+from math import exp, inf, isnan, log, nan
+
+import pytest
+
+from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core.testing import MetricCase, check_metric
+from bench_word_generation.plugin import OmittedMassConfig, WordCrossEntropyConfig
+
+WORDS = ["a", "bb", "ccc", "dd"]
+COUNTS = {"train": [4, 2, 1, 0], "valid": [1, 1, 0, 0], "test": [2, 0, 1, 1]}
+FACTS = Facts(["<stop>", *"abcd"], extras={"words": WORDS, "word_counts": COUNTS})
+TEST = 2 * len(WORDS)  # before it come the ids of train and valid
+
+
+def scored(log_probs, first=TEST):
+    return [
+        Outcome(first + place, target_log_prob=value, values={"log_prob_by_a_tenth": 2 * value})
+        for place, value in enumerate(log_probs)
+    ]
+
+
+def value(config, outcomes, facts=FACTS):
+    metric = config.load()(config).prepare(facts, {})
+    return metric.combine(metric.measure(outcomes))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        WordCrossEntropyConfig(),
+        WordCrossEntropyConfig(against="train", unit="bits", excess=True),
+        WordCrossEntropyConfig(value="log_prob_by_a_tenth", floor=-5),
+        OmittedMassConfig(floor=-2.5),
+        OmittedMassConfig(against="train"),
+    ],
+)
+def test_metrics_of_scored_words_keep_the_contracts(config):
+    assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), facts=FACTS))
+
+
+def test_words_weigh_as_they_occur_in_the_split_that_is_scored_or_named():
+    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
+    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 1 + 3 + 4) / 4)
+    assert value(WordCrossEntropyConfig(against="train"), outcomes) == pytest.approx((4 * 1 + 2 * 2 + 3) / 7)
+    assert value(WordCrossEntropyConfig(), scored([-1.0, -2.0, -3.0], first=0)) == pytest.approx(11 / 7)
+    assert value(WordCrossEntropyConfig(), scored([-1.0, -2.0], first=4)) == pytest.approx(1.5)
+
+
+def test_a_model_without_an_opinion_pays_ln_27_a_symbol():
+    """Spec: all-zero emission, P(w) = 27^-T, H = E[T] ln 27."""
+    outcomes = scored([-(len(word) + 1) * log(27) for word in WORDS])
+    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 2 + 4 + 3) / 4 * log(27))
+
+
+def test_excess_is_over_the_entropy_of_the_words_and_bits_are_nats_over_ln_2():
+    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
+    nats, excess = (value(WordCrossEntropyConfig(excess=which), outcomes) for which in (False, True))
+    assert nats - excess == pytest.approx(1.5 * log(2))  # entropy of 1/2, 1/4, 1/4
+    assert value(WordCrossEntropyConfig(unit="bits"), outcomes) == pytest.approx(nats / log(2))
+    assert value(WordCrossEntropyConfig(unit="bits", excess=True), outcomes) == pytest.approx(excess / log(2))
+
+
+def test_omitted_words_do_not_count_and_their_mass_is_told():
+    outcomes = scored([-1.0, -inf, -inf, -4.0])
+    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 1 + 4) / 3)
+    assert value(OmittedMassConfig(), outcomes) == pytest.approx(1 / 4)
+    assert value(OmittedMassConfig(against="train"), outcomes) == pytest.approx(3 / 7)
+    assert value(OmittedMassConfig(floor=-3), outcomes) == pytest.approx(1 / 2)
+    assert value(WordCrossEntropyConfig(floor=-3), outcomes) == pytest.approx(1)
+
+
+def test_the_excess_is_zero_for_the_distribution_itself_even_where_words_are_omitted():
+    outcomes = scored([log(1 / 2), -9.0, -inf, log(1 / 4)])
+    assert value(WordCrossEntropyConfig(excess=True), outcomes) == pytest.approx(0)
+
+
+def test_nothing_told_is_infinite_and_nothing_asked_undefined():
+    assert value(WordCrossEntropyConfig(), scored([-inf] * 4)) == inf
+    assert isnan(value(WordCrossEntropyConfig(), scored([-inf, -inf, -inf, -inf])[1:2]))  # of weight 0
+    assert isnan(value(WordCrossEntropyConfig(), []))
+    assert isnan(value(OmittedMassConfig(), []))
+
+
+def test_another_log_probability_that_the_model_tells_can_be_taken():
+    config = WordCrossEntropyConfig(value="log_prob_by_a_tenth")
+    assert value(config, scored([-1.0, -2.0, -3.0, -4.0])) == pytest.approx(2 * (2 * 1 + 3 + 4) / 4)
+    with pytest.raises(SuiteError, match=r"nothing is called 'tenth'.*values: log_prob_by_a_tenth"):
+        value(WordCrossEntropyConfig(value="tenth"), scored([-1.0]))
+
+
+def test_a_choice_of_words_estimates_what_all_of_them_give():
+    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
+    assert value(WordCrossEntropyConfig(), [outcomes[0], outcomes[2]]) == pytest.approx((2 * 1 + 3) / 3)
+
+
+@pytest.mark.parametrize("wrong", [nan, inf, None])
+def test_a_score_that_is_no_log_probability_is_refused(wrong):
+    with pytest.raises(PluginError, match="the score of example 9 is"):
+        value(WordCrossEntropyConfig(), [Outcome(8, target_log_prob=-1.0), Outcome(9, target_log_prob=wrong)])
+
+
+@pytest.mark.parametrize(("first", "against"), [(0, "test"), (4, "train"), (4, "test"), (0, "valid"), (8, "valid")])
+def test_words_of_one_split_cannot_stand_for_those_of_another(first, against):
+    with pytest.raises(SuiteError, match=rf"against {against} cannot be had from the words of"):
+        value(WordCrossEntropyConfig(against=against), scored([-1.0, -2.0], first=first))
+
+
+@pytest.mark.parametrize("ids", [(3, 4), (12, 13)])
+def test_examples_of_another_task_are_refused(ids):
+    with pytest.raises(SuiteError, match="is about the types of one split"):
+        value(WordCrossEntropyConfig(), [Outcome(number, target_log_prob=-1.0) for number in ids])
+    with pytest.raises(SuiteError, match="word-cross-entropy needs a task that tells words"):
+        value(WordCrossEntropyConfig(), scored([-1.0]), Facts(["<stop>", "a"]))
+
+
+def test_many_words_sum_exactly():
+    """The mean over 100,000 words of ln p = -T, each by its count, is that of the lengths."""
+    number = 100_000
+    counts = [1 + place % 7 for place in range(number)]
+    facts = Facts(
+        ["<stop>", "a"],
+        extras={"words": [f"w{place}" for place in range(number)], "word_counts": dict.fromkeys(COUNTS, counts)},
+    )
+    outcomes = [Outcome(2 * number + place, target_log_prob=-float(place % 13)) for place in range(number)]
+    expected = sum(count * (place % 13) for place, count in enumerate(counts)) / sum(counts)
+    assert value(WordCrossEntropyConfig(), outcomes, facts) == pytest.approx(expected, rel=1e-12)
+    assert exp(-value(WordCrossEntropyConfig(), outcomes, facts)) > 0
