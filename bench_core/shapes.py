@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 MOST_LINE = 2**26  #: bytes of a JSON line
 DIGITS = 20  # of a whole number, at most
+Unreal = Literal["nan", "inf", "-inf"]  # numbers that JSON has not
 Plain = float | int | str | bool | None
 
 
@@ -83,13 +84,13 @@ class Sample(OpenShape):
 class Number(Shape):
     """A metric of a cell."""
 
-    value: float | str | None
+    value: float | Unreal | None
     examples: int
     unit: str
     digits: Annotated[int, Field(ge=0, le=30)]
     better: int
     signature: str
-    interval: list[float | str] | None
+    interval: list[float | Unreal] | None
     reason: str = ""
     kind: str = ""
     sample: str = ""

@@ -14,20 +14,12 @@ from itertools import product
 from math import sqrt
 
 import pytest
-from bench_small.runs import (
-    HOSTILE,
-    cell,
-    hostile_run,
-    run_of,
-    some_run,
-    stored,
-    written,
-)
+from bench_small.runs import HOSTILE, cell, hostile_run, number, run_of, some_run, stored, written
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from bench_core.data import Hypothesis, Outcome
-from bench_core.errors import SuiteError
+from bench_core.errors import StoreError, SuiteError
 from bench_core.outcomes import write_outcomes
 from bench_core.reporting.markup import latex, markdown, visible
 from bench_core.reporting.report import records, write_report
@@ -192,3 +184,10 @@ def test_the_show_command_says_what_it_needs(tmp_path, filters, message):
     error = invoke("show", run.folder, filters).exception
     assert isinstance(error, SuiteError)
     assert re.search(message, str(error))
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+    run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(1.0)})], {})
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(StoreError, match=r"taken.*: cannot be written: .*Name another folder by --out"):
+        write_report(run, tmp_path / "taken")

@@ -265,7 +265,11 @@ def test_a_training_can_begin_with_given_weights(go, suite_file, tmp_path):
 
 
 def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):
-    run, _ = go(suite_file(**{"title: Small": "title: Small\nsplits: [valid, test]", "rows: [decoder]": "rows: [decoder, split]"}))
+    run, _ = go(
+        suite_file(
+            **{"title: Small": "title: Small\nsplits: [valid, test]", "rows: [decoder]": "rows: [decoder, split]"}
+        )
+    )
     samples = {}
     for cell in run.cells:
         samples.setdefault(cell.cell["split"], set()).add(cell.numbers["ended"].sample)

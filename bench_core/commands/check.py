@@ -76,7 +76,7 @@ def _look_for_data(suite: Suite, data: Path | None) -> None:
     for name, task in suite.tasks.items():
         try:
             task.reads(data_folder(data))
-        except DataError as error:
+        except (DataError, OSError) as error:  # the system's own, of names that cannot be those of files
             click.echo(f"note: task {name!r}: {error}")
 
 

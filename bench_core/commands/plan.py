@@ -61,10 +61,7 @@ def command(
 
 
 def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:
-    """Return how many stages of a kind the cells use, how many are stored, and how many are left to do.
-
-    A training of which all outcomes are stored is not left to do, whether it is stored itself or not.
-    """
+    """Return how many stages of a kind the cells use, how many are stored, and how many are left to do."""
     stages = [stage for stage in found.stages.values() if stage.kind == kind]
     uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
     uses = max(uses, len(stages))  # tasks can be prepared for themselves

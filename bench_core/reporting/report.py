@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
+from bench_core.errors import StoreError
 from bench_core.names import join
 from bench_core.reporting.choices import choices
 from bench_core.reporting.claims import Judgement, grounds, judge, told
@@ -52,8 +53,12 @@ def write_report(run: Run, folder: Path) -> list[Path]:
         contents["costs.csv"] = costs.read_bytes()
         contents["costs.html"] = html_costs(run, contents["costs.csv"].decode("utf-8", "replace")).encode()
     for name, content in contents.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        try:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        except OSError as error:
+            why = str(error.strerror or error).lower()
+            raise StoreError(f"{folder / name}: cannot be written: {why}. Name another folder by --out.") from None
     return [folder / name for name in contents]
 
 

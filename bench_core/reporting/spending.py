@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from bench_core.errors import StoreError
 from bench_core.reporting.sheets import number
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
@@ -22,7 +23,10 @@ LISTED = {
 def stages_of(text: str) -> Stages:
     """Return the lines of `costs.csv`; what one lacks is empty."""
     lines = csv.DictReader(io.StringIO(text, newline=""), restval="")
-    return [{name: value for name, value in line.items() if isinstance(value, str)} for line in lines]
+    try:
+        return [{name: value for name, value in line.items() if isinstance(value, str)} for line in lines]
+    except csv.Error as error:
+        raise StoreError(f"costs.csv: the costs cannot be read: {error}. Run the suite again.") from None
 
 
 def by_kind(stages: Stages) -> list[list[str]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from bench_core import (
     STOP,
@@ -43,7 +42,7 @@ class Bound:
 
     total: Tensor  # [N] sum_t L_t, in expectation not above ln P(w)
     fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the states that were kept
-    entropy: Callable[[], Tensor]  # [N] mean over t of H[w_t | h_t] there, in bits
+    entropy: Tensor  # [N] mean over t of H[w_t | h_t] there, in bits
 
 
 class Emission(nn.Linear):
@@ -87,7 +86,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
         if scoring.by == "trajectories":
             return self._average(batch, scoring.noise)
         bound = self.bound(batch, scoring.noise, self.config.samples)
-        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy()}
+        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy}
         return Scores(bound.total.double(), values)
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
@@ -166,7 +165,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
             table = terms.new_zeros(real.shape).masked_scatter(real, terms)
             return table.sum(0)[order.argsort()]
 
-        return Bound(summed(total), summed(gain), lambda: summed(entropy(log_probs)) / batch.length)
+        return Bound(summed(total), summed(gain), summed(entropy(log_probs)) / batch.length)
 
     @property
     def peeks(self) -> bool:
@@ -174,7 +173,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
         return self.config.samples > 1
 
     def _advance(self, step: Step) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the next states [N, d], L_t [N], and ln P(w_t | h_t) [N] and ln P(. | h_t) [N, V] at these states."""
+        """Return the next states [N, d], L_t [N], and ln P(w_t | h_t) [N] and ln P(. | h_t) [N, V] at these."""
         state, samples = step.state, step.drawn.shape[1]
         to_state = self.generative.at(state)
         proposing = to_state if self.inference is None else self.inference.at(state)

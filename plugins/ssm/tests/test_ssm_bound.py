@@ -322,7 +322,7 @@ def test_one_sample_is_the_plain_bound_whatever_others_are_drawn_besides():
 
 
 def test_gradients_are_those_of_the_weights_in_proportion_to_themselves():
-    model, samples = deep(generative="tril", samples=4, steps=1), 4
+    model, samples = deep(generative="tril", samples=4), 4
     state, batch = model.origin.expand(6, -1), many((2,), 6)
     context = model.posterior.read(batch.gold, batch.length)[:, 0]
     at = Noises(Noise(1), batch.ids, 0)

@@ -23,7 +23,7 @@ VARIANTS = [
     {"generative": "2xdiag", "inference": "id", "q_sees_state": True, "samples": 2},
     {"generative": "real-nvp", "masks": (1, 2)},
     {"generative": "2xreal-nvp", "masks": (2, 1), "fixed_side": True, "inverse": True, "samples": 2},
-    {"generative": "2xtril", "shared": True, "state": 2, "embedding": 4},
+    {"generative": "2xtril", "shared": True, "state": 4, "embedding": 2},
 ]
 
 

@@ -1,0 +1,118 @@
+"""What deep state space models cost: `python benchmarks/state_space.py [--quick]`.
+
+P(w) of as many types as the paper has, and an update beside nothing but its matrix products and triangular systems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+from tabulate import tabulate
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from training import machine
+
+from bench_core import Batch, Facts, Noise, Scoring, Training
+from bench_ssm.model import DeepSSM
+from bench_ssm.plugin import DeepSSMConfig
+
+TYPES, LETTERS = 143_000, 26
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linalg_solve_triangular"}
+BUDGETS = {"P(w), seconds": 5.0, "P(w), MB": 500.0, "update / its products": 4.0}
+
+
+def words(number: int) -> Batch:
+    """Return different words of 2 to 12 letters, consonants and vowels in turns so that many begin alike."""
+    generator = torch.Generator().manual_seed(0)
+    size = 3 * number
+    length = torch.randint(2, 13, (size,), generator=generator).minimum(
+        torch.randint(4, 13, (size,), generator=generator)
+    )
+    letters = 1 + (torch.rand(size, 13, generator=generator).square() * LETTERS).long()
+    vowels = 1 + (torch.rand(size, 13, generator=generator) * 5).long()
+    letters = letters.where((torch.arange(13) + letters[:, :1]) % 2 == 0, vowels)
+    gold = torch.unique(letters * (torch.arange(13) < length[:, None]), dim=0)
+    gold = gold[torch.randperm(len(gold), generator=generator)[:number]]
+    return Batch(torch.arange(len(gold)), gold[:, :1] * 0, gold, (gold > 0).sum(1) + 1)
+
+
+class Recorder(TorchDispatchMode):
+    """Keeps every product of matrices, with what was multiplied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[tuple[Any, list[Any], dict[str, Any]]] = []
+
+    def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if call.overloadpacket.__name__ in PRODUCTS:
+            copies = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
+            self.products.append((call, copies, kwargs))
+        return call(*args, **kwargs)
+
+
+def update(model: DeepSSM, batch: Batch) -> Callable[[], None]:
+    """Return an update of the model by a batch."""
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(model.loss(batch, Training(0, 1, 0, 1, Noise(0))).value)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+
+    return run
+
+
+def seconds(run: Callable[[], object]) -> float:
+    began = perf_counter()
+    run()
+    return perf_counter() - began
+
+
+def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
+    """Return how much longer an update takes than its products of matrices, in turns."""
+    run = update(model, batch)
+    with Recorder() as recorder:
+        run()
+
+    def products() -> None:
+        with torch.no_grad():
+            for call, args, kwargs in recorder.products:
+                call(*args, **kwargs)
+
+    return [seconds(run) / seconds(products) for _ in range(repeats + 3)][3:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer words and turns, for a look")
+    number, repeats = (10_000, 5) if parser.parse_args().quick else (TYPES, 20)
+    torch.manual_seed(0)
+    facts = Facts(["</w>", *map(chr, range(97, 97 + LETTERS))])
+    model = DeepSSM(DeepSSMConfig(generative="2xtril", samples=10), facts)
+    types = words(number)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with torch.inference_mode():
+        times = [seconds(lambda: model.score(types, Scoring("trajectories", Noise(turn)))) for turn in range(3)]
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    rows = types.select(torch.arange(128))
+    found = {"P(w), seconds": times, "P(w), MB": [peak], "update / its products": ratios(model, rows, repeats)}
+    table = [
+        (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS[name])
+        for name, values in found.items()
+    ]
+    print(
+        f"2xTRIL with d = 8: {len(types):,} types by 10,000 trajectories; updates of 128 with K = 10. {machine()}.\n"
+    )
+    print(tabulate(table, ("what", "median", "in single turns", "budget"), tablefmt="github", floatfmt=".2f"))
+
+
+if __name__ == "__main__":
+    main()
