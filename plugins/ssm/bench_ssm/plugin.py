@@ -40,7 +40,10 @@ FlowName: TypeAlias = Annotated[str, AfterValidator(_tidy)]
 
 
 class DeepSSMConfig(ModelConfig):
-    """Deep state space model (Schmidt and Hofmann, 2018): tokens from a latent trajectory that none feeds back to."""
+    """Deep state space model: tokens from a latent trajectory that none feeds back to.
+
+    Schmidt and Hofmann, 2018, arXiv:1806.04550.
+    """
 
     name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
     gives = {Latent, Scorer}
