@@ -67,7 +67,7 @@ class Summed(Metric[X]):
         """Return the score of so many examples from the sums of their rows [K]; of none, the sums are empty."""
 
     def combine(self, parts: Sequence[X]) -> float:
-        return self.total([fsum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
+        return self.total([_sum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         import numpy as np
@@ -75,3 +75,11 @@ class Summed(Metric[X]):
         table = np.array([self.row(part) for part in parts], dtype=np.float64)  # [N, K]
         sums = counts.astype(np.float64) @ table if len(parts) else np.zeros((len(counts), 0))
         return [self.total(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
+
+
+def _sum(numbers: Sequence[float]) -> float:
+    """Return the sum, rounded once; infinite where it is more than a float can hold."""
+    try:
+        return fsum(numbers)
+    except OverflowError:
+        return sum(numbers)

@@ -14,13 +14,14 @@ from itertools import product
 from math import sqrt
 
 import pytest
-from bench_small.runs import HOSTILE, cell, hostile_run, number, run_of, some_run, stored, written
+from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, stored, written
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
 from bench_core.outcomes import write_outcomes
+from bench_core.reporting.latex import Tabular
 from bench_core.reporting.markup import latex, markdown, visible
 from bench_core.reporting.report import records, write_report
 from bench_core.reporting.tables import grids
@@ -45,16 +46,23 @@ def test_markdown_gives_back_any_text_at_the_start_of_an_item(text):
 
 
 def test_latex_of_hostile_text_is_ascii_and_balanced(tmp_path):
-    text = written(hostile_run(tmp_path), tmp_path / "report")["report.tex"].decode()
+    files = written(hostile_run(tmp_path), tmp_path / "report")
+    check_balanced(files["report.tex"].decode())
+    check_balanced(files["tables/t.tex"].decode().partition("\n")[2])
+    body = files["tables/t.tex"].decode().split(r"\toprule")[1].split(r"\bottomrule")[0]
+    bare = re.sub(r"\\[\\{}$&#%_]", "", body)
+    assert [line.count("&") for line in bare.splitlines() if "&" in line] == [3] * 5
+    assert not re.search(r"^\s*[\[*]", bare, re.MULTILINE)
+
+
+def check_balanced(text):
     assert text.isascii()
     bare = re.sub(r"\\[\\{}$&#%_]", "", text)
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") % 2 == 0
     assert sorted(re.findall(r"\\begin{(\w+)}", text)) == sorted(re.findall(r"\\end{(\w+)}", text))
-    assert not re.search(r"[#^_~|<>]", re.sub(r"\\ifdim.*", "", bare))
-    body = bare.split(r"\toprule")[1].split(r"\bottomrule")[0]
-    assert [line.count("&") for line in body.splitlines() if "&" in line] == [3] * 5
-    assert not re.search(r"^\s*[\[*]", body, re.MULTILINE)
+    assert not re.search(r"[#^_~|<>]", re.sub(r"\\ifdim.*|\\newcommand.*", "", bare))
+    assert "%" not in re.sub(r"%$", "", bare, flags=re.MULTILINE)
 
 
 def test_latex_escapes_by_hand():
@@ -65,13 +73,131 @@ def test_latex_escapes_by_hand():
     assert latex("日\x00") == "{[}U+65E5{]}{[}U+0000{]}"
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+
+
+def compiled(folder, name="report.tex", times=1):
+    """Return what pdflatex says in the end; it must not fail."""
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", name]
+    for _ in range(times):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+@needs_latex
 def test_latex_compiles_as_it_stands(tmp_path):
     folder = tmp_path / "report"
     write_report(hostile_run(tmp_path), folder)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+    compiled(folder)
+
+
+def paper_of(folder, packages, body):
+    lines = [r"\documentclass{article}", rf"\usepackage{{{packages}}}", r"\begin{document}", body, r"\end{document}"]
+    (folder / "paper.tex").write_text("\n".join(lines))
+
+
+@needs_latex
+def test_a_paper_may_input_one_table_alone(tmp_path):
+    write_report(hostile_run(tmp_path), tmp_path / "report")
+    write_report(some_run(tmp_path), tmp_path / "report" / "other")
+    tables = r"\input{tables/t.tex}\input{other/tables/t.tex}\input{other/tables/t-published}"
+    paper_of(tmp_path / "report", "booktabs", rf"\begin{{table}}\caption{{Ours}}{tables}\end{{table}}")
+    assert "(1 page," in compiled(tmp_path / "report", "paper.tex")
+
+
+def long_run(tmp_path, models=60, **table):
+    names = [f"model-{place}" for place in range(models)]
+    cells = [cell(name, "greedy", 0, {"rate": number(1.0), "nats": number(2.0)}) for name in names]
+    return run_of(tmp_path, cells, {"rows": ["model"], "columns": ["decoder"], **table}, names=names)
+
+
+def test_a_table_of_more_than_forty_rows_breaks_between_pages(tmp_path):
+    short = written(long_run(tmp_path, 40), tmp_path / "short")
+    assert b"longtable" not in short["tables/t.tex"]
+    assert rb"\begin{table}" in short["report.tex"]
+    files = written(long_run(tmp_path, 41), tmp_path / "long")
+    text = files["tables/t.tex"].decode()
+    assert text.startswith(r"% Needs \usepackage{booktabs,longtable}.")
+    assert text.count(r"model & greedy \\") == 2  # on the first page, and on each other
+    assert text.index(r"\endhead") < text.index("continued") < text.index(r"\endfoot") < text.index("model-0 &")
+    assert rb"\begin{table}" not in files["report.tex"]
+    assert b"\\captionabove{t}{tab:t}\n\\input{tables/t.tex}\n" in files["report.tex"]
+
+
+def test_many_notes_break_between_pages_too(tmp_path):
+    cells = [cell(f"m{n}", "greedy", 0, status="failed", reason=f"reason {n}, {'long ' * 50}") for n in range(25)]
+    run = run_of(tmp_path, cells, {"rows": ["model"], "columns": ["decoder"]}, names=[f"m{n}" for n in range(25)])
+    assert b"longtable" in written(run, tmp_path / "report")["tables/t.tex"]
+
+
+def test_a_long_table_is_set_smaller_the_more_it_holds_across():
+    for columns, size in ((2, "footnotesize"), (11, "footnotesize"), (12, "scriptsize"), (40, "scriptsize")):
+        text = str(Tabular([[r"$\pm$ \textbf{12}"] * columns] * 50))
+        assert text.splitlines()[1].startswith(rf"\{size}")
+
+
+@needs_latex
+def test_a_long_table_compiles_and_takes_the_number_of_its_caption(tmp_path):
+    folder = tmp_path / "report"
+    write_report(long_run(tmp_path, values=["rate", "nats"]), folder)
+    text = (
+        (folder / "report.tex").read_text().replace(r"\end{document}", r"\typeout{tables \thetable.}\end{document}")
+    )
+    (folder / "report.tex").write_text(text)
+    said = compiled(folder, times=3)
+    assert "tables 1." in said
+    assert "Rerun" not in said
+    paper_of(folder, "booktabs,longtable", r"\input{tables/t.tex}")
+    assert "(2 pages," in compiled(folder, "paper.tex")
+
+
+def test_what_neighbouring_headings_share_stands_above_them(tmp_path):
+    text = written(long_run(tmp_path, 2, values=["rate", "nats"]), tmp_path / "report")["tables/t.tex"].decode()
+    head = (
+        "\\toprule\n & \\multicolumn{2}{c}{greedy} \\\\\n\\cmidrule(lr){2-3}\nmodel & rate & nats \\\\\n\\midrule\n"
+    )
+    assert head in text
+    alone = written(long_run(tmp_path, 2, values=["rate"]), tmp_path / "alone")["tables/t.tex"].decode()
+    assert "\\toprule\nmodel & greedy \\\\\n\\midrule\n" in alone
+
+
+def test_groups_are_those_of_axes_whatever_names_hold(tmp_path):
+    """`a/b` is one name here, and `gru` has one column only; `a/b/other` is in the published table alone."""
+    cells = [cell(model, "greedy", 0, {"rate": number(1.0)}) for model in ("a/b", "a/c", "gru")]
+    cells += [cell("a/b", "beam", 0, {"rate": number(1.0, kind="bound")})]
+    published = paper({"test": {"a/b/other": (1.0, None), "a/b/greedy": (1.0, None), "else": (2.0, None)}})
+    table = {"rows": ["split"], "columns": ["model", "decoder"], "reference": {"table": "p"}}
+    run = run_of(tmp_path, cells, table, published, names=("a/b", "a/c", "gru"))
+    files = written(run, tmp_path / "report")
+    above, rules, head = files["tables/t.tex"].decode().partition("\\toprule\n")[2].splitlines()[:3]
+    assert above == r" & \multicolumn{2}{c}{a/b} &  &  &  &  \\"
+    assert rules == r"\cmidrule(lr){2-3}"
+    assert head == r"split & greedy & beam ($\le$ bound) & a/c/greedy & gru/greedy & a/b/other & else \\"
+    assert "\\toprule\nsplit & a/b/greedy \\\\\n" in files["tables/t-published.tex"].decode()
+
+
+@needs_latex
+def test_grouped_tables_of_hostile_names_compile(tmp_path):
+    cells = [cell(HOSTILE, decoder, 0, {"rate": number(1.0)}) for decoder in ("greedy", "beam")]
+    table = {"rows": ["split"], "columns": ["model", "decoder"], "caption": HOSTILE}
+    files = written(run_of(tmp_path, cells, table, names=(HOSTILE,)), tmp_path / "report")
+    assert b"\\multicolumn{2}{c}{a\\textbar{}b" in files["tables/t.tex"]
+    compiled(tmp_path / "report")
+
+
+def test_two_tables_never_share_a_file(tmp_path):
+    run = some_run(tmp_path)
+    other = run.suite.tables[0].model_copy(update={"id": "t-published", "reference": None})
+    run = replace(run, suite=run.suite.model_copy(update={"tables": [*run.suite.tables, other]}))
+    files = written(run, tmp_path / "report")
+    assert [name for name in files if name.endswith(".tex")] == [
+        "report.tex",
+        "tables/t.tex",
+        "tables/t-published-published.tex",
+        "tables/t-published.tex",
+    ]
+    assert b"reproduced" in files["tables/t-published-published.tex"]
 
 
 def test_a_report_depends_neither_on_place_nor_on_the_order_of_cells(tmp_path):
@@ -90,7 +216,9 @@ def test_a_report_depends_neither_on_place_nor_on_the_order_of_cells(tmp_path):
         "report.md",
         "report.tex",
         "results.json",
+        "tables/t-published.tex",
         "tables/t.csv",
+        "tables/t.tex",
     ]
     assert not any(str(tmp_path).encode() in content for content in first.values())
 

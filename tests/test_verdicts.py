@@ -178,7 +178,7 @@ def test_every_format_tells_the_verdicts(tmp_path):
     assert rule in text
     latex = files["report.tex"].decode()
     assert r"\caption{t beside the published}" in latex
-    assert r"greedy & +3.00 worse & $-$1.50 reproduced \\" in latex
+    assert r"greedy & +3.00 worse & $-$1.50 reproduced \\" in files["tables/t-published.tex"].decode()
     rows = {(row["row"], row["column"]): row for row in csv.DictReader(files["tables/t.csv"].decode().splitlines())}
     assert (float(rows["greedy", "rnn"]["difference"]), rows["greedy", "rnn"]["verdict"]) == (3.0, "worse")
     assert (rows["greedy", "gru"]["difference"], rows["greedy", "gru"]["verdict"]) == ("", "")

@@ -39,7 +39,7 @@ class Markup:
 
     def differences(self, grid: Grid) -> list[list[str]]:
         """Return what ours are less the published, and verdicts, as a table; nothing where none stand together."""
-        places = [place for place in range(len(grid.columns)) if any(row[place].comparison for row in grid.entries)]
+        places = compared_places(grid)
         if not places:
             return []
         headings = [grid.corner, *(grid.columns[place].heading for place in places)]
@@ -58,6 +58,11 @@ class Markup:
         small = self.small.format(self.text(printed(entry.published, theirs))) if entry.published else ""
         own = self.text(ours(entry, digits))
         return " ".join(word for word in ((self.strong.format(own) if entry.best else own) + raised, small) if word)
+
+
+def compared_places(grid: Grid) -> list[int]:
+    """Return the places of the columns in which ours and the published stand together."""
+    return [place for place in range(len(grid.columns)) if any(row[place].comparison for row in grid.entries)]
 
 
 def ours(entry: Entry, digits: int) -> str:

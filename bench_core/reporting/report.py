@@ -24,6 +24,7 @@ from bench_core.reporting.entries import Column, Entry, Grid, Row
 from bench_core.reporting.environments import environments
 from bench_core.reporting.figures import pictures
 from bench_core.reporting.html import html_costs, html_report
+from bench_core.reporting.latex import TableFile, Tabular, table_files
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
@@ -37,12 +38,14 @@ def write_report(run: Run, folder: Path) -> list[Path]:
     Nothing in them but costs depends on the clock, the machine or the place of the run.
     """
     filled, judged, shown = [*grids(run), *whole_grids(run)], judge(run), pictures(run)
+    papers = table_files(run, filled)
     drawn, costs = {one.figure.id: draw(one) for one in shown if not one.empty}, run.folder / "costs.csv"
     files = {
         "report.html": html_report(run, filled, judged, shown, drawn, costs.is_file()),
         "report.md": _rendered("report.md.j2", MARKDOWN, run, filled, judged, shown),
-        "report.tex": _rendered("report.tex.j2", LATEX, run, filled, judged, shown),
+        "report.tex": _rendered("report.tex.j2", LATEX, run, filled, judged, shown, papers),
         **{f"tables/{grid.table.id}.csv": _csv(records(grid)) for grid in filled},
+        **{f"tables/{one.name}.tex": str(one) for files in papers for one in files},
         "results.json": json.dumps(_results(run, filled, judged), sort_keys=True, indent=1, allow_nan=False) + "\n",
     }
     files |= {f"figures/{one.figure.id}.csv": _csv(one.records()) for one in shown if not one.empty}
@@ -157,8 +160,12 @@ def _rendered(
     filled: Sequence[Grid],
     judged: Sequence[Judgement],
     shown: Sequence[Picture],
+    papers: Sequence[Sequence[TableFile]] = (),
 ) -> str:
-    """Fill a template, in which the filter `text` escapes what others wrote."""
+    """Fill a template, in which the filter `text` escapes what others wrote.
+
+    The tables of a suite are in files of their own for LaTeX: `papers`, by table.
+    """
     templates = Environment(
         # Unlike the usual braces, these mean nothing in LaTeX.
         variable_start_string="<<", variable_end_string=">>", block_start_string="<%", block_end_string="%>",
@@ -167,7 +174,7 @@ def _rendered(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     marked = lambda rows: [[markup.text(word) for word in row] for row in rows]  # noqa: E731
-    templates.filters.update(text=markup.text, marked=marked, pipe_table=_pipe_table)
+    templates.filters.update(text=markup.text, marked=marked, pipe_table=_pipe_table, tabular=_tabular)
     said = page(run)
     statistics = [[markup.text(word) for word in row] for row in said.statistics]
     tables = [(grid.table, markup.table(grid), footnotes(run, grid)) for grid in filled]
@@ -177,10 +184,15 @@ def _rendered(
         for one in said.samples
     ]
     return templates.get_template(template).render(
-        page=said, statistics=statistics, tables=tables, samples=samples, differences=differences,
+        page=said, statistics=statistics, tables=tables, samples=samples, differences=differences, papers=papers,
         claims=judged, claimed=told(judged), grounds=grounds(judged),
         figures=[(one.figure, one.empty, figure_notes(run, one)) for one in shown],
     )  # fmt: skip
+
+
+def _tabular(rows: Sequence[Sequence[str]], side: str = "r") -> str:
+    """Lay out a LaTeX table of marked-up text, headings first."""
+    return str(Tabular(rows, side=side))
 
 
 def _pipe_table(rows: Sequence[Sequence[str]], side: str = "right") -> str:

@@ -46,6 +46,7 @@ class DeepSSMConfig(ModelConfig):
     """
 
     name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
+    cites = ("schmidt2018", "generative=real-nvp: dinh2017", "inference=real-nvp: dinh2017")
     gives = {Latent, Scorer}
     likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
 
@@ -110,6 +111,7 @@ class TrajectoryArgmaxConfig(DecoderConfig):
     """Most probable tokens along a latent trajectory that is drawn (Schmidt and Hofmann, 2018, for Table 2)."""
 
     name, target = "trajectory-argmax", "bench_ssm.latent:TrajectoryArgmax"
+    cites = ("schmidt2018",)
     needs = Latent
 
 

@@ -8,6 +8,7 @@ from math import inf, log, nan
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench_core import Facts, Outcome, PluginError, Split, SuiteError, Summed
 from bench_word_generation.distributions import SPLITS, Distributions, Floats
@@ -54,7 +55,7 @@ class ScoredWords(Summed[list[float]]):
             )
         return self.words.probs(split)[types], log_probs
 
-    def _against(self, splits: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Split:
+    def _against(self, splits: NDArray[np.int64]) -> Split:
         """Return the split whose counts weigh; raise SuiteError if the words scored are not all of its words."""
         if splits.min() != splits.max() or splits.max() >= len(SPLITS):
             raise SuiteError(f"{self.config.name} is about the types of one split of word-generation.")
@@ -79,7 +80,7 @@ class ScoredWords(Summed[list[float]]):
             )
         return outcome.values[name]
 
-    def _told(self, log_probs: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def _told(self, log_probs: Floats) -> NDArray[np.bool_]:
         """Return which words are not omitted [N]."""
         return log_probs > -inf if self.config.floor is None else log_probs >= self.config.floor
 

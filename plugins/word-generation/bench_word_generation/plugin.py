@@ -16,6 +16,7 @@ from bench_word_generation.settings import Corpus
 supports = (1, 1)
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # as many as a float can count
 
 
 class WordGenerationConfig(TaskConfig):
@@ -25,24 +26,22 @@ class WordGenerationConfig(TaskConfig):
     libraries = {"numpy"}
     cites = ["schmidt2018"]
 
-    corpus: Corpus = Field("cpython-docs", validate_default=True)
+    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts
     alphabet: str | None = ascii_lowercase  #: its characters; None takes every letter that occurs
     outside: Literal["drop", "error"] = "drop"  #: what happens to words with other characters
-    lowercase: bool = True
+    lowercase: bool = True  #: whether words that are the same in lower case are one
     shortest: PositiveInt = 2  #: letters of a word; shorter ones are left out
     longest: PositiveInt = 12  #: letters of a word; longer ones are left out
     min_count: PositiveInt = 10  #: the fewest occurrences of a word that is kept
     types: PositiveInt | None = None  #: keep at most so many words, the most frequent ones
-    tokens: PositiveInt | None = None  #: a corpus of this size is drawn from the counts; they are taken as they are
+    tokens: Tokens | None = None  #: of a corpus to be drawn from the counts; by default they are taken as they are
     split: Literal["standard", "vocabulary"] = "standard"  #: whether test has a share of the tokens, or of the types
     test: Share = 0.1  #: that share
     valid: Share = 0.02  #: of the tokens that test leaves
     seed: NonNegativeInt = 0  #: of what is drawn for the splits
     epoch: PositiveInt = 100_000  #: words drawn for an epoch of training, but no more than there are tokens
-    samples: PositiveInt | None = (
-        None  #: rows to decode; as many as make training words as repetitive as `unique` says
-    )
-    unique: Share = 0.27  #: different words among as many drawn from the training distribution
+    samples: PositiveInt | None = None  #: rows to decode; by default `unique` decides
+    unique: Share = 0.27  #: different words among as many, were they drawn from the training distribution
 
     @model_validator(mode="after")
     def _letters_can_occur(self) -> Self:
