@@ -170,7 +170,7 @@ class Record:
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
                 continue
             for sample in self._stored("decode", artifacts["decode"], "samples.json") or ():
-                shown = sample if cell.task in embedded else {**sample, "prompt": "", "reference": ""}
+                shown = sample if cell.task in embedded else _without_data(sample)
                 yield {"cell": cell.axes, **shown}
 
     def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
@@ -256,6 +256,14 @@ class Record:
         except StoreError:  # names a path, which no report may
             return Distribution(cell.axes, metric, reason=f"what the store kept of {metric} is damaged")
         return distribution(cell.axes, metric, parts)
+
+
+def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an output without what it was made from, which it may repeat, and without the reference."""
+    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
+    data = next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
+    text = f"(the {data}, word for word)" if data else sample["text"]
+    return {**sample, "text": text, "prompt": "", "reference": ""}
 
 
 def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
