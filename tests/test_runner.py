@@ -9,6 +9,7 @@ import pytest
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.executor import Here
+from bench_core.record import _without_data
 from bench_core.runner import Runner, Silent
 from bench_core.store import Store
 from bench_core.suite import load
@@ -275,3 +276,17 @@ def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):
         samples.setdefault(cell.cell["split"], set()).add(cell.numbers["ended"].sample)
     assert all(len(marks) == 1 for marks in samples.values()), "the same for all models, decoders and seeds"
     assert samples["valid"] != samples["test"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ein  Hund", "(the prompt, word for word)"),
+        ("a dog", "(the reference, word for word)"),
+        ("a cat", "a cat"),
+        ("", ""),
+    ],
+)
+def test_an_output_that_repeats_what_may_not_be_shown_is_told_and_not_shown(text, shown):
+    sample = {"id": 0, "prompt": "ein Hund", "reference": "a dog", "text": text}
+    assert _without_data(sample) == {"id": 0, "prompt": "", "reference": "", "text": shown}
