@@ -190,6 +190,13 @@ def test_a_cluster_that_is_not_there_is_an_error_before_anything_starts():
     )
 
 
+def command_of(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it has gone
+        return ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_ending_a_run_ends_the_ray_that_it_started(suite, tmp_path, number):
@@ -200,14 +207,14 @@ def test_ending_a_run_ends_the_ray_that_it_started(suite, tmp_path, number):
     store = tmp_path / ".bench" / "store"
     wait_for(lambda: list(store.glob("unfinished/train*")) or process.poll() is not None)
     assert process.poll() is None, process.communicate()[1]
-    started = psutil.Process(process.pid).children(recursive=True)
-    assert any("raylet" in " ".join(child.cmdline()) for child in started)
+    commands = {child: command_of(child) for child in psutil.Process(process.pid).children(recursive=True)}
+    assert any("raylet" in command for command in commands.values())
     if number == signal.SIGINT:  # as a terminal does
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    if number == signal.SIGKILL:  # two of Ray's own notice it after a minute
-        started = [child for child in started if "Agent" not in " ".join(child.cmdline())]
+    late = number == signal.SIGKILL  # two of Ray's own notice it after a minute
+    started = [child for child, command in commands.items() if not (late and "Agent" in command)]
     _, words = process.communicate(timeout=60)
     if number == signal.SIGINT:
         assert process.returncode == 130
