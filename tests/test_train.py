@@ -226,3 +226,19 @@ def test_an_empty_split_is_an_error():
 
     with pytest.raises(TrainingError, match="no batches"):
         trained(task=Empty(None, None))
+
+
+@pytest.mark.parametrize(("bound", "clipped"), [(1, [0.6, 0.8]), (5, [3, 4]), (10, [3, 4]), (None, [3, 4])])
+def test_the_worked_numbers_of_clipping(bound, clipped):
+    """g = (3, 4) times min(1, bound / 5), over all parameters together."""
+    model, _, trainer = trained(epochs=1, clip=bound)
+    model.w.grad, model.inner.bias.grad, model.inner.weight.grad = torch.tensor([3.0]), torch.tensor([4.0, 0.0]), None
+    assert trainer._clip().item() == 5, "the norm before"
+    assert [model.w.grad.item(), *model.inner.bias.grad.tolist()] == pytest.approx([*clipped, 0], abs=1e-7)
+
+
+def test_a_gradient_of_zero_is_left_as_it_is():
+    model, _, trainer = trained(epochs=1, clip=1.0)
+    model.w.grad, model.inner.bias.grad, model.inner.weight.grad = torch.zeros(1), torch.zeros(2), None
+    assert trainer._clip().item() == 0
+    assert model.w.grad.item() == 0
