@@ -65,10 +65,11 @@ class Examples:
                     f"{type(model).__name__}.score gave {len(log_probs)} numbers for {len(batch)} rows."
                 )
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
+            weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
                 own = {name: column[row] for name, column in values.items()}
                 outcome = _outcome(self.task, {}, number, "", gold, [])
-                found.append(replace(outcome, target_log_prob=log_probs[row], values=own))
+                found.append(replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own))
             self.tell(len(found), self.number or 0)
         return sorted(found, key=lambda outcome: outcome.id)
 

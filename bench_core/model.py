@@ -7,7 +7,7 @@ here imports torch: models bring it, the core does not.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
@@ -80,6 +80,16 @@ class Model(ABC):
 
     def setup(self, facts: Facts, noise: Noise) -> None:
         """Fill what is computed once before training, such as a codebook; by default nothing."""
+
+    def survey(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+        """Learn from a look at the training split what no update teaches, such as word vectors; by default nothing.
+
+        Called once, after `setup` and before the first update; `batches()` yields one epoch in file order.
+        """
+
+    def about(self) -> Mapping[str, str]:
+        """Return what readers of its numbers should know, such as its word vectors; by default nothing."""
+        return {}
 
     @abstractmethod
     def loss(self, batch: Batch, training: Training) -> Loss:

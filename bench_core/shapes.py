@@ -119,6 +119,7 @@ class Training(OpenShape):
 
     parameters: int
     updates: int
+    about: dict[str, str] = {}
 
 
 class Evaluation(OpenShape):

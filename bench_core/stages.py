@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.carried import kept
-from bench_core.data import Facts, Outcome
+from bench_core.data import Facts, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError
 from bench_core.executor import Order
 from bench_core.noise import Noise
@@ -21,9 +21,11 @@ from bench_core.registry import part
 if TYPE_CHECKING:
     import torch
 
+    from bench_core.data import Batch
     from bench_core.evaluate import Examples
     from bench_core.plan import Stage
     from bench_core.registry import PartKind
+    from bench_core.schema import TrainingConfig
     from bench_core.store import Artifact, Store
     from bench_core.task import Task
     from bench_core.train import Selection
@@ -76,6 +78,7 @@ class Workshop:
             known = self._with_files(facts, settings["model"])
             model = built("model", settings["model"], known).to(device)
             model.setup(known, noise.fork("setup"))
+            model.survey(lambda: _surveyed(task, plan, device), noise.fork("survey"))
             if "begin" in settings:
                 load_weights(model, Path(settings["begin"]))
             selection = self._selection(settings, task, facts, noise, device)
@@ -87,9 +90,10 @@ class Workshop:
         save_model(model, str(folder / "weights.safetensors"))
         (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        about = {"parameters": parameters, "updates": trainer.progress.step}
-        (folder / "training.json").write_text(json.dumps(about))
-        return {**about, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
+        counts = {"parameters": parameters, "updates": trainer.progress.step}
+        about = {"about": dict(model.about())} if model.about() else {}
+        (folder / "training.json").write_text(json.dumps({**counts, **about}, ensure_ascii=False))
+        return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _selection(
         self, settings: Mapping[str, Any], task: Task, facts: Facts, noise: Noise, device: Any
@@ -238,6 +242,14 @@ class Workshop:
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], model.to(device)
         return self.kept["model"][1], task, device
+
+
+def _surveyed(task: Task, plan: TrainingConfig, device: torch.device) -> Iterator[Batch]:
+    """Yield the training split in file order, on a device."""
+    from bench_core.task import Size
+
+    for batch in task.batches("train", Purpose.TRAIN, Size(plan.batch_size, plan.batch_unit)):
+        yield batch.change(lambda tensor: tensor.to(device))
 
 
 def _as_json(value: float) -> float | str:

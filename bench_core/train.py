@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.progress = Progress()
-        self.optimizer = self._optimizer()
+        self.optimizers = optimizers(self.model, self.config, self.device)
         self.size = Size(self.config.batch_size, self.config.batch_unit)
         self.memory: Any = None
         self.best: dict[str, Tensor] = {}
@@ -136,7 +137,7 @@ class Trainer:
         state = {
             "progress": asdict(self.progress),
             "best": self.best,
-            "optimizer": self.optimizer.state_dict()["state"],
+            "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
             "losses": vars(self.losses),
             "memory": self.memory,
             "generators": [torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if cuda else None],
@@ -152,8 +153,8 @@ class Trainer:
             return False
         self.progress = Progress(**kept["progress"])
         self.best, self.memory = kept["best"], kept["memory"]
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": kept["optimizer"], "param_groups": groups})
+        for optimizer, state in zip(self.optimizers, kept["optimizers"], strict=True):
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         vars(self.losses).update(kept["losses"])
         processor, device = kept["generators"]
         torch.set_rng_state(processor.cpu())
@@ -165,9 +166,10 @@ class Trainer:
         """Take one step of the optimizer; raise TrainingError if loss or gradient is not finite."""
         self.model.train()
         batch = batch.change(lambda tensor: tensor.to(self.device))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * self._rate()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * self._rate()
+            optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             loss: Loss = self.model.loss(batch, self._training(batch, settings))
         loss.value.backward()  # type: ignore[no-untyped-call]
@@ -177,7 +179,8 @@ class Trainer:
                 f"step {self.progress.step + 1}: the loss is {loss.value.item():g} and the gradient's norm "
                 f"{norm.item():g}. Lower `lr`, set `clip`, or train in fp32.{self._last_good()}"
             )
-        self.optimizer.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         self.memory = loss.memory.change(Tensor.detach) if loss.memory is not None else None
         self.progress.step += 1
         self.losses.add(loss, norm)
@@ -196,7 +199,7 @@ class Trainer:
 
     def _clip(self) -> Tensor:
         """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
-        gradients = [weights.grad for weights in self.model.parameters() if weights.grad is not None]
+        gradients = [_entries(weights) for weights in self.model.parameters() if weights.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if self.config.clip is not None:
             torch._foreach_mul_(gradients, (self.config.clip / norm).clamp(max=1.0))
@@ -229,7 +232,7 @@ class Trainer:
         else:
             progress.stale += 1
             progress.scale *= self.config.factor if self.config.schedule == "plateau" else 1.0
-        rate = self.optimizer.param_groups[0]["lr"]
+        rate = self.optimizers[0].param_groups[0]["lr"]
         entry = {
             "step": progress.step,
             "epoch": progress.epoch,
@@ -262,19 +265,6 @@ class Trainer:
         """Return how many batches the first epoch has."""
         return max(1, sum(1 for _ in self._epoch(0)))
 
-    def _optimizer(self) -> torch.optim.Optimizer:
-        config = self.config
-        own: Any = {"momentum": config.momentum} if config.optimizer == "sgd" else {"betas": config.betas}
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        if not parameters:
-            raise PluginError(f"{type(self.model).__name__} has no parameters to train.")
-        kind: Any = OPTIMIZERS[config.optimizer]
-        fused = self.device.type in ("cpu", "cuda")
-        optimizer: torch.optim.Optimizer = kind(
-            parameters, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own
-        )
-        return optimizer
-
     def _reset(self, names: tuple[str, ...]) -> None:
         """Start modules anew: their weights by their own `reset_parameters`, and the optimizer's memory of them."""
         modules = dict(self.model.named_modules())
@@ -287,7 +277,51 @@ class Trainer:
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()
             for parameter in modules[name].parameters():
-                self.optimizer.state.pop(parameter, None)
+                for optimizer in self.optimizers:
+                    optimizer.state.pop(parameter, None)
+
+
+def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+    """Return one for the weights whose gradient is whole, and one for embeddings with sparse gradients.
+
+    The latter leaves rows that a batch does not name as they are, momentum and all (the lazy form of Adam). Raises
+    SuiteError where the settings cannot do without the other rows.
+    """
+    modules = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
+    sparse = {id(module.weight): module.weight for module in modules if module.weight.requires_grad}
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise PluginError(f"{type(model).__name__} has no parameters to train.")
+    own: Any = {"momentum": config.momentum} if config.optimizer == "sgd" else {"betas": config.betas}
+    whole = [parameter for parameter in trained if id(parameter) not in sparse]
+    found: list[torch.optim.Optimizer] = []
+    if whole:
+        fused = device.type in ("cpu", "cuda")
+        kind: Any = OPTIMIZERS[config.optimizer]
+        found.append(kind(whole, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own))
+    if sparse:
+        lacking = [
+            name for name, value in (("weight_decay", config.weight_decay), *own.items()) if value and name != "betas"
+        ]
+        if lacking:
+            raise SuiteError(
+                f"`{lacking[0]}` changes every row of an embedding at every step, and the gradients of this model's "
+                f"are sparse. Set `{lacking[0]}: 0`, or the model's `sparse: false`."
+            )
+        lazy: Any = (
+            torch.optim.SGD if config.optimizer == "sgd" else partial(torch.optim.SparseAdam, betas=config.betas)
+        )
+        found.append(lazy([*sparse.values()], lr=config.lr))
+    return found
+
+
+def _entries(weights: nn.Parameter) -> Tensor:
+    """Return the entries of a gradient: all, or those that a sparse one has, each once, to be changed in place."""
+    assert weights.grad is not None
+    if not weights.grad.is_sparse:
+        return weights.grad
+    weights.grad = weights.grad.coalesce()
+    return weights.grad.values()
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:

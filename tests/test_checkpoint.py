@@ -17,7 +17,7 @@ from bench_core.model import Model, State
 from bench_core.rows import Rows
 from bench_core.schema import TrainingConfig
 from bench_core.store import Store
-from bench_core.train import Selection, Trainer
+from bench_core.train import Selection, Trainer, optimizers
 
 LENGTH = 11  # batches of an epoch
 
@@ -55,12 +55,13 @@ class Memory(State):
 class Net(nn.Module, Model):
     """Uses all that a training may depend on: dropout, given noise, memory, buffers, phases."""
 
-    def __init__(self):
+    def __init__(self, sparse=False):
         super().__init__()
-        self.embed, self.top = nn.Embedding(5, 4), nn.Linear(4, 5)
+        self.embed, self.top = nn.Embedding(5, 4, sparse=sparse), nn.Linear(4, 5)
         self.cell = nn.GRUCell(4, 4)
         self.register_buffer("seen", torch.zeros(5))
-        self.top.weight = self.embed.weight  # tied
+        if not sparse:
+            self.top.weight = self.embed.weight  # tied
 
     def loss(self, batch, training):
         words = batch.gold[:, 0]
@@ -105,9 +106,10 @@ def trainer(config, folder=None, judge=None, streams=True, every=None, until=Non
     torch.manual_seed(seed)
     task = Windows(None, None)
     task.streams = streams
+    net = Net(sparse=config == TrainingConfig(**CONFIGS["sparse"]))
     kept = folder and (Often if every is None else Checkpoints)(Store(folder), "f" * 64, "net", every, until)
     return Trainer(
-        Net(), task, config, Noise(1), torch.device("cpu"), Selection(judge or Judge(), -1, "size"), checkpoints=kept
+        net, task, config, Noise(1), torch.device("cpu"), Selection(judge or Judge(), -1, "size"), checkpoints=kept
     )
 
 
@@ -131,6 +133,7 @@ CONFIGS = {
         "evaluate_every": 5,
         "optimizer": "adamw",
     },
+    "sparse": {"updates": 30, "clip": 0.5, "evaluate_every": 3},
     "patience": {"epochs": 9, "patience": 2, "evaluate_every": 5, "schedule": "cosine", "warmup": 3},
 }
 
@@ -191,7 +194,7 @@ def test_without_a_checkpoint_memory_the_generator_or_the_order_it_would_end_oth
     """Each of the things that a checkpoint keeps matters: with one of them lost, the end is another."""
     config = TrainingConfig(**CONFIGS["within epochs"])
     wanted = ended(trainer(config))
-    for lost in ("memory", "generators", "optimizer", "best", "losses", "batch", "epoch", "scale"):
+    for lost in ("memory", "generators", "optimizers", "best", "losses", "batch", "epoch", "scale"):
         folder = tmp_path / lost
         with pytest.raises(Killed):
             trainer(config, folder, Judge(6)).run()
@@ -210,6 +213,8 @@ def test_without_a_checkpoint_memory_the_generator_or_the_order_it_would_end_oth
                 kept["generators"] = [torch.get_rng_state(), None]
             elif lost == "losses":
                 kept["losses"] = {"totals": {}, "weight": 0}
+            elif lost == "optimizers":
+                kept["optimizers"] = [{}]
             else:
                 kept[lost] = {}
             return kept
@@ -254,7 +259,7 @@ def test_a_loss_that_is_no_number_names_the_last_good_weights(tmp_path):
 
     one = trainer(TrainingConfig(epochs=1), tmp_path)
     one.model = Breaking()
-    one.optimizer = one._optimizer()
+    one.optimizers = optimizers(one.model, one.config, one.device)
     with pytest.raises(TrainingError, match=r"step 4: .* The last good weights are kept: `initial: .*safetensors`"):
         one.run()
 
@@ -273,7 +278,7 @@ def test_what_cannot_be_kept_is_told_and_the_training_goes_on(tmp_path):
     heard = []
     one = trainer(TrainingConfig(epochs=1), tmp_path, streams=False)
     one.model = Odd()
-    one.optimizer = one._optimizer()
+    one.optimizers = optimizers(one.model, one.config, one.device)
     one.checkpoints.store = Store(tmp_path, warn=heard.append)
     one.run()
     assert "no checkpoint was written. A set cannot be kept" in heard[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -104,3 +106,14 @@ def test_outcomes_show_the_source_of_their_text():
     outcomes = examples(split="translated").decoded(None, Short(10))
     assert [outcome.prompt for outcome in outcomes] == [f"source {number}" for number in range(10)]
     assert {outcome.prompt for outcome in examples().decoded(None, Short(10))} == {""}
+
+
+def test_a_task_says_how_much_each_example_counts_when_scored():
+    class Weighted(Words):
+        def batches(self, *asked):
+            for batch in super().batches(*asked):
+                yield replace(batch, extras={"weight": batch.ids * 3})
+
+    weighed = Examples(Weighted(None, None), "test", Noise(0), torch.device("cpu"), 4)
+    assert [one.weight for one in weighed.scored(Short(10), "exact")] == [3.0 * number for number in range(10)]
+    assert {one.weight for one in examples().scored(Short(10), "exact")} == {1.0}

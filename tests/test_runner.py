@@ -10,6 +10,7 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.executor import Here
 from bench_core.record import _without_data
+from bench_core.reporting.page import page
 from bench_core.runner import Runner, Silent
 from bench_core.store import Store
 from bench_core.suite import load
@@ -263,6 +264,16 @@ def test_a_training_can_begin_with_given_weights(go, suite_file, tmp_path):
         )
     )
     assert all("does not hold the weights of this model" in cell.reason for cell in run.cells)
+
+
+def test_a_model_can_survey_the_training_split_once_and_tell_of_it(go, suite_file):
+    told = {"{name: bigram, scale: 2.0}": "{name: bigram, counts: true}", "epochs: 3, lr": "updates: 0, lr"}
+    run, _ = go(suite_file(**told))
+    nats = {row["model"]: row["nats"] for row in run.rows()}
+    assert nats["two"] < nats["one"] / 2, "counts foretell, drawn weights do not"
+    assert run.info["models"]["two"]["about"] == {"counts": f"of examples {[*range(40)]}"}, "each once, in file order"
+    assert "about" not in run.info["models"]["one"]
+    assert f"two (25 parameters, counts: of examples {[*range(40)]})" in page(run).facts[-1]
 
 
 def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):

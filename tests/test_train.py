@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from bench_core import Batch, Loss, Noise, Task
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
 from bench_core.schema import TrainingConfig
-from bench_core.train import Average, Selection, Trainer, evaluating
+from bench_core.train import Average, Selection, Trainer, evaluating, optimizers
 
 
 class Numbers(Task):
@@ -189,8 +190,8 @@ def test_a_phase_can_reset_a_module_and_the_optimizer_s_memory_of_it():
     model, _, trainer = trained(phases=phases)
     torch.manual_seed(0)
     assert not torch.equal(model.inner.weight, Line().inner.weight)
-    assert trainer.optimizer.state[model.inner.weight]["step"] == 1
-    assert trainer.optimizer.state[model.w]["step"] == 4
+    assert trainer.optimizers[0].state[model.inner.weight]["step"] == 1
+    assert trainer.optimizers[0].state[model.w]["step"] == 4
     with pytest.raises(SuiteError, match="phases reset 'outer', but the model's modules are: inner"):
         trained(phases=[{"updates": 1, "reset": ["outer"]}])
 
@@ -242,3 +243,62 @@ def test_a_gradient_of_zero_is_left_as_it_is():
     model.w.grad, model.inner.bias.grad, model.inner.weight.grad = torch.zeros(1), torch.zeros(2), None
     assert trainer._clip().item() == 0
     assert model.w.grad.item() == 0
+
+
+class Looked(nn.Module, Model):
+    """Pulls rows 0 to 3 of an embedding towards 1, each as often as a batch names it; row 4 is never named."""
+
+    def __init__(self, sparse):
+        super().__init__()
+        self.embed, self.scale = nn.Embedding(5, 3, sparse=sparse), nn.Parameter(torch.ones(3))
+
+    def loss(self, batch, training):
+        rows = torch.cat([batch.ids % 4, torch.arange(4)])  # some twice and more, each at least once
+        return Loss(((self.embed(rows) * self.scale - 1) ** 2).sum(), batch.mask.sum())
+
+
+def looked_up(sparse, **settings):
+    torch.manual_seed(0)
+    model = Looked(sparse)
+    config = TrainingConfig(**{"batch_size": 4, "epochs": 4, "lr": 0.05, **settings})
+    selection = Selection(lambda model: 0.0, -1, "error")
+    trainer = Trainer(model, Numbers(None, None), config, Noise(1), torch.device("cpu"), selection)
+    history = trainer.run()
+    return trainer, history
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"clip": 0.5}, {"optimizer": "sgd"}, {"optimizer": "sgd", "clip": 0.1}], ids=str
+)
+def test_sparse_gradients_train_as_whole_ones_where_every_row_is_named(settings):
+    (sparse, seen), (whole, expected) = looked_up(True, **settings), looked_up(False, **settings)
+    assert len(sparse.optimizers) == 2
+    assert len(whole.optimizers) == 1
+    torch.testing.assert_close(sparse.model.state_dict(), whole.model.state_dict(), rtol=1e-4, atol=1e-5)
+    assert [one["gradient_norm"] for one in seen] == pytest.approx([one["gradient_norm"] for one in expected], 1e-4)
+
+
+def test_sparse_gradients_leave_other_rows_and_their_momentum_alone():
+    class First(Looked):
+        def loss(self, batch, training):
+            rows = torch.zeros(2, dtype=torch.long) + (training.step == 0)
+            return Loss(((self.embed(rows) * self.scale - 1) ** 2).sum(), batch.mask.sum())
+
+    model = First(True)
+    selection = Selection(lambda model: model.embed.weight[1, 0].item(), 0, "row")
+    rows = []
+    config = TrainingConfig(batch_size=10, epochs=3, lr=0.1, evaluate_every=1)
+    judge = lambda model: rows.append(model.embed.weight.clone()) or 0.0  # noqa: E731
+    Trainer(model, Numbers(None, None), config, Noise(1), torch.device("cpu"), replace(selection, judge=judge)).run()
+    assert torch.equal(rows[0][1], rows[2][1]), "with momentum, row 1 would go on after the step that named it"
+    assert not torch.equal(rows[0][0], rows[2][0])
+    assert torch.equal(rows[0][2:], rows[2][2:])
+
+
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.1}, {"optimizer": "sgd", "momentum": 0.9}], ids=str)
+def test_what_changes_every_row_is_refused_for_sparse_gradients(settings):
+    name = next(key for key in settings if key != "optimizer")
+    with pytest.raises(
+        SuiteError, match=rf"`{name}` changes every row .* Set `{name}: 0`, or the model's `sparse: false`"
+    ):
+        optimizers(Looked(True), TrainingConfig(**settings), torch.device("cpu"))

@@ -11,6 +11,7 @@ import click
 from pydantic import BaseModel
 
 from bench_core.commands import options
+from bench_core.data import Source
 
 if TYPE_CHECKING:
     from bench_core.registry import Part
@@ -52,7 +53,7 @@ def _about(found: Part) -> dict[str, Any]:
     if found.kind == "certificate":
         about["about"] = [config.about]
     if found.kind == "task":
-        about["source"] = [config.source]
+        about["source"] = [config.source if isinstance(config.source, Source) else "by its settings"]
     about["settings"] = [
         {"setting": name, "type": _type(field.annotation), "default": _default(field)}
         for name, field in config.model_fields.items()

@@ -95,6 +95,7 @@ def _models(run: Run) -> Iterable[str]:
         found = [size for size in sizes if size is not None]
         words = [f"{len(sizes):,} combinations"] if grid else []
         words += [f"{_range(found)} parameters"] if found else []
+        words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]
         yield f"{name} ({', '.join(words)})" if words else name
 
 

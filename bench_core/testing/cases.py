@@ -72,6 +72,7 @@ class Case:
             torch.manual_seed(seed)
             model = config.load()(config, facts).to(device)
             model.setup(facts, Noise(seed).fork("setup"))
+            model.survey(lambda: iter([batch]), Noise(seed).fork("survey"))
             for weights in model.parameters():
                 weights.mul_(scale)
         batch = batch.change(lambda tensor: tensor.to(device))

@@ -28,9 +28,11 @@ from bench_core import (
     Training,
     draw,
 )
+from bench_core.schema import TrainingConfig
 from bench_core.testing.cases import Case, one_row, replay, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.mutants import models as mutants
+from bench_core.train import optimizers
 
 DRAWS = 20_000
 ERRORS = 5  # how many standard errors a share of draws may be off
@@ -238,13 +240,14 @@ def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
     rows = torch.arange(8, device=case.batch.ids.device) % min(4, len(case.batch))
     case = replace(case, model=deepcopy(case.model), batch=case.batch.select(rows))
     before = _loss(case).value.item()
-    optimizer = torch.optim.Adam(case.model.parameters(), 0.02)
+    steppers = optimizers(case.model, TrainingConfig(lr=0.02), case.batch.ids.device)
     case.model.train()
     with torch.enable_grad():
         for step in range(100):
-            optimizer.zero_grad()
+            case.model.zero_grad()
             _loss(case, step=step).value.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            for optimizer in steppers:
+                optimizer.step()
     case.model.eval()
     after = _loss(case).value.item()
     assert after < 0.7 * before, f"after 100 steps on the same eight rows the loss went from {before} to {after}"

@@ -84,6 +84,19 @@ class Bigram(nn.Module, Stepper, Scorer):
         self.config = config
         self.table = nn.Embedding(len(facts.vocabulary), len(facts.vocabulary))
         nn.init.normal_(self.table.weight, 0, config.scale)
+        self.counted = []
+
+    def survey(self, batches, noise):
+        if self.config.counts:
+            counts = torch.ones_like(self.table.weight)
+            for batch in batches():
+                self.counted += batch.ids.tolist()
+                inputs = batch.inputs[:, -batch.gold.shape[1] :]
+                counts.index_put_((inputs[batch.mask], batch.gold[batch.mask]), torch.ones(()), accumulate=True)
+            self.table.weight.data = counts.log()
+
+    def about(self):
+        return {"counts": f"of examples {self.counted}"} if self.counted else {}
 
     def start(self, batch):
         token = batch.opening[:, -1]

@@ -55,6 +55,7 @@ class BigramConfig(ModelConfig):
     scale: float = 0.1
     breaks: Literal["never", "building", "training", "nan"] = "never"
     noisy: bool = False
+    counts: bool = False  # whether it begins with the counts of the training split
 
 
 class BlindConfig(ModelConfig):
