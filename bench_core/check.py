@@ -33,7 +33,7 @@ def check_fit(suite: Suite, cells: list[Cell]) -> None:
 
 def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
     """Yield each pair of names in a cell that does not fit, and why."""
-    task, model = suite.tasks[cell.task], suite.models[cell.model].config
+    task, model = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).config
     called = suite.origins.get(cell.model, cell.model)
     if task.source not in model.sources:
         takes = " or ".join(sorted(model.sources))
@@ -84,7 +84,7 @@ def _purpose(
 
 
 def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
-    for name, entry in suite.models.items():
+    for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
         select = entry.training.select
         metric = suite.metrics.get(select.metric)
         if metric is None:

@@ -100,7 +100,7 @@ def plan(suite: Suite, data: Path) -> Plan:
     for name in suite.tasks:
         _try(found, ("task", name), lambda: planner.prepare(name))  # noqa: B023
     for name, entry in suite.models.items():
-        _try(found, ("model", name), lambda: planner.files(entry.config))  # noqa: B023
+        _try(found, ("model", name), lambda: [planner.files(one.config) for one in entry.all])  # noqa: B023
     for kind, names in (("task", suite.tasks), ("model", suite.models)):
         if names and all((kind, name) in found.missing for name in names):
             raise DataError("\n".join(dict.fromkeys(found.missing.values())))
@@ -195,7 +195,7 @@ class Planner:
         """Return the key of a trained model."""
         asked = ("train", task, model, hardware, seed)
         if asked not in self.made:
-            entry = self.suite.models[model]
+            entry = self.suite.models[model].at(task)
             select, parts = self._select(entry.training.select, entry.config)
             training = entry.training.model_dump(mode="json", exclude={"select", "initial"})
             initial = Path(entry.training.initial).resolve() if entry.training.initial else None
@@ -243,7 +243,7 @@ class Planner:
 
     def score(self, cell: Cell, metric: str) -> str:
         """Return the key of the outcomes of scoring."""
-        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].config)
+        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
         asked = ("score", cell.task, cell.model, by, cell.split, cell.hardware, cell.seed)
         if asked not in self.made:
             own = {"by": by, "examples": self.suite.limits.scored}
@@ -254,7 +254,7 @@ class Planner:
     def _outcomes(
         self, kind: str, cell: Cell, own: dict[str, Any], parts: list[tuple[PartKind, Config]], label: str
     ) -> str:
-        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].config
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
         inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
         settings = {
@@ -291,7 +291,7 @@ class Planner:
             }
             train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
             inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
-            model = self.suite.models[cell.model].config
+            model = self.suite.models[cell.model].at(cell.task).config
             parts: list[tuple[PartKind, Config]] = [
                 ("model", model), ("decoder", decoder), ("certificate", certificate),
             ]  # fmt: skip

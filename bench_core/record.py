@@ -204,7 +204,7 @@ class Record:
         if key not in self.numbers:
             return Number(reason=self._told(self.failures.get(key, "not run")))
         found = self.numbers[key]
-        _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].config)
+        _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].at(cell.task).config)
         interval = tuple(map(float, found["interval"])) if found["interval"] else None
         return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -33,6 +33,16 @@ class Entry:
 
     config: ModelConfig
     training: TrainingConfig
+    on: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
+
+    def at(self, task: str) -> Entry:
+        """Return what it is on a task."""
+        return self.on.get(task, self)
+
+    @property
+    def all(self) -> list[Entry]:
+        """Return what it is anywhere."""
+        return [self, *self.on.values()]
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ def resolve(
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
     grids = expand(source, mistakes)
     file = mistakes.parsed(SuiteFile, source.data, ())
-    parts = Parts(source.data, mistakes, origins(grids))
+    parts = Parts(source.data, mistakes, origins(grids), whole["tasks"])
     tasks, models = parts.configs("task", TaskConfig), parts.models()
     decoders, metrics = parts.configs("decoder", DecoderConfig), parts.configs("metric", MetricConfig)
     if file is None:
@@ -207,6 +217,7 @@ class Parts:
     data: Mapping[str, Any]
     mistakes: Mistakes
     origins: Mapping[str, str] = field(default_factory=dict)  # combinations to the models that have the grids
+    tasks: Set[str] = frozenset()  # that the suite names before anything is laid over it
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
         """Return the settings of every part of one kind that has no mistake."""
@@ -218,38 +229,73 @@ class Parts:
         """Return every model with its training, which is the suite's with the model's own settings laid over."""
         entries = {}
         for name, config in self.configs("model", ModelConfig).items():
-            own = self.data["models"][name].get("training") or {}
-            merged = _merged(self.data.get("training") or {}, own)
-            keys = ("models", self.origins.get(name, name), "training")
-            plan = self.mistakes.parsed(TrainingConfig, merged, keys)
-            entries[name] = Entry(config, plan or TrainingConfig())
-            self._check_phases(name, entries[name])
+            settings = self.data["models"][name]
+            on = {}
+            for task, changes in self._changes(name, settings).items():
+                below = {key: value for key, value in settings.items() if key != "on"}
+                other = self.config("model", name, _merged(below, changes), ("on", task))
+                if isinstance(other, ModelConfig):
+                    on[task] = self._entry(name, other, _merged(below, changes), ("on", task))
+            entries[name] = replace(self._entry(name, config, settings, ()), on=on)
         return entries
+
+    def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], inside: tuple[str, ...]) -> Entry:
+        merged = _merged(self.data.get("training") or {}, settings.get("training") or {})
+        keys = ("models", self.origins.get(name, name), *inside)
+        plan = self.mistakes.parsed(TrainingConfig, merged, (*keys, "training"))
+        entry = Entry(config, plan or TrainingConfig())
+        self._check_phases(entry, keys if "training" in settings else ())
+        return entry
+
+    def _changes(self, name: str, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Return what a model changes for tasks, after noting what cannot be."""
+        keys: tuple[str, ...] = ("models", self.origins.get(name, name), "on")
+        given, found = settings.get("on") or {}, {}
+        if not isinstance(given, Mapping):
+            self.mistakes.add(
+                keys, "`on` gives settings to names of tasks, such as `on: {wikitext-2: {hidden: 512}}`."
+            )
+            return {}
+        tasks = [*_section(self.data, "tasks")]
+        for task, changes in given.items():
+            fixed = isinstance(changes, Mapping) and next(
+                (key for key in ("name", "grid", "on") if key in changes), ""
+            )
+            if not isinstance(changes, Mapping):
+                self.mistakes.add([*keys, task], "what differs on a task is a mapping of settings.")
+            elif fixed:
+                self.mistakes.add([*keys, task, fixed], f"a model has one `{fixed}` for all tasks.")
+            elif task in tasks:
+                found[task] = changes
+            elif task not in self.tasks:
+                self.mistakes.add(
+                    [*keys, task], f"no task of this suite is called {task!r}. {suggestion(task, tasks)}"
+                )
+        return found
 
     def certificates(self, models: Mapping[str, Entry]) -> dict[str, CertificateConfig]:
         """Return the certificates that the suite names, and those that its models never go without."""
         found = self.configs("certificate", CertificateConfig)
         named = {config.name for config in found.values()}
-        for name in sorted({name for entry in models.values() for name in entry.config.certificates} - named):
+        carried = {name for entry in models.values() for one in entry.all for name in one.config.certificates}
+        for name in sorted(carried - named):
             config = self.config("certificate", name, {"name": name})
             if isinstance(config, CertificateConfig):
                 found[name] = config
         return found
 
-    def _check_phases(self, name: str, entry: Entry) -> None:
+    def _check_phases(self, entry: Entry, own: Sequence[str]) -> None:
         for number, phase in enumerate(entry.training.phases):
             for key in phase.model_extra or {}:
                 if key not in entry.config.by_phase:
                     known = [*Phase.model_fields, *sorted(entry.config.by_phase)]
                     text = f"a phase of {entry.config.name!r} cannot set {key!r}. {suggestion(key, known)}"
-                    origin = self.origins.get(name, name)
-                    own = ("models", origin) if "training" in self.data["models"][name] else ()
                     self.mistakes.add([*own, "training", "phases", number, key], text)
 
-    def config(self, kind: PartKind, name: str, settings: Any) -> Config | None:
+    def config(self, kind: PartKind, name: str, settings: Any, inside: tuple[str, ...] = ()) -> Config | None:
         """Return the parsed settings of one part, or None after noting what is wrong."""
         origin = self.origins.get(name, name) if kind == "model" else name
-        keys = (f"{kind}s", origin)
+        keys = (f"{kind}s", origin, *inside)
         if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
             self.mistakes.add(keys, f"{kind} {origin!r} must say which part it is, such as `{{name: ...}}`.")
             return None
@@ -258,9 +304,8 @@ class Parts:
         except SuiteError as error:
             self.mistakes.add([*keys, "name"], str(error))
             return None
-        own = {
-            key: value for key, value in settings.items() if key != "name" and (kind, key) != ("model", "training")
-        }
+        aside = ("name", "training", "on") if kind == "model" else ("name",)
+        own = {key: value for key, value in settings.items() if key not in aside}
         given = self.data.get("limits")
         limits = {**Limits().model_dump(), **(given if isinstance(given, Mapping) else {})}
         for setting, limit in schema.limits.items():

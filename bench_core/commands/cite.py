@@ -53,6 +53,8 @@ def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple
         for kind, section in sections.items()
         for name, config in section.items()
     ]
+    others = ((name, one.config) for name, entry in suite.models.items() for one in entry.on.values())
+    named += (("model", suite.origins.get(name, name), config.name, config) for name, config in others)
     return suite.label, suite.source, named
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
+ON = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
 
 
 @click.command()
@@ -40,7 +41,7 @@ def schema() -> dict[str, Any]:
             one = part.config.model_json_schema(ref_template="#/$defs/{model}")
             definitions |= one.pop("$defs", {})
             own = (
-                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}"), "grid": GRID}
+                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}"), "grid": GRID, "on": ON}
                 if kind == "model"
                 else {}
             )
