@@ -8,6 +8,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import save_model
+from torch import nn
+from transformers.activations import NewGELUActivation
 
 from bench_core import Facts, Noise, Scoring, State, SuiteError, Training
 from bench_core.rows import Rows
@@ -140,6 +142,15 @@ def test_dropped_rows_leave_their_memory(tiny, rows):
     _, state = model.start(batch)
     _, state = model.step(state.select(torch.tensor([7])), torch.tensor([1]))
     assert {len(buffer) for pair in state.past.layers for buffer in pair} == {1}
+
+
+def test_one_operation_computes_what_transformers_takes_eight_for(tiny):
+    model = tiny("gpt2")
+    assert not [module for module in model.modules() if isinstance(module, NewGELUActivation)]
+    fast = [module for module in model.modules() if isinstance(module, nn.GELU)]
+    assert len(fast) == model.network.config.n_layer
+    inputs = torch.linspace(-8, 8, 201, dtype=torch.float64)
+    torch.testing.assert_close(fast[0](inputs), NewGELUActivation()(inputs), rtol=1e-12, atol=1e-14)
 
 
 def test_only_what_predicts_the_target_is_projected(tiny, rows):

@@ -54,7 +54,7 @@ class LengthConfig(MetricConfig):
 
     name, target = "length", "bench_metrics.length:Length"
 
-    of: Literal["hypothesis", "reference"] = "hypothesis"
+    of: Literal["hypothesis", "reference"] = "hypothesis"  #: whose length: the output's, or the reference's
 
 
 class LengthDistanceConfig(MetricConfig):
@@ -69,7 +69,16 @@ class ReportedConfig(MetricConfig):
     name, target = "reported", "bench_metrics.reported:Reported"
 
     value: str  #: its name
-    of: Literal["hypothesis", "outcome"] = "hypothesis"
+
+
+class ReportedScoreConfig(MetricConfig):
+    """Mean of a value that the model has left with each target that it scored, such as its share of wrong bits."""
+
+    name, target = "reported-score", "bench_metrics.reported:ReportedScore"
+    needs = Scorer
+
+    value: str  #: its name
+    by: str | None = None  #: which of the model's likelihoods; by default its first
 
 
 class LogProbabilityConfig(MetricConfig):
@@ -94,8 +103,8 @@ class BleuConfig(MetricConfig):
     libraries = frozenset({"sacrebleu", "mecab-python3", "ipadic"})
     cites = ["papineni2002", "post2018"]
 
-    tokenize: Tokenizer = "13a"
-    lowercase: bool = False
+    tokenize: Tokenizer = "13a"  #: sacrebleu's, for outputs and references
+    lowercase: bool = False  #: compare in lower case
     smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: of n-gram counts that are 0
     smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
     max_order: PositiveInt = 4  #: tokens of the longest n-grams
@@ -118,7 +127,7 @@ class ChrfConfig(MetricConfig):
     char_order: PositiveInt = 6  #: characters of the longest n-grams
     word_order: NonNegativeInt = 0  #: words of the longest n-grams
     beta: PositiveInt = 2  #: how many times recall weighs as much as precision
-    lowercase: bool = False
+    lowercase: bool = False  #: compare in lower case
     whitespace: bool = False  #: count blanks as characters
     eps_smoothing: bool = False  #: average over all orders, as the original script does
 
@@ -133,7 +142,7 @@ class TerConfig(MetricConfig):
     normalized: bool = False  #: split off punctuation, as tercom does
     no_punct: bool = False  #: remove punctuation
     asian_support: bool = False  #: split Chinese and Japanese into characters, if normalized
-    case_sensitive: bool = False
+    case_sensitive: bool = False  #: count a word in other case as an edit
 
 
 class RibesConfig(MetricConfig):
@@ -143,8 +152,8 @@ class RibesConfig(MetricConfig):
     libraries = frozenset({"nltk", "sacrebleu", "mecab-python3", "ipadic"})
     cites = ["isozaki2010", "bird2009"]
 
-    tokenize: Tokenizer = "13a"
-    lowercase: bool = False
+    tokenize: Tokenizer = "13a"  #: sacrebleu's, for outputs and references
+    lowercase: bool = False  #: compare in lower case
     alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
 
@@ -167,7 +176,7 @@ class ExactMatchConfig(MetricConfig):
     cites = ["clopper1934"]
 
     strip: bool = False  #: leave out white space at both ends
-    lowercase: bool = False
+    lowercase: bool = False  #: compare in lower case
 
 
 class MeteorConfig(MetricConfig):
@@ -205,6 +214,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
         LengthDistanceConfig,
         RepetitionConfig,
         ReportedConfig,
+        ReportedScoreConfig,
         LogProbabilityConfig,
         BleuConfig,
         ChrfConfig,

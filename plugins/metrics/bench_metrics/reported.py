@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import nan
 
 from bench_core import Outcome, SuiteError, Summed
-from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig
+from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
 
 
 class Reported(Summed[float]):
-    """Mean of a value that first hypotheses, or whole outcomes, carry; undefined (nan) where there are none."""
+    """Mean of a value that first hypotheses carry; undefined (nan) where there are none."""
 
-    better, unit = 0, ""
+    better, unit, of = 0, "", "hypothesis"
 
-    def __init__(self, config: ReportedConfig) -> None:
+    def __init__(self, config: ReportedConfig | ReportedScoreConfig) -> None:
         super().__init__(config)
-        self.signature = f"value:{config.value}|of:{config.of}"
+        self.signature = f"value:{config.value}|of:{self.of}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
         """Return the value of each; raise SuiteError where one has none."""
@@ -26,14 +26,26 @@ class Reported(Summed[float]):
         return sums[0] / examples if examples else nan
 
     def _value(self, outcome: Outcome) -> float:
-        values = outcome.hypotheses[0].values if self.config.of == "hypothesis" else outcome.values
+        values = self._values(outcome)
         if self.config.value not in values:
             known = ", ".join(sorted(values)) or "none"
             raise SuiteError(
-                f"nothing is called {self.config.value!r} among what the {self.config.of} of example {outcome.id} "
+                f"nothing is called {self.config.value!r} among what the {self.of} of example {outcome.id} "
                 f"carries (values: {known}). Name another, or leave this metric out for such models and decoders."
             )
         return float(values[self.config.value])
+
+    def _values(self, outcome: Outcome) -> Mapping[str, float]:
+        return outcome.hypotheses[0].values
+
+
+class ReportedScore(Reported):
+    """Mean of a value that scores carry; undefined (nan) where there are none."""
+
+    of = "score"
+
+    def _values(self, outcome: Outcome) -> Mapping[str, float]:
+        return outcome.values
 
 
 class LogProbability(Summed[float]):

@@ -14,7 +14,8 @@ from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
-SETTINGS = {"meteor": {"language": "other"}, "reported": {"value": "order"}}  # English METEOR takes seconds to start
+SETTINGS = {"meteor": {"language": "other"}}  # that of English takes seconds to start
+SETTINGS |= {"reported": {"value": "order"}, "reported-score": {"value": "order"}}
 PAIRS = [  # texts and their references
     ("a b a b a b", ["a b c", "a b a b a c d"]),
     ("c c c c c c c c c", ["c"]),
@@ -33,6 +34,7 @@ CELL = [
         hypotheses=[replace(outcome.hypotheses[0], log_prob=-0.1 * place, values={"order": 0.7 * place})],
         texts=[text],
         references=references,
+        values={"order": 0.3 * place},
     )
     for place, (outcome, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
 ]
@@ -73,8 +75,9 @@ def test_suites_fill_only_settings_that_exist(name):
     assert set(CONFIGS[name].limits) <= set(CONFIGS[name].model_fields)
 
 
-def test_only_perplexity_needs_a_likelihood():
-    assert [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)] == ["perplexity"]
+def test_what_is_about_scores_needs_a_likelihood():
+    needing = [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)]
+    assert needing == ["perplexity", "reported-score"]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

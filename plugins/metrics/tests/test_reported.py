@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bench_core import Hypothesis, Outcome, SuiteError
-from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig
+from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
 
 CELL = [
     Outcome(3, hypotheses=[Hypothesis([1], True, -1.5, values={"calls": 4.0}), Hypothesis([2], True, -9.0)]),
@@ -20,10 +20,10 @@ def test_what_the_first_hypotheses_carry_is_averaged():
     assert value(ReportedConfig(value="calls")) == 2.5
 
 
-def test_what_an_outcome_carries_is_another_thing():
-    assert value(ReportedConfig(value="work", of="outcome"), CELL[1:]) == 6.0
-    with pytest.raises(SuiteError, match=r"'calls' among what the outcome of example 8 carries \(values: work\)"):
-        value(ReportedConfig(value="calls", of="outcome"), CELL[1:])
+def test_what_a_score_carries_is_another_thing():
+    assert value(ReportedScoreConfig(value="work"), CELL[1:]) == 6.0
+    with pytest.raises(SuiteError, match=r"'calls' among what the score of example 8 carries \(values: work\)"):
+        value(ReportedScoreConfig(value="calls"), CELL[1:])
 
 
 def test_a_value_that_is_missing_is_named_with_those_that_are_there():
