@@ -42,6 +42,7 @@ RUN_FILES = (
     "costs.csv",
     "distributions.jsonl",
     "draws.safetensors",
+    "permutations.json",
     "log",
 )
 HISTORY = re.compile(r"history/[\w.-]{1,250}\.jsonl")

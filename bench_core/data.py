@@ -52,6 +52,7 @@ class Facts:
     source_vocabulary: Sequence[str] = ()
     source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
     extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
+    source: Source = Source.NONE  # what a target is made from; filled in by the core, as the task's Config says
     consecutive: bool = False  # whether examples continue each other, as the windows of a stream do
     files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
 

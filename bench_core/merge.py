@@ -90,7 +90,16 @@ class _Union:
         write_draws(folder / "draws.safetensors", dict(self._draws()))
         if any((run.folder / "distributions.jsonl").is_file() for run in self.runs):
             write_distributions(folder / "distributions.jsonl", self._distributions())
+        self._write_permutations(folder)
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
+
+    def _write_permutations(self, folder: Path) -> None:
+        """Keep the permutation tests of all runs; they are of numbers, whatever run these came from."""
+        from bench_core.reporting.exchanges import FILE, permutations
+
+        found = {name: one.model_dump() for run in self.runs for name, one in permutations(run).items()}
+        if found:
+            (folder / FILE).write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n")
 
     def _ordered(self) -> list[CellResult]:
         """Return all cells, in the order of the suite; those that no run has are not run."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_core.combinations import gathered
+from bench_core.matrix import SECTIONS, label
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
 from bench_core.schema import AXES, TRAINING_AXES, Axis, Choice, Figure, Reference, Select, Table
@@ -45,7 +46,8 @@ class References:
         for number, figure in enumerate(self.suite.figures):
             self._check_figure(number, figure)
         for name, entry in self.suite.models.items():
-            self._check_select(name, entry.training.select)
+            for anywhere in entry.all:
+                self._check_select(name, anywhere.training.select)
         ids = [table.id for table in self.suite.tables]
         for number, one in enumerate(ids):
             if one in ids[:number]:
@@ -61,7 +63,7 @@ class References:
     def names(self, axis: str) -> list[str]:
         """Return the suite's own names on an axis, or of its metrics."""
         data = self.source.data
-        section = {"task": "tasks", "model": "models", "decoder": "decoders", "metric": "metrics"}.get(axis)
+        section = SECTIONS.get(axis)
         if section:
             return [*(data.get(section) or ())]
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
@@ -149,21 +151,46 @@ class References:
         keys: list[str | int] = ["figures", number]
         self._known([*keys, "values"], "metric", figure.values)
         if figure.kind == "scatter":
-            self._known([*keys, "x"], "metric", [figure.x])
-            self._known([*keys, "y"], "metric", [figure.y])
+            for side in ("x", "y"):
+                self._known([*keys, side], "metric", {getattr(figure, side)}.difference(figure.costs))
+        if figure.kind == "heat":
+            self._known([*keys, "value"], "metric", [figure.value])
+            self._check_matrix(keys, figure)
         if figure.kind == "line":
             self._check_entry([*keys, "y"], figure.y)
         for axis, names in figure.where.items():
             self._known([*keys, "where", axis], axis, names)
         for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
             several = [name for name in self.names(axis) if name in figure.where.get(axis, [name])]
-            if len(several) > 1 and axis not in figure.by:
+            if len(several) > 1 and axis not in figure.grouped:
                 text = f"figure {figure.id!r} does not say which {axis}: {_listed(several)}. "
-                self.mistakes.add(keys, f"{text}Put `{axis}` in its `by`, or choose one by `where`.")
+                way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
+                self.mistakes.add(keys, f"{text}{way}, or choose one by `where`.")
+
+    def _check_matrix(self, keys: list[str | int], figure: Figure) -> None:
+        """Note settings that are not given, and names that fall on one place of a heat map."""
+        for axis in figure.grouped:
+            section = self.source.data.get(SECTIONS.get(axis, "")) or {}
+            own = [(side, setting) for side, (of, setting) in zip("xy", figure.sides, strict=True) if of == axis]
+            seen: dict[tuple[str | None, ...], str] = {}
+            for name in self.names(axis):
+                if name not in figure.where.get(axis, [name]):
+                    continue
+                place = tuple(label(name, setting, section) for _, setting in own)
+                if None in place:
+                    side, setting = own[place.index(None)]
+                    text = f"{axis} {name!r} does not give a single {setting!r}. Write it down, or choose by `where`."
+                    self.mistakes.add([*keys, side], text)
+                    break
+                if place in seen:
+                    text = f"{seen[place]!r} and {name!r} have one place in figure {figure.id!r}"
+                    self.mistakes.add(keys, f"{text}: {'/'.join(map(str, place))}. Choose one by `where`.")
+                    break
+                seen[place] = name
 
     def _check_entry(self, keys: list[str | int], name: str) -> None:
         """Note what no history tells; parts of a loss are known to models alone, and may have any one-word name."""
-        selects = [entry.training.select for entry in self.suite.models.values()]
+        selects = [one.training.select for entry in self.suite.models.values() for one in entry.all]
         metrics = {name: config.name for name, config in self.suite.metrics.items()}
         judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
         known = list(dict.fromkeys([*judged, "loss", "lr"]))

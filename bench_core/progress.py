@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PAUSE = 15.0  #: seconds between plain lines about the same stage
 BRIEF = ("measure", "certify")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
+WAITING = "another run is at work on it"  #: what stages tell once, however soon after their beginning
 
 
 @dataclass
@@ -66,13 +67,15 @@ class Lines:
         now = time.monotonic()
         with self.lock:
             line = self.lines.get(stage.key)
-            if line is None or now - line.told < (BLINK if self.live else PAUSE):
+            if line is None or (text != WAITING and now - line.told < (BLINK if self.live else PAUSE)):
                 return
             line.told = now
             left = (now - line.begun) * (1 - share) / share if 0.01 < share < 1 else None
             line.text = text if left is None else f"{text}, {duration(left)} left"
             if self.live:
                 self._show()
+            elif stage.kind in BRIEF:  # of which nothing has been said
+                self._print(f"{line.head}: {line.text}")
             else:
                 self._print(f"    {self._name(line)}{line.text}")
 

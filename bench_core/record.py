@@ -57,6 +57,11 @@ class Record:
         write_draws(folder / "draws.safetensors", self._draws())
         if any(figure.values for figure in self.suite.figures):
             write_distributions(folder / "distributions.jsonl", self._distributions())
+        if any(table.test == "permutation" for table in self.suite.tables):
+            from bench_core.reporting.exchanges import keep_permutations
+            from bench_core.results import read_run
+
+            keep_permutations(read_run(folder), self.store)
 
     def _told(self, reason: str) -> str:
         """Return a reason without the places of this machine, which say nothing to a reader elsewhere."""

@@ -43,8 +43,9 @@ def page(name: Literal["suites", "parts"]) -> str:
     )  # fmt: skip
     known = {kind: [*parts(kind).values()] for kind in KINDS}
     return templates.get_template(f"{name}.md.j2").render(
-        keys=keys, about=about, axes=schema.AXES, parts=known, part=described, overview=overview
-    )
+        keys=keys, about=about, axes=schema.AXES, parts=known, part=described, overview=overview,
+        costs=schema.COSTS, of_all_stages=schema.OF_ALL_STAGES,
+    )  # fmt: skip
 
 
 def about(name: str) -> str:
@@ -129,6 +130,8 @@ def _home(part: Part) -> str:
 def _fact(config: Any, name: str) -> str:
     """Return what a Config says of its class besides its settings."""
     value = getattr(config, name, None)
+    if isinstance(value, property):
+        return "by its settings"
     if isinstance(value, Mapping):
         return ", ".join(f"`{one}` ({kind})" for one, kind in value.items())
     if isinstance(value, frozenset | set):

@@ -138,6 +138,7 @@ class Table(Strict):
     values: tuple[str, ...] = Field((), validate_default=True)  #: metrics; several make several columns
     where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
     chosen: str | None = None  #: a choice: each of its grids stands for what was chosen among its combinations
+    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: of the best of a column against the others, by pairs
     reference: Reference | None = None  #: a published table, to stand beside ours
 
     @model_validator(mode="before")
@@ -183,6 +184,8 @@ class Table(Strict):
             )
         if self.of == "tasks" and (rows != ("task",) or columns or not {*self.where} <= {"task"} or self.chosen):
             raise ValueError("a table of tasks has the rows `[task]`, no columns, and nothing `where` but tasks")
+        if self.of != "results" and self.test != "bootstrap":
+            raise ValueError(f"a table of {self.of} has no numbers of examples to test; leave `test` out")
         return self
 
     @model_validator(mode="after")
@@ -204,19 +207,36 @@ class Scales(Strict):
     y: Scale = "linear"  #: of the axis upwards
 
 
+COSTS: Mapping[str, tuple[str, ...]] = {
+    "prepare": (),
+    "train": ("parameters", "updates", "ms_per_update"),
+    "decode": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
+    "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
+}  #: stages whose costs a scatter can show, and what each tells beside what all do
+OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "histogram": ("values",),
+    "box": ("values",),
+    "line": ("x", "y"),
+    "scatter": ("x", "y"),
+    "heat": ("x", "y", "value"),
+}  #: what each kind of figure is drawn from
+
+
 class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    kind: Literal["histogram", "line", "box", "scatter"]  #: what is drawn of each group
+    kind: Literal["histogram", "line", "box", "scatter", "heat"]  #: what is drawn of each group
     caption: str = ""  #: what stands below it
     values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
-    x: str = ""  #: `step` or `epoch` (line), a metric (scatter)
-    y: str = ""  #: what histories of training tell, such as `loss` or `valid perplexity` (line), a metric (scatter)
+    value: str = ""  #: a metric, its mean over seeds (heat)
+    x: str = ""  #: `step` or `epoch` (line), a metric or a cost (scatter), an axis or a setting (heat)
+    y: str = ""  #: what histories tell, such as `loss` or `valid perplexity` (line), otherwise as x
     by: tuple[Axis, ...] = ()  #: axes that make the groups
     where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
     bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
-    scale: Scale | Scales = "linear"  #: of the values, or of each axis
+    scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
     width: float = Field(5.5, ge=2, le=20)  #: inches; letters keep their size
 
     @field_validator("by", mode="before")
@@ -231,16 +251,37 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
-        needed = ("x", "y") if self.kind in ("line", "scatter") else ("values",)
-        for key in ("values", "x", "y", "bins"):
+        needed, name = NEEDED[self.kind], str(self.kind).replace("heat", "heat map")
+        for key in ("values", "value", "x", "y", "bins"):
             if key in needed and not getattr(self, key):
-                raise ValueError(f"a {self.kind} needs {' and '.join(f'`{one}`' for one in needed)}")
+                raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
             if getattr(self, key) and key not in (*needed, *(["bins"] if self.kind == "histogram" else [])):
-                raise ValueError(f"a {self.kind} has no `{key}`, it is drawn from {' and '.join(needed)}")
+                raise ValueError(f"a {name} has no `{key}`, it is drawn from {' and '.join(needed)}")
         if self.kind == "line" and self.x not in ("step", "epoch"):
             raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
         if self.kind == "box" and self.scales.y != "linear":
             raise ValueError("the y axis of a box figure holds the groups; its values lie on x")
+        for name in self.costs:
+            _check_cost(name)
+        return self
+
+    @model_validator(mode="after")
+    def _of_two_sides(self) -> Figure:
+        """Check what makes the columns and rows of a heat map."""
+        if self.kind != "heat":
+            return self
+        for axis, setting in self.sides:
+            if axis not in AXES[:-1]:
+                known = ", ".join(AXES[:-1])
+                raise ValueError(f"x and y of a heat map are axes ({known}) or settings such as `model.hidden`")
+            if setting == "" or (setting is not None and axis not in ("task", "model", "decoder")):
+                raise ValueError("settings are those of a task, model or decoder, such as `decoder.width`")
+        if self.x == self.y:
+            raise ValueError("x and y of a heat map are two different things")
+        if self.by:
+            raise ValueError("a heat map has no `by`; its groups are made by x and y")
+        if isinstance(self.scale, Scales):
+            raise ValueError("the scale of a heat map is one word, `linear` or `log`, for its colours")
         return self
 
     @model_validator(mode="after")
@@ -254,11 +295,30 @@ class Figure(Strict):
         return self
 
     @property
+    def costs(self) -> tuple[str, ...]:
+        """Return what x and y tell of costs, such as `cost.train.seconds`: it depends on clocks."""
+        return tuple(name for name in (self.x, self.y) if self.kind == "scatter" and name.startswith("cost."))
+
+    @property
+    def sides(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
+        """Return the axis behind x and behind y of a heat map, each with the setting on it, if it is one."""
+        (across, _, setting), (along, _, other) = self.x.partition("."), self.y.partition(".")
+        return (across, setting if "." in self.x else None), (along, other if "." in self.y else None)
+
+    @property
+    def grouped(self) -> tuple[Axis, ...]:
+        """Return the axes that make the groups: those of `by`, or those behind y and x of a heat map."""
+        if self.kind != "heat":
+            return self.by
+        behind = {axis for axis, _ in self.sides}
+        return tuple(axis for axis in AXES if axis in behind)
+
+    @property
     def scales(self) -> Scales:
         """Return how each axis is divided; one word is for the axis of the values, or for both of a scatter."""
         if isinstance(self.scale, Scales):
             return self.scale
-        on_x, on_y = self.kind != "line", self.kind in ("line", "scatter")
+        on_x, on_y = self.kind not in ("line", "heat"), self.kind in ("line", "scatter")
         return Scales(x=self.scale if on_x else "linear", y=self.scale if on_y else "linear")
 
     def covers(self, cell: Mapping[str, Any]) -> bool:
@@ -302,7 +362,7 @@ class SuiteFile(Strict):
     source: str = ""  #: where the question comes from
     note: str = ""  #: what readers of the report should know
     tasks: dict[str, dict[str, Any]] = Field(min_length=1)  #: installed parts and their settings, by your names
-    models: dict[str, dict[str, Any]] = {}  #: likewise; also `training:` and `grid:`
+    models: dict[str, dict[str, Any]] = {}  #: likewise; also `training:`, `grid:` and `by_task:`
     decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: likewise
     certificates: dict[str, dict[str, Any]] = {}  #: likewise; those that its models carry are added
@@ -341,3 +401,15 @@ class SuiteFile(Strict):
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _check_cost(name: str) -> None:
+    """Raise ValueError unless a name is that of a cost, such as `cost.train.seconds`."""
+    _, stage, what = [*name.split(".", 2), ""][:3]
+    if stage not in COSTS:
+        raise ValueError(
+            f"{name!r} does not say what of which stage ({', '.join(COSTS)}), as `cost.train.seconds` does"
+        )
+    known = (*OF_ALL_STAGES, *COSTS[stage])
+    if what not in known:
+        raise ValueError(f"{name!r}: of {stage} stages are told {', '.join(known)}")

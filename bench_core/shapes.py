@@ -41,6 +41,7 @@ class Facts(Shape):
     counts: list[int] = []
     source_vocabulary: list[str] = []
     source_shape: list[int] = []
+    source: str = "none"
     extras: dict[str, Any] = {}
     consecutive: bool = False
     files: dict[str, Any] = {}
@@ -308,6 +309,7 @@ SHAPES: Mapping[str, Callable[[bytes, int], int]] = {
     "published.json": partial(_one, dict[str, dict[str, Any]]),
     "costs.csv": _text,
     "distributions.jsonl": partial(_each, Distribution),
+    "permutations.json": partial(_one, dict[str, dict[str, float]]),
     "log": _text,
 }
 

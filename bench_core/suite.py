@@ -33,16 +33,16 @@ class Entry:
 
     config: ModelConfig
     training: TrainingConfig
-    on: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
+    by_task: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
 
     def at(self, task: str) -> Entry:
         """Return what it is on a task."""
-        return self.on.get(task, self)
+        return self.by_task.get(task, self)
 
     @property
     def all(self) -> list[Entry]:
         """Return what it is anywhere."""
-        return [self, *self.on.values()]
+        return [self, *self.by_task.values()]
 
 
 @dataclass(frozen=True)
@@ -230,13 +230,13 @@ class Parts:
         entries = {}
         for name, config in self.configs("model", ModelConfig).items():
             settings = self.data["models"][name]
-            on = {}
+            others = {}
             for task, changes in self._changes(name, settings).items():
-                below = {key: value for key, value in settings.items() if key != "on"}
-                other = self.config("model", name, _merged(below, changes), ("on", task))
+                below = {key: value for key, value in settings.items() if key != "by_task"}
+                other = self.config("model", name, _merged(below, changes), ("by_task", task))
                 if isinstance(other, ModelConfig):
-                    on[task] = self._entry(name, other, _merged(below, changes), ("on", task))
-            entries[name] = replace(self._entry(name, config, settings, ()), on=on)
+                    others[task] = self._entry(name, other, _merged(below, changes), ("by_task", task))
+            entries[name] = replace(self._entry(name, config, settings, ()), by_task=others)
         return entries
 
     def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], inside: tuple[str, ...]) -> Entry:
@@ -249,17 +249,17 @@ class Parts:
 
     def _changes(self, name: str, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Return what a model changes for tasks, after noting what cannot be."""
-        keys: tuple[str, ...] = ("models", self.origins.get(name, name), "on")
-        given, found = settings.get("on") or {}, {}
+        keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
+        given, found = settings.get("by_task") or {}, {}
         if not isinstance(given, Mapping):
             self.mistakes.add(
-                keys, "`on` gives settings to names of tasks, such as `on: {wikitext-2: {hidden: 512}}`."
+                keys, "`by_task` gives settings to names of tasks, such as `by_task: {wikitext-2: {hidden: 512}}`."
             )
             return {}
         tasks = [*_section(self.data, "tasks")]
         for task, changes in given.items():
             fixed = isinstance(changes, Mapping) and next(
-                (key for key in ("name", "grid", "on") if key in changes), ""
+                (key for key in ("name", "grid", "by_task") if key in changes), ""
             )
             if not isinstance(changes, Mapping):
                 self.mistakes.add([*keys, task], "what differs on a task is a mapping of settings.")
@@ -304,7 +304,7 @@ class Parts:
         except SuiteError as error:
             self.mistakes.add([*keys, "name"], str(error))
             return None
-        aside = ("name", "training", "on") if kind == "model" else ("name",)
+        aside = ("name", "training", "by_task") if kind == "model" else ("name",)
         own = {key: value for key, value in settings.items() if key not in aside}
         given = self.data.get("limits")
         limits = {**Limits().model_dump(), **(given if isinstance(given, Mapping) else {})}

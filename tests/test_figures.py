@@ -327,6 +327,7 @@ def every_kind(tmp_path, *names):
         {"id": "b", "kind": "box", "values": ["length", "gold"], "by": "model"},
         {"id": "l", "kind": "line", "x": "step", "y": "loss", "by": "model", "scale": "log"},
         {"id": "s", "kind": "scatter", "x": "length", "y": "gold", "by": "model", "width": 3.25},
+        {"id": "m", "kind": "heat", "x": "decoder", "y": "model", "value": "length"},
     ]
     figures = [Figure.model_validate({"caption": f"{names[0]} beside others", **figure}) for figure in figures]
     return replace(run, suite=run.suite.model_copy(update={"figures": figures}))
@@ -372,7 +373,7 @@ def test_a_report_shows_its_figures(tmp_path):
     )
     assert b"\\includegraphics{figures/h.pdf}" in files["report.tex"]
     assert b"\\caption{h: a\\_b beside others}" in files["report.tex"]
-    assert {f"figures/{one}.{kind}" for one, kind in product("hbls", ("svg", "pdf", "csv"))} <= set(files)
+    assert {f"figures/{one}.{kind}" for one, kind in product("hblsm", ("svg", "pdf", "csv"))} <= set(files)
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -477,7 +478,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     ("figure", "message"),
     [
         ("id: main, kind: box, values: [ended], by: [model, decoder]", "another figure has the id 'main' too"),
-        ("id: f, kind: bars, values: [ended]", "'kind': input should be 'histogram', 'line', 'box' or 'scatter'"),
+        ("id: f, kind: bars, values: [ended]", "'kind': input should be 'histogram', 'line', 'box', 'scatter' or 'heat'"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
         ("id: f, kind: box, values: [ended], by: [modle]", "'seed' (found 'modle')"),

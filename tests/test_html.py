@@ -262,6 +262,13 @@ def test_files_that_a_page_refers_to_are_there(tmp_path):
         assert near
 
 
+def test_a_table_is_there_for_spreadsheets_and_for_papers(tmp_path):
+    links = [about["href"] for about in Reader(html(full_run(tmp_path), tmp_path / "report")).found("a")]
+    assert [link for link in links if link.startswith("tables/")] == [
+        "tables/t.csv", "tables/t.tex", "tables/t-published.tex",
+    ]  # fmt: skip
+
+
 def test_a_page_is_the_same_every_time_and_names_no_place(tmp_path):
     run = full_run(tmp_path)
     first = html(run, tmp_path / "a")

@@ -53,7 +53,7 @@ def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple
         for kind, section in sections.items()
         for name, config in section.items()
     ]
-    others = ((name, one.config) for name, entry in suite.models.items() for one in entry.on.values())
+    others = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
     named += (("model", suite.origins.get(name, name), config.name, config) for name, config in others)
     return suite.label, suite.source, named
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
-ON = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
+BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
 
 
 @click.command()
@@ -40,11 +40,10 @@ def schema() -> dict[str, Any]:
         for name, part in parts(kind).items():
             one = part.config.model_json_schema(ref_template="#/$defs/{model}")
             definitions |= one.pop("$defs", {})
-            own = (
-                {"training": TrainingConfig.model_json_schema(ref_template="#/$defs/{model}"), "grid": GRID, "on": ON}
-                if kind == "model"
-                else {}
-            )
+            own = {}
+            if kind == "model":
+                training = TrainingConfig.model_json_schema(ref_template="#/$defs/{model}")
+                own = {"training": training, "grid": GRID, "by_task": BY_TASK}
             for extra in own.values():
                 extra.pop("$defs", None)
             one["properties"] = {"name": {"const": name}, **one.get("properties", {}), **own}

@@ -69,7 +69,7 @@ def contrasts(run: Run, couples: Sequence[Couple]) -> list[Contrast]:
     for name in names:
         having = [couple for couple in couples if all(_has(one, name) for one in couple)]
         if having:
-            found.append(_tested(run, _contrast(name, having)))
+            found.append(_tested(run, contrast(name, having)))
     return found
 
 
@@ -83,7 +83,8 @@ def _has(one: CellResult, name: str) -> bool:
     return name in one.numbers and one.numbers[name].value is not None
 
 
-def _contrast(name: str, couples: Sequence[Couple]) -> Contrast:
+def contrast(name: str, couples: Sequence[Couple]) -> Contrast:
+    """Return a metric of two cells that both have it, untested."""
     ours, theirs = ([couple[side].numbers[name] for couple in couples] for side in (0, 1))
     values = [summary([float(one.value or 0) for one in numbers]) for numbers in (ours, theirs)]
     return Contrast(

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.names import join
+from bench_core.reporting.entries import Status
 from bench_core.reporting.order import cell_name, name_on, names_on, ordered
 from bench_core.results import CellResult, Number, Run
 from bench_core.schema import AXES, TRAINING_AXES, Figure
 
-Names: TypeAlias = tuple[str, ...]  # on the axes of `by`
+Names: TypeAlias = tuple[str, ...]  # on the axes that make the groups
 
 
 class Bar(NamedTuple):
@@ -44,12 +45,22 @@ class Spot(NamedTuple):
     seeds: int
 
 
+class Tile(NamedTuple):
+    """A place in a row of a matrix: mean and standard deviation over seeds, or why there are none."""
+
+    x: str
+    mean: float | None = None
+    std: float | None = None
+    seeds: int = 0
+    status: Status = "none"
+
+
 @dataclass(frozen=True)
 class Series:
     """What is drawn of one group of cells, or once of all groups where they agree."""
 
     label: str
-    rows: Sequence[Any]  # bars, points, a spot or a box
+    rows: Sequence[Any]  # bars, points, a spot, a box or the tiles of a row
     seeds: int
     values: int = 0  # of single examples; 0 where those do not show
     shared: bool = False  # by all groups
@@ -68,6 +79,7 @@ class Picture:
     cells: Sequence[CellResult] = ()  # all that it covers
     missing: Sequence[tuple[str, str]] = ()  # what is left out, and why
     empty: str = ""  # why there is nothing to draw
+    title: str = ""  # what stands above it
 
     def records(self) -> list[dict[str, Any]]:
         """Return one flat mapping for each thing that is drawn."""
@@ -91,8 +103,8 @@ class Draft:
         found: dict[Names, list[CellResult]] = defaultdict(list)
         for one in ordered(self.run):
             if self.figure.covers(one.cell):
-                found[tuple(name_on(one, axis) for axis in self.figure.by)].append(one)
-        known = [names_on(self.run, axis) for axis in self.figure.by]
+                found[tuple(name_on(one, axis) for axis in self.figure.grouped)].append(one)
+        known = [names_on(self.run, axis) for axis in self.figure.grouped]
         place = lambda names: [order.index(name) for name, order in zip(names, known, strict=True)]  # noqa: E731
         self.groups = {names: found[names] for names in sorted(found, key=place)}
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.distributions import has_place
 from bench_core.reporting.markup import visible
+from bench_core.reporting.tiles import Layout, draw_tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
     from bench_core.reporting.draft import Picture, Series
 
@@ -64,22 +66,40 @@ def draw(picture: Picture) -> dict[str, bytes]:
         warnings.simplefilter("ignore")  # letters that the font of the PDF lacks, axes to the end of all numbers
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
-        labels = _labels(picture)
-        width, height = _size(picture, labels)
-        canvas = Canvas(figsize=(width, height), layout="constrained")
-        axes = canvas.add_subplot()
-        axes.set(xlabel=_plain(picture.x_label, 0.8 * width), ylabel=_plain(picture.y_label, 0.8 * height))
-        _scale(axes, picture)
-        artists = DRAWERS[picture.figure.kind](axes, picture.series)
-        if picture.figure.kind == "box":
-            axes.set_yticks(range(1, len(labels) + 1), labels)
-        elif any(labels):
-            canvas.legend(artists, labels, loc="outside upper center", ncols=_columns(labels, width))
+        canvas = Canvas(layout="constrained")
+        (_matrix if picture.figure.kind == "heat" else _groups)(canvas, picture)
         for kind, metadata in METADATA.items():
             file = BytesIO()
             canvas.savefig(file, format=kind, metadata=metadata)
             drawn[kind] = file.getvalue()
     return drawn
+
+
+def _groups(canvas: Canvas, picture: Picture) -> None:
+    """Draw one thing for each group, with a legend or with the names of boxes."""
+    labels = _labels(picture)
+    width, height = _size(picture, labels)
+    canvas.set_size_inches(width, height)
+    axes = canvas.add_subplot()
+    axes.set(xlabel=_plain(picture.x_label, 0.8 * width), ylabel=_plain(picture.y_label, 0.8 * height))
+    _scale(axes, picture)
+    artists = DRAWERS[picture.figure.kind](axes, picture.series)
+    if picture.figure.kind == "box":
+        axes.set_yticks(range(1, len(labels) + 1), labels)
+    elif any(labels):
+        canvas.legend(artists, labels, loc="outside upper center", ncols=_columns(labels, width))
+
+
+def _matrix(canvas: Canvas, picture: Picture) -> None:
+    """Draw a heat map with what it shows above it."""
+    layout = Layout(picture, LETTER)
+    canvas.set_size_inches(layout.width, layout.height)
+    axes = canvas.add_subplot()
+    axes.set(xlabel=_plain(picture.x_label, 0.8 * layout.width), ylabel=_plain(picture.y_label, 0.8 * layout.height))
+    axes.set_title(_plain(picture.title, 0.8 * layout.width), loc="left", fontsize=STYLE["axes.labelsize"])
+    room = layout.room if layout.leaning else layout.tile
+    columns = [_plain(name, room) for name in layout.columns]
+    draw_tiles(axes, picture, layout, (columns, [_plain(name, layout.room) for name in layout.rows]))
 
 
 def _plain(text: str, inches: float) -> str:

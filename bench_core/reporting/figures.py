@@ -14,6 +14,8 @@ from bench_core.errors import SuiteError
 from bench_core.names import join
 from bench_core.registry import suggestion
 from bench_core.reporting.draft import Draft, Names, Picture, Point, Series, Spot, axis_label, with_unit
+from bench_core.reporting.heat import heat_picture
+from bench_core.reporting.spending import Spent, cost_label
 from bench_core.reporting.spreads import spread_picture
 from bench_core.reporting.stats import summary
 from bench_core.reporting.tables import applicable, why_missing
@@ -23,9 +25,21 @@ from bench_core.schema import TRAINING_AXES, Figure
 Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed
 
 
+ELSEWHERE = "what stages cost differs from machine to machine, and is in costs.html alone."
+
+
 def pictures(run: Run) -> list[Picture]:
-    """Return every figure that the suite of a run declares; one that cannot be drawn says why."""
-    return [_picture(Draft(run, figure)) for figure in run.suite.figures]
+    """Return every figure that the suite of a run declares; one that cannot be drawn says why.
+
+    Those of costs depend on clocks, and say where they are.
+    """
+    figures = run.suite.figures
+    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(Draft(run, one)) for one in figures]
+
+
+def cost_pictures(run: Run) -> list[Picture]:
+    """Return the figures that show what stages cost."""
+    return [_picture(Draft(run, figure)) for figure in run.suite.figures if figure.costs]
 
 
 def _picture(draft: Draft) -> Picture:
@@ -125,13 +139,15 @@ def _entry_label(draft: Draft) -> str:
 
 
 def scatter_picture(draft: Draft) -> Picture:
-    """Return a point for each group, means over seeds that have both numbers."""
-    x, y = draft.figure.x, draft.figure.y
-    if unknown := {x, y}.difference(draft.run.suite.metrics):
+    """Return a point for each group, means over seeds that have both numbers, of metrics or of costs."""
+    x, y, costs = draft.figure.x, draft.figure.y, draft.figure.costs
+    if unknown := {x, y}.difference(draft.run.suite.metrics, costs):
         raise SuiteError(f"the run does not measure {' and '.join(sorted(unknown))}.")
-    numbers, series, notes = {metric: draft.number(metric) for metric in (x, y)}, [], []
+    numbers = {metric: draft.number(metric) for metric in (x, y) if metric not in costs}
+    labels = [cost_label(name) if name in costs else axis_label([name], numbers) for name in (x, y)]
+    spent, series, notes = Spent(draft.run), [], [COSTED] if costs else []
     for names, cells in draft.groups.items():
-        pairs = list(_pairs(draft, applicable(draft.run, applicable(draft.run, cells, x), y)))
+        pairs = list(_pairs(draft, spent, applicable(draft.run, applicable(draft.run, cells, x), y)))
         if not pairs:
             continue
         across, along = (summary(values) for values in zip(*pairs, strict=True))
@@ -140,21 +156,30 @@ def scatter_picture(draft: Draft) -> Picture:
             series.append(Series(join(*names), [spot], len(pairs)))
         else:
             notes.append(f"{join(*names)} is off the axes, at {spot.x:g} and {spot.y:g}.")
-    return Picture(draft.figure, series, axis_label([x], numbers), axis_label([y], numbers), numbers, notes)
+    return Picture(draft.figure, series, labels[0], labels[1], numbers, notes)
 
 
-def _pairs(draft: Draft, cells: Iterable[CellResult]) -> Iterator[tuple[float, float]]:
+def _pairs(draft: Draft, spent: Spent, cells: Iterable[CellResult]) -> Iterator[tuple[float, float]]:
+    figure = draft.figure
     for one in cells:
-        x, y = (one.numbers.get(metric, Number()).value for metric in (draft.figure.x, draft.figure.y))
+        x, y = (_along(spent, one, name, name in figure.costs) for name in (figure.x, figure.y))
         if x is not None and y is not None:
             yield x, y
-        else:
-            draft.leave_out(one, why_missing(one, draft.figure.x if x is None else draft.figure.y))
+            continue
+        lacking = figure.x if x is None else figure.y
+        unknown = one.reason or f"the run does not tell its {cost_label(lacking)}" if lacking in figure.costs else ""
+        draft.leave_out(one, unknown or why_missing(one, lacking))
 
 
+def _along(spent: Spent, one: CellResult, name: str, cost: bool) -> float | None:
+    return spent.of(one, name) if cost else one.numbers.get(name, Number()).value
+
+
+COSTED = "Costs are those of the machine where a stage was computed, whatever else it did then."
 MAKERS: Mapping[str, Callable[[Draft], Picture]] = {
     "histogram": spread_picture,
     "box": spread_picture,
     "line": line_picture,
     "scatter": scatter_picture,
+    "heat": heat_picture,
 }

@@ -19,6 +19,7 @@ from bench_core.reporting.claims import MEANING, Judgement
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
 from bench_core.reporting.environments import environments
+from bench_core.reporting.latex import TableFile
 from bench_core.reporting.markup import visible
 from bench_core.reporting.outputs import side_by_side
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
@@ -36,10 +37,12 @@ def html_report(
     judged: Sequence[Judgement],
     shown: Sequence[Picture],
     drawn: Mapping[str, Mapping[str, bytes]],
+    papers: Sequence[Sequence[TableFile]],
     costs: bool,
 ) -> str:
     """Return the page of a report, from its tables, its judgements, and its figures as `drawn`, by their ids.
 
+    It refers to the files of tables for LaTeX, `papers`, by table.
     What stages cost depends on clocks: `costs` says whether there is a page of them to refer to.
     """
     said = page(run)
@@ -51,6 +54,10 @@ def html_report(
         comparability=said.comparability,
         statistics=said.statistics and sheets.plain("statistics", "Statistics of the data", said.statistics),
         tables=[(one.table, sheets.results(one), footnotes(run, one)) for one in filled],
+        files={
+            one.table.id: [f"{one.table.id}.csv", *(f"{file.name}.tex" for file in files)]
+            for one, files in zip(filled, papers, strict=True)
+        },
         beside={one.table.id: (sheet, rules(run, one)) for one in filled if (sheet := sheets.differences(one))},
         figures=[(one, _address(one, drawn), figure_notes(run, one)) for one in shown],
         claims=judged and sheets.claims(judged),
@@ -66,13 +73,17 @@ def html_report(
     )
 
 
-def html_costs(run: Run, text: str) -> str:
-    """Return the page of what stages cost, from the text of `costs.csv`."""
+def html_costs(
+    run: Run, text: str, shown: Sequence[Picture] = (), drawn: Mapping[str, Mapping[str, bytes]] | None = None
+) -> str:
+    """Return the page of what stages cost, from the text of `costs.csv` and the figures of that as `drawn`."""
+    figures = [(one, _address(one, drawn or {}), figure_notes(run, one)) for one in shown]
     stages = stages_of(text)
     listed = sheets.plain("dearest", "The stages that took longest", dearest(stages))
     kinds = sheets.plain("kinds", "Costs by kind of stage", by_kind(stages))
     title = run.info.get("title") or run.suite.title or run.suite.suite
-    return _rendered("costs.html.j2", title=f"Costs: {title}", kinds=kinds, listed=listed, number=len(stages))
+    about = {"title": f"Costs: {title}", "number": len(stages)}
+    return _rendered("costs.html.j2", **about, kinds=kinds, listed=listed, figures=figures)
 
 
 def _rendered(template: str, **words: Any) -> str:

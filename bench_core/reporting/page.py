@@ -196,6 +196,9 @@ def _behind(picture: Picture) -> str:
     """Say how many seeds and examples are behind a figure."""
     kind, own = picture.figure.kind, [one for one in picture.series if not one.shared] or picture.series
     seeds = {one.seeds for one in own}
+    if kind == "heat":
+        seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
+        return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
     if kind in ("line", "scatter"):
         spread = "a band" if kind == "line" else "bars"
         return "One seed." if seeds == {1} else f"Means over {_range(seeds)} seeds, {spread} of a standard deviation."

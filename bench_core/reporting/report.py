@@ -22,7 +22,7 @@ from bench_core.reporting.draft import Picture
 from bench_core.reporting.drawing import draw
 from bench_core.reporting.entries import Column, Entry, Grid, Row
 from bench_core.reporting.environments import environments
-from bench_core.reporting.figures import pictures
+from bench_core.reporting.figures import cost_pictures, pictures
 from bench_core.reporting.html import html_costs, html_report
 from bench_core.reporting.latex import TableFile, Tabular, table_files
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
@@ -41,20 +41,17 @@ def write_report(run: Run, folder: Path) -> list[Path]:
     papers = table_files(run, filled)
     drawn, costs = {one.figure.id: draw(one) for one in shown if not one.empty}, run.folder / "costs.csv"
     files = {
-        "report.html": html_report(run, filled, judged, shown, drawn, costs.is_file()),
+        "report.html": html_report(run, filled, judged, shown, drawn, papers, costs.is_file()),
         "report.md": _rendered("report.md.j2", MARKDOWN, run, filled, judged, shown),
         "report.tex": _rendered("report.tex.j2", LATEX, run, filled, judged, shown, papers),
         **{f"tables/{grid.table.id}.csv": _csv(records(grid)) for grid in filled},
         **{f"tables/{one.name}.tex": str(one) for files in papers for one in files},
         "results.json": json.dumps(_results(run, filled, judged), sort_keys=True, indent=1, allow_nan=False) + "\n",
     }
-    files |= {f"figures/{one.figure.id}.csv": _csv(one.records()) for one in shown if not one.empty}
     contents = {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()}
-    for name, kinds in drawn.items():
-        contents |= {f"figures/{name}.{kind}": content for kind, content in kinds.items()}
+    contents |= _figure_files("figures", shown, drawn)
     if costs.is_file():
-        contents["costs.csv"] = costs.read_bytes()
-        contents["costs.html"] = html_costs(run, contents["costs.csv"].decode("utf-8", "replace")).encode()
+        contents |= _costs(run, costs.read_bytes())
     for name, content in contents.items():
         try:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +60,27 @@ def write_report(run: Run, folder: Path) -> list[Path]:
             why = str(error.strerror or error).lower()
             raise StoreError(f"{folder / name}: cannot be written: {why}. Name another folder by --out.") from None
     return [folder / name for name in contents]
+
+
+def _figure_files(
+    folder: str, shown: Iterable[Picture], drawn: Mapping[str, Mapping[str, bytes]]
+) -> dict[str, bytes]:
+    """Return the files of figures, by their paths: what is drawn of each, and its numbers."""
+    files = {f"{folder}/{name}.{kind}": content for name, kinds in drawn.items() for kind, content in kinds.items()}
+    numbers = {
+        f"{folder}/{one.figure.id}.csv": _csv(one.records()).encode("utf-8", "backslashreplace")
+        for one in shown
+        if not one.empty
+    }
+    return files | numbers
+
+
+def _costs(run: Run, table: bytes) -> dict[str, bytes]:
+    """Return all that depends on clocks: what stages cost, a page of that, and the files of its figures."""
+    shown = cost_pictures(run)
+    drawn = {one.figure.id: draw(one) for one in shown if not one.empty}
+    content = html_costs(run, table.decode("utf-8", "replace"), shown, drawn).encode()
+    return {"costs.csv": table, "costs.html": content, **_figure_files("costs", shown, drawn)}
 
 
 def screen(run: Run) -> str:

@@ -30,6 +30,7 @@ class Test:
     other: Place
     p: float
     error: float  # standard error of the difference
+    exchanges: int = 0  # of a permutation test; 0 of a paired bootstrap
 
 
 @dataclass
@@ -83,7 +84,11 @@ class Sampled:
 
 def tested(grid: Grid, draws: Mapping[str, Draws]) -> Grid:
     """Return a table in which the numbers are marked that are better than all others of their column."""
-    tests = [*Sampled(grid, draws).tests()]
+    return marked(grid, [*Sampled(grid, draws).tests()])
+
+
+def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
+    """Return a table with the p-values of tests, corrected for all of them, in the place of those that it had."""
     if not tests:
         return grid
     adjusted = dict(zip(((one.best, one.other) for one in tests), holm([one.p for one in tests]), strict=True))
@@ -193,7 +198,12 @@ def method(grid: Grid) -> str:
     over = "examples" if seeds == {1} else "examples nested in seeds"
     alone = " Another training is not in it, as there is one seed." if seeds == {1} else ""
     several = f"Holm-corrected for {len(grid.tests):,} comparisons, " if len(grid.tests) > 1 else ""
+    number = min(test.exchanges for test in grid.tests)
     text = f"paired bootstrap over {over}, {DRAWS:,} draws, {several}p < {LEVEL:g}"
+    if number:
+        at_once = "" if seeds == {1} else ", in all seeds at once"
+        text = f"paired permutation test, {number:,} exchanges of examples{at_once}, {several}p < {LEVEL:g}"
+        alone = " Other trainings are not in it, only these." if seeds != {1} else alone
     if any(entry.best for row in grid.entries for entry in row):
         return f"Bold: better than every other of its column on the same examples ({text}).{alone}"
     return f"None is better than every other of its column on the same examples ({text}).{alone}"

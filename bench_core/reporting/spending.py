@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.reporting.sheets import number
+from bench_core.results import CellResult, Run
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
 
@@ -18,6 +21,36 @@ LISTED = {
     "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters",
     "ms_per_update": "ms/update",
 }  # fmt: skip
+KEY = 16  # letters of a key in costs.csv
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the stages behind each cell of a run cost."""
+
+    run: Run
+
+    @cached_property
+    def _stages(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        """What is told of each stage, by its kind and the beginning of its key."""
+        path = self.run.folder / "costs.csv"
+        stages = stages_of(path.read_text("utf-8", "replace")) if path.is_file() else []
+        return {(one.get("stage", ""), one.get("key", "")): one for one in stages}
+
+    def of(self, one: CellResult, name: str) -> float | None:
+        """Return a cost of a cell, such as `cost.train.seconds`; None where it is not known.
+
+        That of the only stage of its kind: a cell that is scored in two ways has no one cost of that.
+        """
+        _, kind, what = name.split(".", 2)
+        keys = {key for stage, key in one.artifacts.items() if stage.partition("/")[0] == kind}
+        return number(self._stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+
+
+def cost_label(name: str) -> str:
+    """Return what an axis says of a cost, such as `seconds (train)`."""
+    _, kind, what = name.split(".", 2)
+    return f"{LISTED.get(what, what)} ({kind})"
 
 
 def stages_of(text: str) -> Stages:

@@ -36,7 +36,12 @@ def grids(run: Run) -> list[Grid]:
     from bench_core.reporting.significance import tested
 
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    return [tested(compared(run, _declared(run, table, cells, made)), run.draws) for table in run.suite.tables]
+    found = [tested(compared(run, _declared(run, table, cells, made)), run.draws) for table in run.suite.tables]
+    if not any(grid.table.test == "permutation" for grid in found):
+        return found
+    from bench_core.reporting.exchanges import exchanged
+
+    return [exchanged(run, grid) if grid.table.test == "permutation" else grid for grid in found]
 
 
 def whole_grids(run: Run) -> list[Grid]:

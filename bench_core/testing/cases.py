@@ -117,7 +117,7 @@ class TaskCase:
 
         Purposes for which any batch `continues` belong to `windows` without being named.
         """
-        facts = config.load()(config, folder).prepare(data)
+        facts = replace(config.load()(config, folder).prepare(data), source=config.source)
         return cls(config, config.load()(config, folder), facts, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:
@@ -153,7 +153,8 @@ def tiny_facts(source: Source = Source.NONE) -> Facts:
     """Return five target tokens with their counts and, depending on the source, seven tokens or the shape of it."""
     names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
     shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
-    return Facts(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), {"words": ["a", "abc", "cbb"]})
+    words = {"words": ["a", "abc", "cbb"]}
+    return Facts(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
 
 
 def tiny_batch(

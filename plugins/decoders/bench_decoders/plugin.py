@@ -39,7 +39,7 @@ class TemperatureConfig(SamplingConfig):
 
     name, target = "temperature", "bench_decoders.stepwise:Sampling"
 
-    temperature: PositiveFloat
+    temperature: PositiveFloat  #: divides log-probabilities
 
 
 class TopKConfig(SamplingConfig):
@@ -48,7 +48,7 @@ class TopKConfig(SamplingConfig):
     name, target = "top-k", "bench_decoders.stepwise:TopK"
     cites = ["fan2018"]
 
-    k: PositiveInt
+    k: PositiveInt  #: how many actions are open at a step
 
 
 class NucleusConfig(SamplingConfig):
@@ -57,7 +57,7 @@ class NucleusConfig(SamplingConfig):
     name, target = "nucleus", "bench_decoders.stepwise:Nucleus"
     cites = ["holtzman2020"]
 
-    mass: float = Field(ge=0, le=1)
+    mass: float = Field(ge=0, le=1)  #: the probability that the open actions of a step must hold
 
 
 class ConsistentTopKConfig(TopKConfig):
@@ -81,8 +81,8 @@ class RankingConfig(DecoderConfig):
 
     needs = Stepper
 
-    candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"
-    alpha: NonNegativeFloat = 0.0
+    candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"  #: what may be an output
+    alpha: NonNegativeFloat = 0.0  #: exponent of the length, target tokens; 0 ranks by log P alone
     count_stop: bool = True  #: whether stop counts in log P and length; without it, an empty sequence is no candidate
     outputs: PositiveInt = 1  #: the most hypotheses of a row
 
@@ -97,8 +97,8 @@ class BeamConfig(RankingConfig):
     name, target = "beam", "bench_decoders.beam:Beam"
     cites = ["lowerre1976"]
 
-    width: PositiveInt = 5
-    finish: Literal["first", "k", "exhausted"] = "k"
+    width: PositiveInt = 5  #: chains that are kept at a step
+    finish: Literal["first", "k", "exhausted"] = "k"  #: when one chain has stopped, `width` have, or all
 
 
 class ExhaustiveConfig(RankingConfig):

@@ -20,8 +20,8 @@ class TokenizedConfig(TaskConfig):
 
     libraries = {"tokenizers"}
 
-    corpus: Corpus = Named(name="cpython-docs")
-    tokenizer: Tokenizer = Words()
+    corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a generated one with its settings, or files
+    tokenizer: Tokenizer = Words()  #: what text is cut into: `word`, `char`, `bpe` or `pretrained`
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
@@ -53,7 +53,7 @@ class LanguageModelingConfig(TokenizedConfig):
     name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
     cites = ["zhang2021dive", "tokenizer.kind=bpe: sennrich2016"]
 
-    window: PositiveInt = 35
+    window: PositiveInt = 35  #: tokens through which gradients go back at once
     partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset
     stops: bool | None = None  # whether each line is followed by a stop; as is usual for the corpus
 

@@ -17,62 +17,62 @@ class Settings(BaseModel):
 class Named(Settings):
     """`cpython-docs`, or a folder of the data directory."""
 
-    name: str
+    name: str  #: of the corpus, see `bench data list`, or of the folder
 
 
 class Files(Settings):
     """A user's own files, relative to the working directory: a paragraph or sentence a line, words set apart."""
 
-    train: Path
-    valid: Path
-    test: Path
+    train: Path  #: text to train on
+    valid: Path  #: text to choose weights and settings by
+    test: Path  #: text to report on
 
 
 class English(Settings):
     """Generated English-like sentences; valid and test have a tenth of the training sentences each."""
 
     name: Literal["english"]
-    sentences: PositiveInt = 20_000
-    seed: int = 0
+    sentences: PositiveInt = 20_000  #: of the training split
+    seed: int = 0  #: of what is drawn; the same one gives the same text
 
 
 class Diagnostic(Settings):
     """A generated stream whose best possible model is known; valid and test have a tenth of the tokens each."""
 
-    tokens: PositiveInt = 20_000
+    tokens: PositiveInt = 20_000  #: of the training split
     length: PositiveInt = 50  # tokens a line
-    seed: int = 0
+    seed: int = 0  #: of what is drawn; the same one gives the same text
 
 
 class Cycle(Diagnostic):
     """`states` tokens in turn, for ever."""
 
     name: Literal["cycle"]
-    states: PositiveInt = 10
+    states: PositiveInt = 10  #: different tokens
 
 
 class Lag(Diagnostic):
     """Each token equals the one `lag` steps before, or, with probability `fresh`, is drawn anew."""
 
     name: Literal["lag"]
-    states: PositiveInt = 10
-    lag: PositiveInt = 5
-    fresh: float = Field(0.1, ge=0, le=1)
+    states: PositiveInt = 10  #: different tokens
+    lag: PositiveInt = 5  #: tokens from a token to the one that it repeats
+    fresh: float = Field(0.1, ge=0, le=1)  #: the probability that a token is drawn anew
 
 
 class Markov(Diagnostic):
     """A random chain: each token depends on the one before."""
 
     name: Literal["markov"]
-    states: PositiveInt = 20
+    states: PositiveInt = 20  #: different tokens
 
 
 class Copy(Diagnostic):
     """`length` random tokens, a separator, and the same tokens again; `length` counts one of the two."""
 
     name: Literal["copy"]
-    states: PositiveInt = 10
-    length: PositiveInt = 10
+    states: PositiveInt = 10  #: different tokens
+    length: PositiveInt = 10  #: tokens of a part, which is then repeated
 
 
 GENERATED = ("english", "copy", "cycle", "lag", "markov")
@@ -130,7 +130,7 @@ class Pretrained(Settings):
     """The tokens of a pretrained model, `tokenizer.json` in a folder of the data directory or elsewhere."""
 
     kind: Literal["pretrained"]
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1)  #: of the folder
     stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
 
 

@@ -29,7 +29,7 @@ class RNNLMConfig(ModelConfig):
     cell: Cell = "lstm"  #: `identity` is the linear one
     variant: Variant = "torch"  #: of the GRU: reset after the recurrent matrix, or, in that of the notes, before it
     hidden: PositiveInt = 256  #: units of each layer
-    layers: PositiveInt = 2
+    layers: PositiveInt = 2  #: one on top of the other
     embedding: PositiveInt | Literal["one-hot"] | None = None  #: its size, by default `hidden`; or tokens as they are
     dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on what the top layer gives
     tied: bool = False  #: one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
@@ -68,7 +68,7 @@ class NGramConfig(ModelConfig):
     cites = ["smoothing=witten-bell: witten1991"]
 
     order: PositiveInt = 3  #: n: a token depends on the n - 1 before it
-    smoothing: Literal["none", "additive", "witten-bell"] = "witten-bell"
+    smoothing: Literal["none", "additive", "witten-bell"] = "witten-bell"  #: what is done for n-grams never seen
     delta: PositiveFloat = 1.0  #: what `additive` adds to every count
 
 
@@ -92,9 +92,9 @@ class Seq2SeqConfig(ModelConfig):
     hidden: PositiveInt = 256  #: units of each layer
     layers: PositiveInt = 2  #: of the encoder, and of the decoder
     encoder_hidden: PositiveInt | None = None  #: by default `hidden`, and it must equal `decoder_hidden`
-    decoder_hidden: PositiveInt | None = None
+    decoder_hidden: PositiveInt | None = None  #: by default `hidden`
     encoder_layers: PositiveInt | None = None  #: by default `layers`, and it must equal `decoder_layers`
-    decoder_layers: PositiveInt | None = None
+    decoder_layers: PositiveInt | None = None  #: by default `layers`
     bidirectional: bool = False  #: whether the encoder also reads from right to left, with as many units again
     attention: AttentionKind = "none"  #: how it scores places of the source; none has one context for all steps
     embedding: PositiveInt | None = None  #: its size for source and target, by default that of the layers
@@ -129,9 +129,9 @@ class BidirectionalLMConfig(ModelConfig):
     likelihoods = {"hidden": Kind.EXACT, "leak": Kind.ESTIMATE}  # of log p, a leak says nothing
     cites = ["schuster1997", *CELLS]
 
-    cell: Cell = "lstm"
+    cell: Cell = "lstm"  #: of either direction
     hidden: PositiveInt = 256  #: units of each layer and direction
-    layers: PositiveInt = 1
+    layers: PositiveInt = 1  #: one on top of the other, in each direction
     embedding: PositiveInt | None = None  #: its size, by default `hidden`
     dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on what the top layer gives
 

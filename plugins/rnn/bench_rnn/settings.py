@@ -40,21 +40,21 @@ class Truncated(Settings):
     """Of the gradient, the terms that travel at most `tau` recurrent steps."""
 
     kind: Literal["truncated"]
-    tau: Annotated[NonNegativeInt, _steps(0)]
+    tau: Annotated[NonNegativeInt, _steps(0)]  #: recurrent steps that a gradient travels at most
 
 
 class Detach(Settings):
     """No gradient passes from one piece of `tau` steps to the one before."""
 
     kind: Literal["detach"]
-    tau: Annotated[PositiveInt, _steps(1)]
+    tau: Annotated[PositiveInt, _steps(1)]  #: recurrent steps of a piece
 
 
 class Randomized(Settings):
     """What travels a step is multiplied by 1 / pi with probability pi, else by 0; right on average."""
 
     kind: Literal["randomized"]
-    pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_share)]
+    pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_share)]  #: how likely a gradient goes on at a step
 
 
 def _kinded(value: Any) -> Any:

@@ -21,9 +21,9 @@ class SlurmConfig(ExecutorConfig):
     cluster: Literal["slurm", "local", "debug"] = "slurm"  #: `local`: processes of this machine; `debug`: this one
     partition: str | None = None  #: as for sbatch, like all that follow up to `minutes`
     gpu_partition: str | None = None  #: of stages on cuda; by default `partition`
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
+    account: str | None = None  #: that jobs are charged to
+    qos: str | None = None  #: quality of service
+    constraint: str | None = None  #: features that a node must have
     gres: str | None = None  #: how a stage on cuda asks for its GPU, such as gpu:a100:1
     cpus: PositiveInt | None = None  #: of a job; by default the suite's threads
     memory: PositiveFloat | None = None  #: gigabytes of a job

@@ -17,18 +17,16 @@ from bench_core import (
     Hypothesis,
     Loss,
     Noise,
-    Scorer,
     Scores,
     Scoring,
-    SuiteError,
     Training,
     invert,
 )
 from bench_ssm import flows
+from bench_ssm.averaging import Averaging, check_apart
 from bench_ssm.flows import Flow
 from bench_ssm.latent import Latent
 from bench_ssm.posterior import Posterior
-from bench_ssm.trajectories import log_means
 
 if TYPE_CHECKING:
     from bench_ssm.plugin import DeepSSMConfig
@@ -54,27 +52,24 @@ class Emission(nn.Linear):
         return logits.to(states.dtype).log_softmax(-1)
 
 
-class DeepSSM(nn.Module, Latent, Scorer):
+class DeepSSM(nn.Module, Latent, Averaging):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
     No token feeds back, so a prefix has no say. Training draws trajectories h_t = F_q(h_{t-1}, xi_t) with another
     flow, from xi_t ~ N(mu_t, sigma_t^2) inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
     """
 
+    config: DeepSSMConfig
+
     def __init__(self, config: DeepSSMConfig, facts: Facts) -> None:
         super().__init__()
-        if facts.consecutive:
-            raise SuiteError(
-                "deep-ssm is a model of short sequences that begin and end, and this task gives windows of a stream. "
-                "Choose another task or model, or list the pair under `skip:`."
-            )
+        check_apart(config.name, facts.consecutive)
         self.config = config
         self.origin = nn.Parameter(torch.zeros(config.state))  # h_0
         self.generative: Flow = flows.generative(config)
         self.inference: Flow | None = None if config.shared else flows.inference(config)
         self.posterior = Posterior(config, facts)
         self.emission = Emission(config.state, len(facts.vocabulary))
-        self.kept: tuple[int, Tensor, Tensor] | None = None  # noise, weights, and the table that they gave
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         bound = self.bound(batch, training.noise, self.config.samples)
@@ -84,7 +79,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":
-            return self._average(batch, scoring.noise)
+            return self.averaged(batch, scoring.noise)
         bound = self.bound(batch, scoring.noise, self.config.samples)
         values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy}
         return Scores(bound.total.double(), values)
@@ -124,10 +119,10 @@ class DeepSSM(nn.Module, Latent, Scorer):
         unsure = entropy(log_probs[:steps]).T
         return list(zip(told.tolist(), unsure.tolist(), strict=True))
 
-    def prior(self, ids: Tensor, noise: Noise) -> Tensor:
-        """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d]."""
+    def prior(self, ids: Tensor, noise: Noise, steps: int | None = None) -> Tensor:
+        """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d], or so many `steps` of it."""
         states = [self.origin.expand(len(ids), -1)]
-        for drawn in _normal(noise, ids, self.config.steps, self.origin).unbind(1):
+        for drawn in _normal(noise, ids, steps or self.config.steps, self.origin).unbind(1):
             states.append(self.generative.at(states[-1]).forward(drawn[:, None])[0][:, 0])
         return torch.stack(states)
 
@@ -143,7 +138,7 @@ class DeepSSM(nn.Module, Latent, Scorer):
 
         Rows are sorted by length, so that those which go on are always the first ones.
         """
-        most, size = self._checked(batch), self.config.state
+        most, size = self.longest(batch), self.config.state
         order = batch.length.argsort(descending=True, stable=True)
         gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
         steps = torch.arange(most, device=length.device)[:, None]
@@ -192,28 +187,13 @@ class DeepSSM(nn.Module, Latent, Scorer):
         rows = torch.arange(len(state), device=state.device)
         return moved[rows, kept], total - log(samples), gains.detach()[rows, kept], log_probs.detach()[rows, kept]
 
-    @torch.no_grad()
-    def _average(self, batch: Batch, noise: Noise) -> Scores:
-        """Return estimates of ln P(w) by trajectories that are the same for all targets."""
-        self._checked(batch)
-        few = max(1, self.config.trajectories // 10)
-        fewer, log_probs = log_means(self._table(noise.fork("trajectories")), batch.gold, batch.length, few)
-        return Scores(log_probs, {"log_prob_by_a_tenth": fewer})
-
-    def _table(self, noise: Noise) -> Tensor:
-        """Return ln P(w | h_t^n) [T, V, N]; computed once for the same noise and weights."""
+    def drawn_from(self) -> Tensor:
         parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
-        weights = torch.cat([part.flatten() for part in parts])
-        if self.kept is not None:
-            key, known, table = self.kept
-            same = key == noise.key and known.device == weights.device and known.dtype == weights.dtype
-            if same and torch.equal(known, weights):
-                return table
-        ids = torch.arange(self.config.trajectories, device=weights.device)
-        states = self.prior(ids, noise)[1:]
-        table = torch.stack([self.emission(state).T for state in states])
-        self.kept = noise.key, weights, table
-        return table
+        return torch.cat([part.flatten() for part in parts])
+
+    def table(self, number: int, noise: Noise) -> Tensor:
+        states = self.prior(torch.arange(number, device=self.origin.device), noise)[1:]
+        return torch.stack([self.emission(state).T for state in states])
 
     @torch.no_grad()
     def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:
@@ -223,20 +203,10 @@ class DeepSSM(nn.Module, Latent, Scorer):
             return {}
         ids = torch.arange(rows, device=like.device)
         steps, size = min(self.config.positions, self.config.steps), self.config.state
-        states = self.prior(ids, noise.fork("state"))[: steps + 1]
+        states = self.prior(ids, noise.fork("state"), steps)
         drawn = noise.fork("information").normal(ids, 0, steps * draws * size)
         told = self.information(states[:-1].transpose(0, 1), drawn.view(rows, steps, draws, size))
         return {"information": told.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
-
-    def _checked(self, batch: Batch) -> int:
-        """Return the length of the longest target; raise SuiteError if there is no such step."""
-        most = int(batch.length.max())
-        if most > self.config.steps:
-            raise SuiteError(
-                f"a target has {most} tokens, stop included, and deep-ssm makes {self.config.steps} steps at most. "
-                f"Say `steps: {most}`, or let the task leave out what is longer."
-            )
-        return most
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, hookimpl
+from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stepper, hookimpl
 from bench_ssm.latent import Latent
 
 supports = (1, 1)
@@ -107,6 +107,23 @@ class DeepSSMConfig(ModelConfig):
         return tuple(range(2, self.state)) if self.masks is None else self.masks
 
 
+class CharGRUConfig(ModelConfig):
+    """GRU language model of letters, the baseline of deep state space models (Schmidt and Hofmann, 2018).
+
+    By trajectories, words are scored with letters that the model drew itself, which is not its own distribution.
+    """
+
+    name, target = "char-gru", "bench_ssm.char_gru:CharGRU"
+    cites = ("schmidt2018", "cho2014")
+    gives = {Stepper, Scorer}
+    likelihoods = {"exact": Kind.EXACT, "trajectories": Kind.ESTIMATE}
+
+    state: PositiveInt = 8  #: d, units of the GRU
+    embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`
+    steps: PositiveInt = 13  #: most tokens of a target that is scored by trajectories, stop included
+    trajectories: PositiveInt = 10_000  #: N, which all targets share when scored by them
+
+
 class TrajectoryArgmaxConfig(DecoderConfig):
     """Most probable tokens along a latent trajectory that is drawn (Schmidt and Hofmann, 2018, for Table 2)."""
 
@@ -117,8 +134,8 @@ class TrajectoryArgmaxConfig(DecoderConfig):
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the deep state space model."""
-    return [DeepSSMConfig]
+    """Return the deep state space model and its baseline."""
+    return [DeepSSMConfig, CharGRUConfig]
 
 
 @hookimpl

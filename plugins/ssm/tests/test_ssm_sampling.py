@@ -65,6 +65,7 @@ def test_the_states_of_a_trajectory_follow_from_each_other_by_the_generative_flo
     for t in range(6):
         moved, _ = model.generative.at(states[t]).forward(Noise(3).normal(ids, 0, 18).view(2, 6, 3)[:, t : t + 1])
         torch.testing.assert_close(states[t + 1], moved[:, 0])
+    torch.testing.assert_close(model.prior(ids, Noise(3), 4), states[:5])
 
 
 def test_a_sample_tells_the_mutual_information_at_the_states_that_it_went_through():

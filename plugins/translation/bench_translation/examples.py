@@ -21,6 +21,7 @@ class Examples:
     ids: NDArray[np.int64]
     source: Ragged
     target: Ragged
+    heads: Ragged | None = None  # of the target's tokens, as `heads.spread` gives them, each one more than that
 
     @classmethod
     def of(cls, ids: Sequence[int], source: Iterable[list[int]], target: Iterable[list[int]]) -> Examples:
@@ -32,16 +33,20 @@ class Examples:
     def load(cls, folder: Path, split: str) -> Examples:
         """Open what `save` left."""
         ids = np.load(folder / f"{split}.ids.npy", allow_pickle=False)
-        return cls(ids, Ragged.load(folder, f"{split}.source"), Ragged.load(folder, f"{split}.target"))
+        parsed = (folder / f"{split}.heads.edges.npy").exists()
+        heads = Ragged.load(folder, f"{split}.heads") if parsed else None
+        return cls(ids, Ragged.load(folder, f"{split}.source"), Ragged.load(folder, f"{split}.target"), heads)
 
     def save(self, folder: Path, split: str) -> None:
         """Write arrays into a folder."""
         np.save(folder / f"{split}.ids.npy", self.ids, allow_pickle=False)
         self.source.save(folder, f"{split}.source")
         self.target.save(folder, f"{split}.target")
+        if self.heads:
+            self.heads.save(folder, f"{split}.heads")
 
     def where(self, kept: NDArray[np.bool_]) -> Examples:
-        """Return the pairs of which `kept` [R] is true."""
+        """Return the pairs of which `kept` [R] is true, before they are parsed."""
         sides = (Ragged.of(compress(side, kept)) for side in (self.source, self.target))
         return Examples(self.ids[kept], *sides)
 

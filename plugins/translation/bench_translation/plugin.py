@@ -10,9 +10,9 @@ from pydantic import Field, PositiveInt, model_validator
 
 from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_language_modeling.api import Words
-from bench_translation import corpus
+from bench_translation import corpus, parsing
 from bench_translation.layouts import LAYOUTS, UNSPACED
-from bench_translation.settings import Both, Corpus, Invented, Named, Tokenizers
+from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
 
 supports = (1, 1)
 
@@ -22,24 +22,28 @@ class TranslationConfig(TaskConfig):
 
     name, target = "translation", "bench_translation.translation:Translation"
     source = Source.TOKENS
-    libraries = {"sacremoses", "tokenizers"}
+    libraries = {"sacremoses", "spacy", "tokenizers"}
     cites = [
         "tokenizer.source.kind=bpe: sennrich2016",
         "tokenizer.target.kind=bpe: sennrich2016",
         "moses=true: koehn2007",
+        "parse.kind=spacy: honnibal2020",
+        "parse.kind=train: honnibal2020",
+        "parse.treebank=ud-english-ewt: silveira2014",
     ]
 
-    corpus: Corpus = Invented(name="invented")
+    corpus: Corpus = Invented(name="invented")  #: the pairs: a name, generated ones with their settings, or files
     pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; as is usual for the corpus
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both languages, or of each: word, char, bpe
     shared: bool = False  # one vocabulary, learnt from both languages
     moses: bool | None = None  # whether Moses sets tokens apart, and joins them again; as is usual for the corpus
     normalize: bool | None = None  # whether Moses makes punctuation uniform before; as `moses`
-    lowercase: bool = False
+    lowercase: bool = False  #: whether both sides are in lower case, references too
     longest: PositiveInt | None = None  # tokens of a side; longer pairs are not trained on
     ratio: float | None = Field(None, ge=1)  # of the longer to the shorter side; more uneven pairs are not trained on
     source_limit: PositiveInt | None = None  # tokens of a source that a model can read
     over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
+    parse: Parse | None = None  #: what tells how the words of the target depend on each other; by default nothing
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -54,6 +58,11 @@ class TranslationConfig(TaskConfig):
                     f"no spaces stand between the words of {language!r} in this corpus: give its side another "
                     "tokenizer, such as {source: char, target: {kind: bpe, vocab_size: 8000}}"
                 )
+        if self.parse and self.languages[1] in UNSPACED and not self.tokenized:
+            raise ValueError(
+                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none to "
+                "`parse`: leave it out, or take a corpus whose tokens are set apart"
+            )
         return self
 
     def _check_pair(self) -> None:
@@ -82,8 +91,9 @@ class TranslationConfig(TaskConfig):
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file; the generated language has none."""
-        return corpus.reads(self.corpus, self.languages, data)
+        """Return the digest of each file; the generated language has none, but what parses it may."""
+        parsed = parsing.reads(self.parse, data) if self.parse else {}
+        return {**corpus.reads(self.corpus, self.languages, data), **parsed}
 
 
 class CopySourceConfig(ModelConfig):

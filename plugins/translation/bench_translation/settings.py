@@ -22,8 +22,8 @@ Paths: TypeAlias = Annotated[
 class Pair(Settings):
     """Files below the data directory: line n of a target translates line n of its source; several are joined."""
 
-    source: Paths
-    target: Paths
+    source: Paths  #: of sentences to translate
+    target: Paths  #: of their translations
 
     @model_validator(mode="after")
     def _check_number(self) -> Self:
@@ -36,25 +36,25 @@ class Invented(Settings):
     """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
 
     name: Literal["invented"]
-    sentences: PositiveInt = 20_000
-    seed: int = 0
+    sentences: PositiveInt = 20_000  #: pairs of the training split
+    seed: int = 0  #: of what is drawn; the same one gives the same pairs
 
 
 class Named(Settings):
     """A known corpus or a folder of the data directory, of which some splits may be other files."""
 
-    name: str = Field(min_length=1)
-    train: Pair | None = None
-    valid: Pair | None = None
-    test: Pair | None = None
+    name: str = Field(min_length=1)  #: of the corpus, see `bench data list`, or of the folder
+    train: Pair | None = None  #: files in place of its own for this split
+    valid: Pair | None = None  #: likewise
+    test: Pair | None = None  #: likewise
 
 
 class Files(Settings):
     """A user's own files."""
 
-    train: Pair
-    valid: Pair
-    test: Pair
+    train: Pair  #: pairs to train on
+    valid: Pair  #: pairs to choose weights and settings by
+    test: Pair  #: pairs to report on
 
 
 def _named(value: Any) -> Any:
@@ -92,8 +92,8 @@ Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schem
 class Both(Settings):
     """Tokens of either language."""
 
-    source: Tokenizer
-    target: Tokenizer
+    source: Tokenizer  #: what a source is cut into
+    target: Tokenizer  #: what a target is cut into
 
 
 def _sides(value: Any) -> Any:
@@ -104,3 +104,31 @@ def _sides(value: Any) -> Any:
 
 
 Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | _Tokenizer | Both)]
+
+
+class Conllu(Settings):
+    """CoNLL-U files below the data directory: the sentences of the target, in the order of its lines."""
+
+    kind: Literal["conllu"]
+    train: Paths
+    valid: Paths | None = None
+    test: Paths | None = None
+
+
+class Pipeline(Settings):
+    """A pipeline of spaCy that has a parser."""
+
+    kind: Literal["spacy"]
+    pipeline: str = Field(min_length=1)  # an installed package, or a folder of the data directory or elsewhere
+
+
+class Treebank(Settings):
+    """A parser that spaCy learns from `*-train.conllu` in a folder of the data directory; `*-dev.conllu` tests it."""
+
+    kind: Literal["train"]
+    treebank: str = Field("ud-english-ewt", min_length=1)
+    steps: PositiveInt = 1000  # updates, each of 500 words
+    seed: int = 0
+
+
+Parse: TypeAlias = Annotated[Conllu | Pipeline | Treebank, Field(discriminator="kind")]

@@ -47,11 +47,16 @@ class Side:
         steps: list[Callable[[str], str]] = []
         if self.normalize:
             steps.append(_normalizer(self.language))
-        if self.lowercase:
-            steps.append(_lower_dotless if self.language in DOTLESS else str.lower)
+        steps.append(self.lowered)
         if self.moses:
             steps.append(_tokenizer(self.language))
         return [_through(steps, line) for line in lines]
+
+    def lowered(self, text: str) -> str:
+        """Return text in lower case, where that is wished."""
+        if not self.lowercase:
+            return text
+        return _lower_dotless(text) if self.language in DOTLESS else text.lower()
 
     def text(self, tokens: Sequence[str]) -> str:
         """Return plain text; what a model makes of bytes may hold any white space, which becomes single spaces."""

@@ -16,6 +16,8 @@ from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Spli
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
 from bench_translation.examples import Examples, load_lines, save_lines
+from bench_translation.heads import spread, widths
+from bench_translation.parsing import Parser, parser
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 from bench_translation.sides import Side
@@ -31,6 +33,7 @@ class Spaced:
     left_out: int
     source: list[str]
     target: list[str]
+    whole: Sequence[str]  # the target of all pairs
 
 
 class Translation(Task):
@@ -47,6 +50,7 @@ class Translation(Task):
         lines = {split: corpus.read(split) for split in corpus.splits}
         spaced = {split: self._spaced(split, *both) for split, both in lines.items()}
         source, target = self._encoders(spaced["train"])
+        parse = parser(self.config.parse, Side.of(self.config)[1], data) if self.config.parse else None
         found = {}
         for split, pairs in spaced.items():
             rows = Examples.of(pairs.ids, source.encode(pairs.source), target.encode(pairs.target))
@@ -56,13 +60,15 @@ class Translation(Task):
             else:
                 rows, told = self._limited(rows, lines[split][0])
             found[split] = _statistics(rows, source, target) | told
+            rows = self._parsed(rows, split, pairs, target, parse) if parse else rows
             rows.save(self.folder, split)
             for name, side in zip(("source", "target"), lines[split], strict=True):
                 save_lines(self.folder, f"{split}.{name}", [side.texts[number] for number in rows.ids])
         (self.folder / "vocabulary.json").write_text(json.dumps(target.vocabulary), encoding="utf-8")
         train = Examples.load(self.folder, "train").target.tokens
         counts = np.bincount(train, minlength=len(target.vocabulary)).tolist()
-        return Facts(target.vocabulary, counts, source.vocabulary, extras=self._about(corpus, found))
+        about = self._about(corpus, found) | ({"parser": parse.about} if parse else {})
+        return Facts(target.vocabulary, counts, source.vocabulary, extras=about)
 
     def _spaced(self, split: Split, source: Lines, target: Lines) -> Spaced:
         """Set tokens apart; raise DataError if a line that is not trained on has none."""
@@ -79,7 +85,8 @@ class Translation(Task):
                 f"empty: {' and '.join(where)}{others}. Every pair of {split} counts: fill the line, or take it out "
                 "of both files."
             )
-        return Spaced(full, len(empty), *([side[number] for number in full] for side in sides))
+        source_lines, target_lines = ([side[number] for number in full] for side in sides)
+        return Spaced(full, len(empty), source_lines, target_lines, sides[1])
 
     def _encoders(self, train: Spaced) -> tuple[Encoder, Encoder]:
         """Learn the vocabularies from the pairs to train on alone."""
@@ -121,6 +128,16 @@ class Translation(Task):
         short = Ragged.of(row if len(row) <= limit + 1 else [*row[:limit], STOP] for row in rows.source)
         return replace(rows, source=short), {"truncated": int(over.sum())}
 
+    def _parsed(self, rows: Examples, split: Split, pairs: Spaced, target: Encoder, parse: Parser) -> Examples:
+        """Add the heads of the target's tokens, where there are any for the split."""
+        found = parse.heads(split, pairs.whole, rows.ids.tolist())
+        if found is None:
+            return rows
+        lines = [pairs.whole[number] for number in rows.ids]
+        wide = widths(lines, target, spaces=self.config.tokenizer.target.kind == "char")
+        told = (spread(heads, own) for heads, own in zip(found, wide, strict=True))
+        return replace(rows, heads=Ragged.of([head + 1 for head in row] for row in told))  # padding is 0 there
+
     def _about(self, corpus: Parallel, statistics: Mapping[str, Any]) -> dict[str, Any]:
         source, target = self.config.languages
         best = {"entropy": 0.0} if isinstance(self.config.corpus, Invented) else {}  # nats per token of the target
@@ -145,6 +162,7 @@ class Translation(Task):
                 length=torch.from_numpy(target[rows]),
                 source=_padded(pairs.source, rows),
                 source_length=torch.from_numpy(source[rows]),
+                extras={"heads": _padded(pairs.heads, rows) - 1} if pairs.heads else {},
             )
 
     @cached_property

@@ -77,7 +77,7 @@ class WordOracleConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = ["schmidt2018"]
 
-    of: Literal["train", "test"] = "train"
+    of: Literal["train", "test"] = "train"  #: the split whose words they are
 
 
 class ScoredWordsConfig(MetricConfig):
@@ -97,7 +97,7 @@ class WordCrossEntropyConfig(ScoredWordsConfig):
 
     name, target = "word-cross-entropy", "bench_word_generation.likelihood:WordCrossEntropy"
 
-    unit: Literal["nats", "bits"] = "nats"
+    unit: Literal["nats", "bits"] = "nats"  #: of the numbers
     excess: bool = False  #: less the entropy of the same words, which is the least that can be
 
 

@@ -17,7 +17,7 @@ LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: its files
 class FrequencyList(Settings):
     """Words and how often each occurs: one of `LISTS`, or a user's own file, relative to the working directory."""
 
-    file: Path
+    file: Path  #: a word and its count a line
 
 
 def _listed(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Models that are others on some tasks: `on:`."""
+"""Models that are others on some tasks: `by_task:`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ TWO_TASKS = SUITE.replace(
 
 
 def with_on(on, more="", fixed="scale: 2.0"):
-    return TWO_TASKS.replace("two: {name: bigram, scale: 2.0}", f"two: {{name: bigram, {fixed}, on: {on}}}") + more
+    return (
+        TWO_TASKS.replace("two: {name: bigram, scale: 2.0}", f"two: {{name: bigram, {fixed}, by_task: {on}}}") + more
+    )
 
 
 def mistakes(path, **options):
@@ -57,15 +59,15 @@ def test_combinations_of_a_grid_are_others_on_a_task_too(suite_file):
 
 
 def test_profiles_and_settings_change_what_is_on_a_task(suite_file):
-    path = suite_file(with_on("{more: {scale: 3}}", more="  less: {models: {two: {on: {more: {scale: 4}}}}}\n"))
+    path = suite_file(with_on("{more: {scale: 3}}", more="  less: {models: {two: {by_task: {more: {scale: 4}}}}}\n"))
     assert load(path).models["two"].at("more").config.scale == 3
     assert load(path, profile="less").models["two"].at("more").config.scale == 4
-    assert load(path, settings=["models.two.on.more.scale=5"]).models["two"].at("more").config.scale == 5
+    assert load(path, settings=["models.two.by_task.more.scale=5"]).models["two"].at("more").config.scale == 5
 
 
 def test_a_profile_without_the_task_leaves_its_settings_alone(suite_file):
     path = suite_file(with_on("{more: {scale: 3}}", more="  less: {tasks: {more: null}}\n"))
-    assert load(path, profile="less").models["two"].on == {}
+    assert load(path, profile="less").models["two"].by_task == {}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_profile_without_the_task_leaves_its_settings_alone(suite_file):
         ("{more: {name: blind}}", "a model has one `name` for all tasks."),
         ("{more: {training: {lr: -1}}}", "'lr': input should be greater than 0"),
         ("{more: 3}", "what differs on a task is a mapping of settings."),
-        ("[more]", "`on` gives settings to names of tasks"),
+        ("[more]", "`by_task` gives settings to names of tasks"),
         (
             "{more: {training: {phases: [{noisi: true}]}}}",
             "a phase of 'bigram' cannot set 'noisi'. Did you mean 'noisy'",
@@ -86,10 +88,10 @@ def test_a_profile_without_the_task_leaves_its_settings_alone(suite_file):
 )
 def test_what_is_wrong_with_settings_for_a_task_is_told_where_it_stands(suite_file, on, told):
     text = with_on(on)
-    line = next(number for number, row in enumerate(text.splitlines(), 1) if "on: " in row)
+    line = next(number for number, row in enumerate(text.splitlines(), 1) if "by_task: " in row)
     assert mistakes(suite_file(text)).startswith(f"{line}:")
     assert told in mistakes(suite_file(text))
 
 
 def test_editors_know_the_key():
-    assert '"on"' in json.dumps(schema()["properties"]["models"])
+    assert '"by_task"' in json.dumps(schema()["properties"]["models"])

@@ -1,0 +1,40 @@
+"""What the metrics of captions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from itertools import islice
+from typing import Any, TypeVar
+
+from bench_captioning.ptb import SIGNATURE, tokenized
+from bench_core import Outcome
+from bench_metrics.api import TextMetric, compared
+
+X = TypeVar("X")
+
+
+class CaptionMetric(TextMetric[X]):
+    """A metric of the first text of each example, cut as the COCO evaluation cuts it."""
+
+    better = 1
+
+    def __init__(self, config: Any, about: str) -> None:
+        """Describe it; `about` are settings that scores depend on."""
+        super().__init__(config)
+        self.signature = f"{about}|{SIGNATURE}|pycocoevalcap:{version('pycocoevalcap')}"
+
+    def tokenized(self, captions: Sequence[str]) -> list[str]:
+        """Return captions with spaces between tokens; raise SuiteError if the tokenizer fails."""
+        return tokenized(captions, self.config.patience)
+
+    def compared(self, outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
+        """Return the first text of each example and its references, as tokens with spaces between them."""
+        pairs = compared(outcomes)
+        texts = self.tokenized([text for text, _ in pairs])
+        return list(zip(texts, self.grouped([references for _, references in pairs]), strict=True))
+
+    def grouped(self, references: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return the references of each example, as tokens with spaces between them."""
+        every = iter(self.tokenized([caption for each in references for caption in each]))
+        return [list(islice(every, len(each))) for each in references]

@@ -1,0 +1,31 @@
+"""METEOR as the COCO evaluation computes it (Denkowski and Lavie, 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench_captioning.captions import CaptionMetric
+from bench_captioning.plugin import CaptionMeteorConfig
+from bench_core import Outcome
+from bench_metrics.api import Meteor, MeteorConfig
+
+
+class CaptionMeteor(CaptionMetric[list[int]]):
+    """English METEOR of captions that are cut, lower-cased and freed of punctuation first, times 100."""
+
+    config: CaptionMeteorConfig
+
+    def __init__(self, config: CaptionMeteorConfig) -> None:
+        self.meteor = Meteor(MeteorConfig(memory=config.memory, patience=config.patience))
+        super().__init__(config, self.meteor.signature)
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
+        """Return METEOR's statistics of each example; raise SuiteError if it gives no answer."""
+        pairs = zip(outcomes, self.compared(outcomes), strict=True)
+        return self.meteor.measure(
+            [replace(outcome, texts=[text], references=references) for outcome, (text, references) in pairs]
+        )
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return self.meteor.total(sums, examples)

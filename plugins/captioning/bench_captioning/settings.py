@@ -1,0 +1,127 @@
+"""What a suite may say of captioned images and of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
+
+from bench_language_modeling.api import Settings
+
+Usual: TypeAlias = Literal["train", "valid", "test"]
+
+
+class Scenes(Settings):
+    """Generated scenes of coloured shapes, five captions each; valid and test have a tenth of the training images."""
+
+    name: Literal["scenes"]
+    images: PositiveInt = 2_000  #: to train on
+    pixels: int = Field(64, ge=32, le=512)  #: on a side
+    seed: int = 0  #: of what is drawn
+
+
+class Named(Settings):
+    """A known corpus, or a folder of the data directory."""
+
+    name: str = Field(min_length=1)  #: of the corpus or of the folder
+
+
+class OneFile(Settings):
+    """A user's own annotations of all splits, as each image says; paths are below the data directory."""
+
+    file: Path  #: the annotations
+    images: Path | None = None  #: the folder of the images; by default that of the file
+    splits: Mapping[Usual, list[str]] | None = None  #: what they are called there; images of others are left out
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        homes: dict[str, str] = {}
+        for split, names in (self.splits or {}).items():
+            for name in names:
+                if homes.setdefault(name, split) != split:
+                    raise ValueError(
+                        f"{name!r} stands under {homes[name]} and under {split}: images are in one split"
+                    )
+        return self
+
+
+class Files(Settings):
+    """A user's own annotations, a file for each split; paths are below the data directory."""
+
+    train: Path  #: annotations to train on
+    valid: Path  #: annotations to choose weights and settings by
+    test: Path  #: annotations to report on
+    images: Path | None = None  #: the folder of the images; by default that of each file
+
+
+def _named(value: Any) -> Any:
+    """Take a bare name for a mapping that holds nothing else."""
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, dict | Settings):
+        return value
+    raise ValueError("give the name of a corpus, a mapping of its name and settings, or annotations of your own")
+
+
+def _choice(value: Any) -> str:
+    name, file = (
+        (value.get(key) if isinstance(value, dict) else getattr(value, key, None)) for key in ("name", "file")
+    )
+    if name is None:
+        return "files" if file is None else "file"
+    return "scenes" if name == "scenes" else "named"
+
+
+_Corpus: TypeAlias = Annotated[
+    Annotated[Scenes, Tag("scenes")]
+    | Annotated[Named, Tag("named")]
+    | Annotated[OneFile, Tag("file")]
+    | Annotated[Files, Tag("files")],
+    Discriminator(_choice),
+]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+
+
+class Precomputed(Settings):
+    """Features from a file, `.npy` or `.safetensors`: [I, D] for vectors, [I, S, D] for grids."""
+
+    kind: Literal["precomputed"]
+    path: str = Field(min_length=1)  #: below the data directory or absolute
+    ids: str | None = None  #: the image of each row: a .json list, .txt lines, .npy; else as annotated
+    tensor: str | None = None  #: its name, where a `.safetensors` file has several
+
+
+class ResNet(Settings):
+    """Features by a frozen ResNet: with the weights in a folder, else with random ones."""
+
+    kind: Literal["resnet"] = "resnet"
+    path: str | None = Field(None, min_length=1)  #: with config.json and model.safetensors
+    size: int | None = Field(None, ge=32, le=1024)  #: pixels on a side; 224 with weights, 64 without
+    widths: tuple[PositiveInt, ...] = Field((32, 128), min_length=1)  #: channels of each stage, if random
+    depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage, if random; by default one
+    seed: int = 0  #: of random weights
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        random = {"widths", "depths", "seed"} & self.model_fields_set
+        if self.path and random:
+            raise ValueError(f"{', '.join(sorted(random))} is of random networks, and `path` names weights")
+        if self.depths is not None and len(self.depths) != len(self.widths):
+            raise ValueError(f"`depths` has {len(self.depths)} stages and `widths` {len(self.widths)}")
+        return self
+
+    @property
+    def pixels(self) -> int:
+        """Return how large images are made."""
+        return self.size or (224 if self.path else 64)
+
+
+def _kinded(value: Any) -> Any:
+    """Take a bare kind for a mapping that holds nothing else."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+_Features: TypeAlias = Annotated[Precomputed | ResNet, Field(discriminator="kind")]
+Features: TypeAlias = Annotated[_Features, BeforeValidator(_kinded, json_schema_input_type=str | _Features)]

@@ -1,0 +1,23 @@
+"""From captions to the words that are learnt, nearly as the evaluation cuts them."""
+
+from __future__ import annotations
+
+import re
+
+_CLITIC = re.compile(r"(?<=[^\W\d_])(n't|'(?:s|re|ve|ll|d|m))(?!\w)")
+_WORD = re.compile(
+    r"n't(?!\w)|'(?:s|re|ve|ll|d|m)(?!\w)"  # what was set apart
+    r"|(?:[^\W\d_]\.){2,}|(?:mr|mrs|ms|dr|st|ave|blvd|rd|ft|vs)\."  # u.s.
+    r"|\d+(?:[.,:/]\d+)*(?:-?[^\W_]+(?:-[^\W_]+)*)?"  # 3.5, 10:30, 10-year-old
+    r"|[^\W_]+(?:[-/][^\W_]+)*"
+    r"|[$%&#@+=*]"
+)
+_SPELT = {"cannot": "can not", "gonna": "gon na", "gotta": "got ta", "wanna": "wan na"}
+_APART = re.compile(rf"\b(?:{'|'.join(_SPELT)})\b")
+
+
+def words(caption: str) -> list[str]:
+    """Return a caption's words in lower case: clitics set apart as in the Penn Treebank, punctuation left out."""
+    plain = caption.lower().replace("’", "'")
+    plain = _APART.sub(lambda found: _SPELT[found[0]], _CLITIC.sub(r" \1", plain))
+    return _WORD.findall(plain)

@@ -1,0 +1,1 @@
+"""Code generation for bench: from pseudo-code to Python."""

@@ -1,0 +1,78 @@
+"""How often what is said is the right program, or a program at all."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from copy import copy
+from math import nan
+from typing import Self
+
+from bench_code_generation.parsing import meaning
+from bench_code_generation.plugin import ParsedCodeConfig
+from bench_core import Facts, Outcome, PluginError
+from bench_metrics.api import TextMetric, compared
+from bench_metrics.proportion import clopper_pearson
+
+PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs between versions
+
+
+class Share(TextMetric[int]):
+    """Share of examples of which something is true; undefined (nan) without examples."""
+
+    better, unit = 1, "%"
+
+    def __init__(self, config: ParsedCodeConfig) -> None:
+        super().__init__(config)
+        self.signature = f"newline:{config.newline}|python:{PYTHON}"
+
+    def total(self, sums: Sequence[float], examples: int) -> float:
+        return 100 * sums[0] / examples if examples else nan
+
+    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
+        """Return the interval of Clopper and Pearson (1934)."""
+        return clopper_pearson(sum(parts), len(parts), level) if parts else None
+
+    def _meaning(self, text: str) -> str | None:
+        return meaning(text, self.config.newline)
+
+
+class CodeExactMatch(Share):
+    """Share of programs that mean the same as one of their references; what does not parse is wrong.
+
+    An example of which no reference parses cannot be right; the signature tells how many there are, if any.
+    """
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        told = super().prepare(facts, references)
+        lost = sum(not any(map(self._meaning, each)) for each in references.values() if each)
+        if lost:
+            told = copy(told)
+            told.signature += f"|unparsable references:{lost}"
+        return told
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """Return 1 for each example that is right; raise where there is nothing to compare."""
+        found = []
+        for text, references in compared(outcomes):
+            said = self._meaning(text)
+            found.append(int(said is not None and said in [self._meaning(each) for each in references]))
+        return found
+
+
+class Parses(Share):
+    """Share of programs that parse; one without a statement does not."""
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        """Return itself: nothing is compared."""
+        return self
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """Return 1 for each example whose text parses."""
+        mute = [outcome.id for outcome in outcomes if not outcome.texts]
+        if mute:
+            raise PluginError(
+                f"{len(mute)} of {len(outcomes)} examples have no text, the first of them is example {mute[0]}. A "
+                "decoder must give at least one hypothesis, be it empty."
+            )
+        return [int(self._meaning(outcome.texts[0]) is not None) for outcome in outcomes]

@@ -1,0 +1,82 @@
+"""What this distribution offers; imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from bench_code_generation import corpus
+from bench_code_generation.settings import Corpus, CPythonPairs
+from bench_core import MetricConfig, Source, TaskConfig, hookimpl
+from bench_language_modeling.api import Words
+from bench_translation.api import Both, Tokenizers
+
+supports = (1, 1)
+
+
+class CodeGenerationConfig(TaskConfig):
+    """Generation of a line of Python from its pseudo-code (Oda et al., 2015; Gu et al., 2019)."""
+
+    name, target = "code-generation", "bench_code_generation.generation:CodeGeneration"
+    source = Source.TOKENS
+    libraries = {"tokenizers"}
+    cites = [
+        "gu2019insertion",
+        "corpus.name=django: oda2015",
+        "corpus.name=django-clean: oda2015",
+        "corpus.name=django-clean: yin2017",
+        "tokenizer.source.kind=bpe: sennrich2016",
+        "tokenizer.target.kind=bpe: sennrich2016",
+    ]
+
+    corpus: Corpus = CPythonPairs(name="cpython-pairs")  #: a name, a name with settings, or own files
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both sides, or one for each
+    shared: bool = False  #: one vocabulary, learnt from both sides
+    longest: PositiveInt | None = None  #: tokens of a side; longer pairs are not trained on
+
+    @model_validator(mode="after")
+    def _sides_can_share(self) -> Self:
+        if self.shared and self.tokenizer.source != self.tokenizer.target:
+            raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
+        return self
+
+    def reads(self, data: Path) -> Mapping[str, str]:
+        """Return the digest of each file, or of the library."""
+        return corpus.digests(self.corpus, data)
+
+
+class ParsedCodeConfig(MetricConfig):
+    """What metrics share that parse what is said; nothing is ever executed."""
+
+    libraries = frozenset({"scipy"})
+
+    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
+
+
+class CodeExactMatchConfig(ParsedCodeConfig):
+    """Share of programs that are a reference, once both are parsed and printed back."""
+
+    name, target = "code-exact-match", "bench_code_generation.matching:CodeExactMatch"
+    cites = ["yin2017", "clopper1934"]
+
+
+class ParsesConfig(ParsedCodeConfig):
+    """Share of programs that parse."""
+
+    name, target = "parses", "bench_code_generation.matching:Parses"
+    cites = ["clopper1934"]
+
+
+@hookimpl
+def bench_tasks() -> list[type[TaskConfig]]:
+    """Return the task."""
+    return [CodeGenerationConfig]
+
+
+@hookimpl
+def bench_metrics() -> list[type[MetricConfig]]:
+    """Return the metrics of code."""
+    return [CodeExactMatchConfig, ParsesConfig]

@@ -1,0 +1,50 @@
+"""What a suite may say of a corpus of pseudo-code and code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from bench_language_modeling.api import Settings
+from bench_translation.api import Files
+
+
+class CPythonPairs(Settings):
+    """Lines of Python's own library, said by rules; valid and test have a tenth of the training pairs each."""
+
+    name: Literal["cpython-pairs"]
+    pairs: int = Field(10_000, ge=20)  #: to train on, if there are so many
+
+
+class Named(Settings):
+    """A known corpus."""
+
+    name: Literal["django", "django-clean"]  #: its folder in the data directory
+
+
+KNOWN = ("cpython-pairs", "django", "django-clean")
+
+
+def _named(value: Any) -> Any:
+    """Take a bare name for a mapping that holds nothing else."""
+    value = {"name": value} if isinstance(value, str) else value
+    if isinstance(value, dict) and (name := value.get("name", KNOWN[0])) not in KNOWN:
+        raise ValueError(
+            f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or give files of your own"
+        )
+    if isinstance(value, dict | Settings):
+        return value
+    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
+
+
+def _choice(value: Any) -> str:
+    name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
+    return "files" if name is None else "embedded" if name == KNOWN[0] else "named"
+
+
+_Corpus: TypeAlias = Annotated[
+    Annotated[CPythonPairs, Tag("embedded")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
+    Discriminator(_choice),
+]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]

@@ -1,0 +1,75 @@
+"""Exact match of meanings, and the share of texts that parse."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import pytest
+from scipy.stats import binomtest
+
+from bench_code_generation.plugin import CodeExactMatchConfig, ParsesConfig
+from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core.testing import MetricCase, check_metric
+
+CELL = [
+    Outcome(0, references=["x = f ( 'a' )"], texts=['x = f ( "a" )', "wrong"]),
+    Outcome(1, references=["if x :"], texts=["if ( x ) :"]),
+    Outcome(2, references=["if x :"], texts=["if y :"]),
+    Outcome(3, references=["else :"], texts=["else : :"]),
+    Outcome(4, references=["try :"], texts=["finally :"]),
+    Outcome(5, references=["x", "y = 1"], texts=["y=1"]),
+    Outcome(6, references=["return x"], texts=[""]),
+]
+
+
+def metric(config, outcomes=CELL):
+    references = {outcome.id: outcome.references for outcome in outcomes}
+    return config.load()(config).prepare(Facts(["<stop>"]), references)
+
+
+@pytest.mark.parametrize("outcomes", [None, CELL])
+@pytest.mark.parametrize("config", [CodeExactMatchConfig(), ParsesConfig(newline="<nl>")])
+def test_every_metric_keeps_the_contracts(config, outcomes):
+    assert len(check_metric(MetricCase.of(config, outcomes))) == 6
+
+
+def test_the_right_program_is_one_that_means_the_same():
+    exact = metric(CodeExactMatchConfig())
+    assert exact.measure(CELL) == [1, 1, 0, 0, 0, 1, 0]
+    assert exact.combine(exact.measure(CELL)) == pytest.approx(300 / 7)
+
+
+def test_an_empty_output_does_not_count_as_a_program():
+    parses = metric(ParsesConfig())
+    assert parses.measure(CELL) == [1, 1, 1, 0, 1, 1, 0]
+
+
+def test_references_that_do_not_parse_make_their_example_wrong_and_are_told():
+    old = [Outcome(0, references=["print x"], texts=["print x"]), Outcome(1, references=["x"], texts=["x"])]
+    exact = metric(CodeExactMatchConfig(), old)
+    assert exact.measure(old) == [0, 1]
+    assert exact.signature.endswith("|unparsable references:1")
+    assert "unparsable" not in metric(CodeExactMatchConfig()).signature
+
+
+def test_signatures_tell_version_references_and_the_word_for_a_new_line():
+    assert "python:3." in metric(ParsesConfig()).signature
+    assert metric(CodeExactMatchConfig()).signature.startswith("nrefs:var|")
+    assert metric(ParsesConfig(newline="<nl>")).signature != metric(ParsesConfig()).signature
+
+
+@pytest.mark.parametrize("config", [CodeExactMatchConfig(), ParsesConfig()])
+def test_intervals_are_those_of_clopper_and_pearson(config):
+    exact = binomtest(3, 20).proportion_ci(0.9, method="exact")
+    built = config.load()(config)
+    assert built.interval([1] * 3 + [0] * 17, 0.9) == pytest.approx((100 * exact.low, 100 * exact.high))
+    assert built.interval([]) is None
+    assert isnan(built.combine([]))
+
+
+def test_examples_without_reference_or_text_are_refused():
+    with pytest.raises(SuiteError, match="no reference"):
+        metric(CodeExactMatchConfig()).measure([Outcome(3, texts=["x"])])
+    with pytest.raises(PluginError, match="the first of them is example 3"):
+        metric(ParsesConfig()).measure([Outcome(3, references=["x"])])
+    assert metric(ParsesConfig()).measure([Outcome(3, texts=["x"])]) == [1]

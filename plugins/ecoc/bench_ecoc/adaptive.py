@@ -1,0 +1,70 @@
+"""Adaptive softmax: rare tokens in clusters of their own, with fewer numbers for each."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import Facts, Noise, SuiteError
+from bench_ecoc.layer import Layer, counts_of
+from bench_ecoc.orders import by_count
+
+
+class Adaptive(Layer):
+    """A softmax over the most frequent tokens and over clusters of rarer ones, each of which has its own.
+
+    Grave et al., 2017, arXiv:1609.04309. `cutoffs` are the ranks, by falling counts, with which a cluster begins; the
+    j-th sees a projection of the hidden units to H / 4^j. Unlike there, logits have biases, as those of others do.
+    """
+
+    order: Tensor  # [V] tokens by rank
+    ranks: Tensor  # [V]
+
+    def __init__(self, hidden: int, tokens: int, cutoffs: tuple[int, ...]) -> None:
+        super().__init__()
+        edges = [0, *cutoffs, tokens]
+        if any(end <= begin for begin, end in pairwise(edges)) or not cutoffs:
+            raise SuiteError(
+                f"cutoffs {list(cutoffs)} cannot be: they are ranks that rise, each above 0 and below the number of "
+                f"tokens, {tokens:,}. Set others."
+            )
+        self.tokens, self.edges = tokens, edges[1:]
+        self.head = nn.Linear(hidden, cutoffs[0] + len(cutoffs))
+        self.tails = nn.ModuleList(
+            _tail(hidden, max(1, hidden // 4 ** (number + 1)), end - begin)
+            for number, (begin, end) in enumerate(zip(cutoffs, self.edges[1:], strict=True))
+        )
+        for name in ("order", "ranks"):
+            self.register_buffer(name, torch.zeros(tokens, dtype=torch.int64))
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        order = by_count(counts_of(facts, "this output layer makes clusters"))
+        self.order.copy_(order)
+        self.ranks.copy_(order.argsort())
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """Return the log-probability of every token [*, V]."""
+        short = self.edges[0]
+        head = self.head(hidden).log_softmax(-1)
+        parts = [head[..., :short]]
+        for number, tail in enumerate(self.tails):
+            parts.append(head[..., short + number, None] + tail(hidden).log_softmax(-1))
+        return torch.cat(parts, -1)[..., self.ranks]
+
+    def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
+        ranks, short = self.ranks[gold], self.edges[0]
+        clusters = torch.bucketize(ranks, torch.tensor(self.edges, device=ranks.device), right=True)
+        head = self.head(units).log_softmax(1)
+        found: Tensor = head.gather(1, ranks.where(clusters == 0, short + clusters - 1)[:, None])[:, 0]
+        for number, tail in enumerate(self.tails):
+            here = (clusters == number + 1).nonzero()[:, 0]
+            within = ranks[here] - self.edges[number]
+            logits = tail(units[here])
+            found = found.index_add(0, here, logits.log_softmax(1).gather(1, within[:, None])[:, 0])
+        return found
+
+
+def _tail(hidden: int, width: int, tokens: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(hidden, width, bias=False), nn.Linear(width, tokens))

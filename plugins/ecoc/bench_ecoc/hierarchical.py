@@ -1,0 +1,84 @@
+"""Hierarchical softmax: first a class of tokens, then one of its tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from bench_core import Facts, Noise, SuiteError
+from bench_ecoc.layer import Layer, Rows, chunks, counts_of
+from bench_ecoc.orders import at_random, by_count
+
+
+class Hierarchical(Layer):
+    """p(w) = p(class of w) p(w | its class), with classes of equal size (Goodman, 2001, arXiv:cs/0108006).
+
+    Classes are successive tokens of an order that is random, or of falling counts. The last one may be smaller.
+    """
+
+    class_of: Tensor  # [V]
+    index_of: Tensor  # [V] place within the class
+    member: Tensor  # [K, S] tokens of each class, -1 where there are fewer
+    sizes: Tensor  # [K]
+
+    def __init__(
+        self, hidden: int, tokens: int, order: Literal["random", "unigram"], size: int = 10, sparse: bool = False
+    ) -> None:
+        super().__init__()
+        if size < 1:
+            raise SuiteError(f"classes of {size} tokens cannot be. Set the size of classes to 1 or more.")
+        self.tokens, self.order, self.size = tokens, order, size
+        number = -(-tokens // size)
+        self.classes = nn.Linear(hidden, number)
+        self.leaves: nn.Embedding = Rows(tokens, hidden, sparse=sparse)
+        self.bias = nn.Parameter(torch.zeros(tokens))
+        for name, shape in (("class_of", (tokens,)), ("index_of", (tokens,)), ("sizes", (number,))):
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
+        self.register_buffer("member", torch.zeros(number, size, dtype=torch.int64))
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        if self.order == "random":
+            self.place(at_random(self.tokens, noise.fork("order")))
+        else:
+            self.place(by_count(counts_of(facts, "this output layer makes classes")))
+
+    def place(self, order: Tensor) -> None:
+        """Make classes of successive tokens of an order [V]."""
+        order, places = order.to(self.member.device), torch.arange(self.tokens, device=self.member.device)
+        self.class_of[order], self.index_of[order] = places // self.size, places % self.size
+        self.member.fill_(-1).view(-1)[: self.tokens] = order
+        self.sizes.copy_((self.member >= 0).sum(1))
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        self.leaves = embedding
+
+    def class_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logit of every class [*, K] after `hidden` [*, H]."""
+        return self.classes(hidden)  # type: ignore[no-any-return]
+
+    def leaf_logits(self, hidden: Tensor, classes: Tensor) -> Tensor:
+        """Return the logits within `classes` [*] after `hidden` [*, H], [*, S]; -inf where a class has fewer."""
+        members = self.member[classes]
+        real = members.clamp(min=0)
+        logits: Tensor = (self.leaves(real) @ hidden[..., None])[..., 0] + self.bias[real]
+        return logits.masked_fill(members < 0, -torch.inf)
+
+    def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
+        parts = chunks(len(self.sizes) + self.size * units.shape[1], units, gold)
+        return torch.cat([self._of_gold(*part) for part in parts])
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """Return the log-probability of every token [*, V]."""
+        leaves = linear(hidden, self.leaves.weight, self.bias)
+        grouped = leaves[..., self.member.clamp(min=0)].masked_fill(self.member < 0, -torch.inf)  # [*, K, S]
+        classes = self.class_logits(hidden).log_softmax(-1) - grouped.logsumexp(-1)
+        return leaves + classes[..., self.class_of]
+
+    def _of_gold(self, units: Tensor, gold: Tensor) -> Tensor:
+        classes = self.class_of[gold]
+        of_class = self.class_logits(units).log_softmax(1).gather(1, classes[:, None])
+        of_leaf = self.leaf_logits(units, classes).log_softmax(1).gather(1, self.index_of[gold][:, None])
+        return (of_class + of_leaf)[:, 0]

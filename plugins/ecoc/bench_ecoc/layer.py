@@ -1,0 +1,114 @@
+"""What all output layers of this distribution can do besides those of `bench_rnn`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bench_core import Batch, Facts, Noise, State, SuiteError, Training
+from bench_rnn.api import LOGITS, Output, Softmax
+
+
+class Layer(Output[State]):
+    """An output layer without a memory, whose scores of all tokens can be had for some positions."""
+
+    tokens: int
+
+    @abstractmethod
+    def scores(self, hidden: Tensor) -> Tensor:
+        """Return the score of every token [*, V] after `hidden` [*, H]; their softmax is its probability."""
+
+    def survey(self, sentences: Sequence[list[int]], facts: Facts, noise: Noise) -> None:
+        """Learn from the training split before the first update, after `setup`; by default nothing."""
+
+    @property
+    def surveys(self) -> bool:
+        """Return whether `survey` has anything to learn, once `setup` is done."""
+        return False
+
+    def about(self) -> Mapping[str, str]:
+        """Return what readers of its numbers should know; by default nothing."""
+        return {}
+
+    def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
+        return self.scores(hidden).log_softmax(-1), past
+
+    def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
+        mask = batch.mask
+        parts = chunks(self.tokens, hidden[mask], batch.gold[mask])
+        return torch.cat([self.log_probs_of(units, gold) for units, gold in parts]), past
+
+    def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
+        """Return the log-probability of each token of `gold` [M] after `units` [M, H]."""
+        return -cross_entropy(self.scores(units), gold, reduction="none")
+
+    def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
+        """Return what to minimise in training for each token of `gold` [M] after `units` [M, H]."""
+        return torch.cat([-self.log_probs_of(*part) for part in chunks(self.tokens, units, gold)])
+
+    def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        """Return the costs of training, or, of a model that is not being trained, those of the exact score."""
+        if not (self.training and torch.is_grad_enabled()):
+            return super().loss(hidden, batch, past, training)
+        mask = batch.mask
+        return self.costs(hidden[mask], batch.gold[mask], batch, training), past
+
+
+class Full(Softmax, Layer):
+    """The softmax of `bench_rnn`: p(v) is proportional to exp(u_v . h + c_v)."""
+
+    def __init__(self, hidden: int, tokens: int) -> None:
+        super().__init__(hidden, tokens)
+        self.tokens = tokens
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return self.logits(hidden)  # type: ignore[no-any-return]
+
+
+class Rows(nn.Embedding):
+    """A matrix of logits [V, H], used row by row in training; gradients are sparse where that is asked for."""
+
+    def reset_parameters(self) -> None:
+        bound = self.embedding_dim**-0.5  # as that of nn.Linear
+        nn.init.uniform_(self.weight, -bound, bound)
+
+
+class ByRows(Layer):
+    """p(v) is proportional to exp(u_v . h + c_v), where training looks at few rows u_v."""
+
+    def __init__(self, hidden: int, tokens: int, sparse: bool = False) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.rows: nn.Embedding = Rows(tokens, hidden, sparse=sparse)
+        self.bias = nn.Parameter(torch.zeros(tokens))
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        self.rows = embedding
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return nn.functional.linear(hidden, self.rows.weight, self.bias)
+
+    def scores_of(self, units: Tensor, gold: Tensor) -> Tensor:
+        """Return the score of each token of `gold` [M] after `units` [M, H]."""
+        scores: Tensor = (self.rows(gold) * units).sum(1) + self.bias[gold]
+        return scores
+
+
+def chunks(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yield rows of tensors side by side, so few that `width` numbers for each are not too many."""
+    most = max(1, LOGITS // max(1, width))
+    return zip(*(torch.split(tensor, most) for tensor in tensors), strict=True)
+
+
+def counts_of(facts: Facts, why: str) -> Tensor:
+    """Return how often each token is in the training split, int64 [V]; raise SuiteError without such counts."""
+    if len(facts.counts) != len(facts.vocabulary):
+        raise SuiteError(
+            f"{why} by how frequent tokens are, and the task counts {len(facts.counts)} of its "
+            f"{len(facts.vocabulary)}. Take another task, or another output layer or order."
+        )
+    return torch.tensor(facts.counts, dtype=torch.int64)

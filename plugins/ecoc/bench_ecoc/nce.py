@@ -1,0 +1,50 @@
+"""Noise-contrastive estimation: training tells the gold token from tokens of noise."""
+
+from __future__ import annotations
+
+from math import log
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from bench_core import Batch, Facts, Noise, Training
+from bench_ecoc.layer import chunks, counts_of
+from bench_ecoc.sampled import Drawn
+
+
+class NCE(Drawn):
+    """Tells the gold token from k tokens of noise, by scores that are taken for log-probabilities.
+
+    Gutmann and Hyvärinen, 2010; Mnih and Teh, 2012, arXiv:1206.6426. Noise is drawn from the unigram for each
+    position. Without training it is the softmax of the scores.
+    """
+
+    def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool = False) -> None:
+        super().__init__(hidden, tokens, samples, sparse)
+
+    def setup(self, facts: Facts, noise: Noise) -> None:
+        self.draw_from(counts_of(facts, "this output layer draws tokens"))
+        nn.init.constant_(self.bias, -log(self.tokens))
+
+    def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
+        steps = batch.gold.shape[1]
+        uniform = training.noise.fork("negatives").uniform(batch.ids, 0, steps * self.samples)
+        drawn = self.drawn(uniform).view(len(batch), steps, self.samples)[batch.mask]
+        parts = chunks(self.samples * units.shape[1], drawn, units, gold)
+        return torch.cat([self.costs_against(*part) for part in parts])
+
+    def costs_against(self, drawn: Tensor, units: Tensor, gold: Tensor) -> Tensor:
+        """Return the cost of telling `gold` [M] from the tokens `drawn` [M, k], after `units` [M, H]."""
+        own = self.scores_of(units, gold)
+        others = torch.bmm(self.rows(drawn), units[:, :, None])[:, :, 0] + self.bias[drawn]
+        noise = logsigmoid(self.log_noise(drawn, drawn.shape[1]) - others).sum(1)
+        return -logsigmoid(own - self.log_noise(gold, drawn.shape[1])) - noise
+
+    def log_noise(self, tokens: Tensor, samples: int) -> Tensor:
+        """Return log(k Q) of tokens."""
+        return self.log_q[tokens] + log(samples)
+
+    def log_partition(self, units: Tensor) -> Tensor:
+        """Return log Z [M], which training draws towards 0, after `units` [M, H]."""
+        return torch.cat([self.scores(some).logsumexp(1) for (some,) in chunks(self.tokens, units)])

@@ -1,0 +1,426 @@
+"""What is read instead of gold tokens: each method against its definition, and against plausible mistakes."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bench_core import Facts, Noise, SuiteError, Training
+from bench_ecoc.ecoc import Ecoc
+from bench_ecoc.hierarchical import Hierarchical
+from bench_ecoc.inputs import (
+    CERTAIN,
+    Argmax,
+    BitFlips,
+    Mix,
+    MixedClass,
+    MixedCode,
+    Places,
+    RelaxedClass,
+    RelaxedCode,
+    SoftArgmax,
+    concrete,
+    gumbel,
+    method,
+    soft_argmax,
+)
+from bench_ecoc.layer import Full
+from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
+
+TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
+FACTS = Facts(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
+NOISE = Noise(3)
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    torch.manual_seed(2)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def layer(kind):
+    made = {
+        "full": lambda: Full(HIDDEN, TOKENS),
+        "ecoc": lambda: Ecoc(HIDDEN, TOKENS, BITS, "random"),
+        "hierarchical": lambda: Hierarchical(HIDDEN, TOKENS, "random", 5),
+    }[kind]()
+    made.setup(FACTS, Noise(1))
+    with torch.no_grad():
+        for weights in made.parameters():
+            weights.mul_(3)
+    return made
+
+
+def made(settings, kind):
+    return method(settings, layer(kind), nn.Embedding(TOKENS, 4))
+
+
+def places(method, coins=None):
+    """Return 40 positions; `coins` is one truth for all latents, or that of each."""
+    truth = torch.tensor([coins]).expand(ROWS, method.latents)
+    return Places(torch.randn(ROWS, HIDDEN), torch.randint(0, TOKENS, (ROWS,)), truth, torch.arange(ROWS), 3)
+
+
+def mix(share=0.5, temperature=0.7):
+    return Mix(share, temperature, NOISE)
+
+
+METHODS = [
+    (Scheduled(kind="scheduled"), "full"),
+    (Scheduled(kind="scheduled"), "ecoc"),
+    (Scheduled(kind="scheduled"), "hierarchical"),
+    (Soft(kind="soft"), "full"),
+    (Soft(kind="soft"), "ecoc"),
+    (Soft(kind="soft"), "hierarchical"),
+    (CLVMS(kind="clvms"), "ecoc"),
+    (CLVMS(kind="clvms"), "hierarchical"),
+    (DLVMS(kind="dlvms"), "ecoc"),
+    (DLVMS(kind="dlvms"), "hierarchical"),
+    (Flips(kind="flips"), "ecoc"),
+]
+every = pytest.mark.parametrize(("settings", "kind"), METHODS, ids=lambda one: getattr(one, "kind", one))
+LATENT = [one for one in METHODS if one[0].kind in ("clvms", "dlvms")]
+
+
+# coins
+
+
+def check_that_coins_fall_as_often_as_told(method):
+    ids = torch.arange(2000)
+    for share in (0.0, 0.1, 1.0):
+        coins = method.coins(ids, 5, mix(share)).double().mean(0)
+        assert coins.sub(share).abs().max() <= 0.04 * (share not in (0, 1))
+
+
+def check_that_every_latent_has_its_own_coin(method):
+    coins = method.coins(torch.arange(2000), 5, mix(0.5)).double()
+    assert torch.corrcoef(coins.T).sub(torch.eye(method.latents)).abs().max() < 0.1
+
+
+class OnTheGoldSide(MixedCode):
+    """Mutant: p_mix is the probability of gold."""
+
+    def coins(self, ids, step, mix):
+        return ~super().coins(ids, step, mix)
+
+
+class OneForAll(MixedCode):
+    """Mutant: all bits share a coin."""
+
+    def coins(self, ids, step, mix):
+        return super().coins(ids, step, mix)[:, :1].expand(-1, self.latents)
+
+
+@every
+def test_coins_fall_as_often_as_told(settings, kind):
+    check_that_coins_fall_as_often_as_told(made(settings, kind))
+
+
+@pytest.mark.parametrize(("settings", "kind"), LATENT, ids=lambda one: getattr(one, "kind", one))
+def test_every_latent_has_its_own_coin(settings, kind):
+    found = made(settings, kind)
+    assert found.latents == (BITS if kind == "ecoc" else 2)
+    check_that_every_latent_has_its_own_coin(found)
+
+
+def test_a_probability_on_the_gold_side_is_caught():
+    with pytest.raises(AssertionError):
+        check_that_coins_fall_as_often_as_told(
+            OnTheGoldSide(CLVMS(kind="clvms"), layer("ecoc"), nn.Embedding(TOKENS, 4))
+        )
+
+
+def test_one_coin_for_all_bits_is_caught():
+    mutant = OneForAll(CLVMS(kind="clvms"), layer("ecoc"), nn.Embedding(TOKENS, 4))
+    check_that_coins_fall_as_often_as_told(mutant)
+    with pytest.raises(AssertionError):
+        check_that_every_latent_has_its_own_coin(mutant)
+
+
+@pytest.mark.parametrize("settings", [CLVMS, DLVMS])
+def test_every_bit_can_have_a_probability_of_its_own(settings):
+    factors = tuple(i / (BITS - 1) for i in range(BITS))
+    found = made(settings(kind=settings.__name__.lower(), factors=factors), "ecoc")
+    shares = found.coins(torch.arange(2000), 5, mix(0.8)).double().mean(0)
+    torch.testing.assert_close(shares, 0.8 * torch.tensor(factors), rtol=0, atol=0.05)
+
+
+def test_coins_and_noise_depend_on_the_example_and_the_step_alone():
+    found, ids = made(CLVMS(kind="clvms"), "ecoc"), torch.arange(50)
+    coins = found.coins(ids, 5, mix())
+    assert torch.equal(found.coins(ids.flip(0), 5, mix()).flip(0), coins)
+    assert torch.equal(torch.cat([found.coins(ids[i : i + 1], 5, mix()) for i in range(50)]), coins)
+    assert not torch.equal(found.coins(ids, 6, mix()), coins)
+
+
+@every
+def test_a_position_is_replaced_alike_alone_and_among_others(settings, kind):
+    found = made(settings, kind)
+    here = places(found, True)
+    together = found.read(here, mix())
+    for row in (0, 17):
+        own = torch.tensor([row])
+        alone = Places(here.hidden[own], here.gold[own], here.coins[own], here.ids[own], here.step)
+        torch.testing.assert_close(found.read(alone, mix()), together[own])
+
+
+# what is read
+
+
+@pytest.mark.parametrize(("settings", "kind"), LATENT, ids=lambda one: getattr(one, "kind", one))
+def test_gold_latents_read_as_the_gold_token(settings, kind):
+    found = made(settings, kind)
+    here = places(found, False)
+    torch.testing.assert_close(found.read(here, mix()), found.embed(here.gold), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["full", "ecoc", "hierarchical"])
+def test_scheduled_sampling_reads_the_most_probable_token(kind):
+    found = made(Scheduled(kind="scheduled"), kind)
+    here = places(found, True)
+    log_probs, _ = found.output.log_probs(here.hidden[:, None], found.output.start(here.hidden[:, :0, None]))
+    assert torch.equal(found.read(here, mix()), found.embed(log_probs[:, 0].argmax(1)))
+
+
+def test_a_soft_argmax_has_the_values_of_the_specification():
+    scores = torch.tensor([2.0, 1.0, 0.0])
+    torch.testing.assert_close(soft_argmax(scores, 1), torch.tensor([0.66524, 0.24473, 0.09003]), rtol=0, atol=5e-6)
+    torch.testing.assert_close(soft_argmax(scores, 0.1), torch.tensor([0.999955, 0.000045, 0]), rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("kind", ["full", "ecoc", "hierarchical"])
+def test_soft_scheduled_sampling_mixes_embeddings_by_probability(kind):
+    found = made(Soft(kind="soft"), kind)
+    here = places(found, True)
+    log_probs, _ = found.output.log_probs(here.hidden[:, None], found.output.start(here.hidden[:, :0, None]))
+    torch.testing.assert_close(found.read(here, mix(temperature=1)), log_probs[:, 0].exp() @ found.embed.weight)
+    hard = Argmax(Scheduled(kind="scheduled"), found.output, found.embed).read(here, mix())
+    torch.testing.assert_close(found.read(here, mix(temperature=1e-9)), hard)
+
+
+def nearest(code, output):
+    """Return the token whose codeword differs from a code in the fewest bits; ties to the lower rank."""
+    distance = (output.codebook.double() - code).abs().sum(1)
+    return min(range(TOKENS), key=lambda token: (distance[token].item(), output.ranks[token].item()))
+
+
+def test_mixed_codes_read_as_their_nearest_token():
+    found = made(CLVMS(kind="clvms"), "ecoc")
+    here = places(found, True)
+    here = Places(here.hidden, here.gold, found.coins(here.ids, 3, mix()), here.ids, 3)
+    bits = found.output.bits(here.hidden)
+    for row, token in enumerate(found.tokens(here).tolist()):
+        gold = found.output.codebook[here.gold[row]].double()
+        code = torch.where(here.coins[row], (bits[row] > 0).double(), gold)
+        assert token == nearest(code, found.output)
+
+
+def test_codes_that_are_all_predicted_read_as_the_nearest_token_of_the_predicted_bits():
+    found = made(CLVMS(kind="clvms"), "ecoc")
+    here = places(found, True)
+    bits = found.output.bits(here.hidden) > 0
+    assert found.tokens(here).tolist() == [nearest(code.double(), found.output) for code in bits]
+    assert (found.tokens(here) != here.gold).any()
+
+
+def test_a_bit_at_its_threshold_is_predicted_as_0():
+    found = made(CLVMS(kind="clvms"), "ecoc")
+    nn.init.zeros_(found.output.linear.weight)
+    nn.init.zeros_(found.output.linear.bias)
+    token = nearest(torch.zeros(BITS), found.output)
+    assert found.tokens(places(found, True)).tolist() == [token] * ROWS
+
+
+def test_what_is_chosen_hard_has_no_gradient_through_the_choice():
+    for settings, kind in METHODS:
+        found = made(settings, kind)
+        here = places(found, True)
+        here.hidden.requires_grad_()
+        found.read(here, mix()).square().sum().backward()
+        assert (here.hidden.grad is None) == (settings.kind in ("scheduled", "clvms")), (settings, kind)
+        assert found.embed.weight.grad.any()
+
+
+def check_that_relaxed_bits_are_renormalised_over_tokens(method):
+    """Against the product of the bits' probabilities, one by one."""
+    here = places(method, True)
+    here = Places(here.hidden, here.gold, method.coins(here.ids, 3, mix()), here.ids, 3)
+    tokens, weights = method.weights(here, mix())
+    uniform = NOISE.fork("concrete").uniform(here.ids, 3, BITS)
+    logits = (method.output.bits(here.hidden) + uniform.log() - (1 - uniform).log()) / 0.7
+    codes = method.output.codebook.double()
+    for row in range(ROWS):
+        gold = codes[here.gold[row]]
+        relaxed = torch.where(
+            here.coins[row], logits[row].clamp(-30, 30), torch.where(gold > 0, 30.0, -30.0)
+        ).sigmoid()
+        products = torch.where(codes > 0, relaxed, 1 - relaxed).prod(1)
+        best = products.topk(8).values
+        torch.testing.assert_close(weights[row].sum().item(), 1.0)
+        torch.testing.assert_close(weights[row], products[tokens[row]] / best.sum(), rtol=1e-6, atol=1e-9)
+
+
+class SoftplusLeftIn(RelaxedCode):
+    """Mutant: the weight of a token is the product of its bits, and what invalid codes have of it is lost."""
+
+    def weights(self, places, mix):
+        tokens, _ = super().weights(places, mix)
+        uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
+        logits = concrete(self.output.bits(places.hidden), uniform, mix.temperature)
+        signs = 2 * self.output.codebook[tokens].double() - 1
+        return tokens, nn.functional.logsigmoid(signs * logits[:, None]).sum(2).exp()
+
+
+class SoftplusOfOnes(RelaxedCode):
+    """Mutant: of each token, the softplus of those bits is left in that are 1."""
+
+    def weights(self, places, mix):
+        tokens, _ = super().weights(places, mix)
+        uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
+        gold = CERTAIN * (2 * self.output.codes(places.gold) - 1)
+        logits = torch.where(places.coins, concrete(self.output.bits(places.hidden), uniform, mix.temperature), gold)
+        codes = self.output.codebook[tokens].double()
+        return tokens, (codes * (logits - nn.functional.softplus(logits))[:, None]).sum(2).softmax(1)
+
+
+RELAXED = DLVMS(kind="dlvms", best=8)
+
+
+def test_relaxed_bits_are_renormalised_over_the_best_tokens():
+    check_that_relaxed_bits_are_renormalised_over_tokens(made(RELAXED, "ecoc"))
+
+
+@pytest.mark.parametrize("mutant", [SoftplusLeftIn, SoftplusOfOnes])
+def test_a_softplus_left_in_what_is_read_is_caught(mutant):
+    with pytest.raises(AssertionError):
+        check_that_relaxed_bits_are_renormalised_over_tokens(mutant(RELAXED, layer("ecoc"), nn.Embedding(TOKENS, 4)))
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 4.0])
+def test_a_binary_concrete_bit_is_1_as_often_at_every_temperature(temperature):
+    uniform = NOISE.uniform(torch.arange(40_000))
+    share = (concrete(torch.tensor(1.0), uniform, temperature).sigmoid() > 0.5).double().mean().item()
+    assert share == pytest.approx(0.731059, abs=0.01)
+
+
+def test_gumbel_noise_has_the_value_of_the_specification():
+    assert gumbel(torch.tensor(0.5)).item() == pytest.approx(0.366513, abs=5e-7)
+
+
+def test_the_highest_of_gumbel_noise_and_log_probabilities_is_a_draw():
+    probabilities = torch.tensor([0.6, 0.3, 0.1])
+    draws = (probabilities.log() + gumbel(NOISE.uniform(torch.arange(40_000), 0, 3))).argmax(1)
+    torch.testing.assert_close(draws.bincount() / 40_000, probabilities, rtol=0, atol=0.01)
+
+
+def test_flips_read_what_the_least_certain_bits_leave_open():
+    found = made(Flips(kind="flips", k=3), "ecoc")
+    here = places(found, True)
+    bits, output = found.output.bits(here.hidden), found.output
+    for row, read in enumerate(found.read(here, mix())):
+        scores, tokens = [], []
+        for bit in bits[row].abs().argsort()[:3]:
+            code = output.codebook[here.gold[row]].double()
+            code[bit] = 1 - code[bit]
+            tokens.append(nearest(code, output))
+            scores.append((code * bits[row]).sum() - nn.functional.softplus(bits[row]).sum())
+        expected = torch.stack(scores).softmax(0) @ found.embed.weight[tokens]
+        torch.testing.assert_close(read, expected)
+
+
+# a hierarchical softmax
+
+
+def test_class_and_index_come_from_the_model_or_from_gold():
+    found = made(CLVMS(kind="clvms"), "hierarchical")
+    output = found.output
+    for first, second in [(True, True), (True, False), (False, True), (False, False)]:
+        here = places(found, [first, second])
+        for row, token in enumerate(found.tokens(here).tolist()):
+            gold, units = here.gold[row], here.hidden[row]
+            best = int(output.class_logits(units).argmax())
+            inside = best if first else int(output.class_of[gold])
+            leaf = int(output.leaf_logits(units[None], torch.tensor([inside]))[0].argmax())
+            index = leaf if second else int(output.index_of[gold])
+            assert token == output.member[inside, index % output.sizes[inside]]
+
+
+def test_an_index_that_a_class_lacks_is_taken_modulo_its_size():
+    found = made(CLVMS(kind="clvms"), "hierarchical")
+    output = found.output
+    short = int((output.sizes < output.sizes.max()).nonzero()[0, 0])
+    assert output.sizes[short] == 3
+    found.output.class_logits = lambda hidden: torch.eye(len(output.sizes))[[short] * len(hidden)]
+    here = places(found, [True, False])
+    tokens = found.tokens(here)
+    assert (output.class_of[tokens] == short).all()
+    assert torch.equal(output.index_of[tokens], output.index_of[here.gold] % 3)
+
+
+@pytest.mark.parametrize("best", [2, 10])
+def test_relaxed_classes_stand_for_their_best_tokens_and_the_gold_one_for_a_mix(best):
+    found = made(DLVMS(kind="dlvms", best=best), "hierarchical")
+    output, weight = found.output, found.embed.weight
+    here = places(found, True)
+    number = len(output.sizes)
+    for row, read in enumerate(found.read(here, mix())):
+        units, ids = here.hidden[row : row + 1], here.ids[row : row + 1]
+        noise = gumbel(NOISE.fork("class").uniform(ids, 3, number)[0])
+        shares = ((output.class_logits(units)[0] + noise) / 0.7).softmax(0)
+        kept = shares.argsort(descending=True)[:best]
+        expected = 0
+        for one in kept.tolist():
+            leaves = output.leaf_logits(units, torch.tensor([one]))[0, : output.sizes[one]]
+            tokens = output.member[one, : output.sizes[one]]
+            if one == output.class_of[here.gold[row]]:
+                noise = gumbel(NOISE.fork("index").uniform(ids, 3, output.member.shape[1])[0, : len(leaves)])
+                inside = ((leaves + noise) / 0.7).softmax(0) @ weight[tokens]
+            else:
+                inside = weight[tokens[leaves.argmax()]]
+            expected = expected + shares[one] / shares[kept].sum() * inside
+        torch.testing.assert_close(read, expected)
+
+
+# settings
+
+
+def test_gold_needs_no_method():
+    assert made(Gold(), "full") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "expected"),
+    [
+        (CLVMS(kind="clvms"), "ecoc", MixedCode),
+        (CLVMS(kind="clvms"), "hierarchical", MixedClass),
+        (DLVMS(kind="dlvms"), "hierarchical", RelaxedClass),
+        (Soft(kind="soft"), "hierarchical", SoftArgmax),
+        (Flips(kind="flips"), "ecoc", BitFlips),
+    ],
+)
+def test_settings_choose_the_method_of_the_output_layer(settings, kind, expected):
+    assert type(made(settings, kind)) is expected
+
+
+def test_factors_are_as_many_as_bits():
+    with pytest.raises(SuiteError, match=r"has 2 `factors`, and the code 9 bits. Give one for each bit"):
+        made(CLVMS(kind="clvms", factors=(1, 0.5)), "ecoc")
+
+
+def test_no_more_bits_are_flipped_than_there_are():
+    with pytest.raises(SuiteError, match=r"flips 10 bits, and the code has 9"):
+        made(Flips(kind="flips", k=10), "ecoc")
+
+
+def test_the_temperature_rises_or_falls_and_the_probability_rises():
+    def told(epoch, **settings):
+        return made(DLVMS(kind="dlvms", **settings), "ecoc").mix(Training(epoch * 9, 36, epoch, 4, NOISE))
+
+    assert [told(epoch).temperature for epoch in (0, 3)] == pytest.approx([0.01, 2.49])
+    assert [told(epoch, reversed=True).temperature for epoch in (0, 3)] == pytest.approx([2.49, 0.01])
+    assert [told(epoch).share for epoch in (0, 3)] == pytest.approx([0.002, 0.498])
+    assert [told(epoch, constant=True, tau_max=0.3).share for epoch in (0, 3)] == [0.3, 0.3]
+    assert math.isclose(told(3, reversed=True).share, 0.498)

@@ -1,0 +1,1 @@
+"""Insertion-based generation with inferred order (InDIGO), and the Transformers beside it."""

@@ -1,0 +1,107 @@
+"""The Insertion Transformer (Stern et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from bench_core import Batch, Facts, Loss, State, SuiteError, Training
+from bench_indigo.blocks import Pair, Sources, sight, sinusoids
+from bench_indigo.network import EncoderDecoder
+from bench_indigo.refiner import Refiner
+from bench_indigo.spans import canvas, kept, labels
+
+if TYPE_CHECKING:
+    from bench_indigo.plugin import InsertionTransformerConfig
+
+
+@dataclass(frozen=True)
+class Known(State):
+    """What there is to see of the sources."""
+
+    pairs: tuple[Pair, ...]
+    shut: Tensor
+
+
+class InsertionTransformer(EncoderDecoder, Refiner[Known]):
+    """p(word, slot) = p(slot) p(word | slot), given all that is on a canvas.
+
+    A canvas is read between two boundaries, in reading order, each token seeing all others, and anew whenever it has
+    changed. Slot l is H_l = [o_l ; o_{l+1}], the top states on its left and right:
+
+        p(word | l) is proportional to exp((H_l W) . e_word),   p(l) to exp(q . (H_l W') / sqrt(d)).
+
+    Its loss is the mean over slots, of a canvas with a random part of the target, of the weighted mean of
+    -log p(word | slot) over the words that are missing there; where none is, of stop. Nothing of that teaches p(l),
+    which is uniform at first, unless the loss is to be `joint`.
+    """
+
+    def __init__(self, config: InsertionTransformerConfig, facts: Facts) -> None:
+        super().__init__(config, facts, relative=False, others=2)
+        self.config = config
+        self.gather = nn.Linear(2 * config.d_model, config.d_model, bias=False)  # W
+        self.place = nn.Linear(2 * config.d_model, config.d_model, bias=False)  # W'
+        self.query = nn.Parameter(torch.zeros(config.d_model))
+        nn.init.xavier_uniform_(self.gather.weight)
+        nn.init.xavier_uniform_(self.place.weight)
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        words, slots = self.costs_of(batch, kept(batch, training.noise), self.config.label_smoothing)
+        tokens = batch.length.sum()
+        share = batch.length / tokens
+        if not self.config.joint:
+            return Loss((words * share).sum(), tokens)
+        parts = {"words": (words * share).sum(), "slots": (slots * share).sum()}
+        return Loss(parts["words"] + parts["slots"], tokens, parts)
+
+    def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Return the mean over slots of -log p(word | slot) and of -log p(slot) [N], with `keep` [N, T] of `gold`."""
+        wanted = labels(batch, keep, self.config.spread)
+        log_slots, vectors = self.refine(self.begin(batch), *canvas(batch.gold, keep))
+        real = torch.arange(log_slots.shape[1], device=keep.device) < wanted.slots[:, None]
+        number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] of each slot among the real ones
+        log_probs = self.fill(vectors[real])
+
+        rows, at = (wanted.weight > 0).nonzero().unbind(1)
+        slot = number[rows, wanted.slot[rows, at]]
+        costs = -(1 - smoothing) * log_probs[slot, wanted.token[rows, at]]
+        if smoothing:
+            costs = costs - smoothing * log_probs.mean(1)[slot]
+        weighted = costs * wanted.weight[rows, at].to(costs.dtype)
+        words = weighted.new_zeros(len(keep)).index_add(0, rows, weighted) / wanted.slots
+        slots = -log_slots.masked_fill(~real, 0.0).sum(1) / wanted.slots
+        return words, slots
+
+    def begin(self, batch: Batch) -> Known:
+        if batch.opening.shape[1] > 1:
+            raise SuiteError(
+                "insertion-transformer inserts every word by itself and takes no prefix. Choose a task without one."
+            )
+        sources = self.encode(batch)
+        return Known(sources.pairs, sources.shut)
+
+    def refine(self, known: Known, canvas: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+        states = self._read(known, canvas, length)
+        vectors = torch.cat([states[:, :-1], states[:, 1:]], 2)  # [N, C + 1, 2 d]
+        logits = self.place(vectors) @ self.query * self.query.shape[0] ** -0.5
+        behind = torch.arange(logits.shape[1], device=length.device) > length[:, None]
+        return logits.masked_fill(behind, -torch.inf).log_softmax(1), vectors
+
+    def fill(self, vectors: Tensor) -> Tensor:
+        return self.log_probs(self.gather(vectors))
+
+    def _read(self, known: Known, canvas: Tensor, length: Tensor) -> Tensor:
+        """Return the top states of a canvas and the boundaries around it [N, C + 2, d]."""
+        items = pad(canvas, (1, 1))
+        places = torch.arange(items.shape[1], device=items.device)
+        items[:, 0] = self.tokens
+        items = items.masked_fill(places == length[:, None] + 1, self.tokens + 1)
+        states = self.embed(items)
+        states = self.dropout(states + sinusoids(0, items.shape[1], states))
+        seen = (places < length[:, None] + 2)[:, None]  # [N, 1, C + 2]
+        top: Tensor = self.stack(states, sight(seen, None, states), Sources(known.pairs, known.shut))
+        return top

@@ -1,0 +1,77 @@
+"""What the models of this distribution are made of: embeddings, an encoder, and the layers of a decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bench_core import Batch, Facts, SuiteError
+from bench_indigo.blocks import Embedding, Shape, Sources, Words
+from bench_indigo.encoder import Encoder
+from bench_indigo.past import Stack
+
+if TYPE_CHECKING:
+    from bench_indigo.plugin import TransformerSettings
+
+LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder, the layers of a decoder, and the embeddings of V tokens and of others that are never predicted."""
+
+    def __init__(
+        self, config: TransformerSettings, facts: Facts, relative: bool, others: int = 0, mapped: bool = False
+    ) -> None:
+        super().__init__()
+        if config.shared:
+            _check_alike(facts)
+        self.settings, self.tokens = config, len(facts.vocabulary)
+        self.features = bool(facts.source_shape)
+        self.embed = Embedding(self.tokens + others, config.d_model)
+        self.encoder = Encoder(config, facts, self.embed if config.shared else None)
+        shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, relative)
+        self.stack = Stack(shape, config.layers, config.cross_attention == "forward")
+        self.words = Words(config.d_model, self.tokens, config.tied, mapped)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def limit(self, batch: Batch) -> Tensor | None:
+        """Return the most target tokens of each row [N], by the tokens of its source; None where that has none."""
+        if self.features or batch.source_length is None:
+            return None
+        most = (self.settings.limit_ratio * batch.source_length).long() + self.settings.limit_extra
+        return most.clamp(min=1)
+
+    def encode(self, batch: Batch) -> Sources:
+        """Return what there is to see of the sources."""
+        return self.stack.read(*self.encoder(batch))
+
+    def costs(self, states: Tensor, tokens: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Return -log p of `tokens` [M] after the items with `states` [M, d]."""
+        most = max(1, LOGITS // self.tokens)
+        parts = zip(torch.split(states, most), torch.split(tokens, most), strict=True)
+        return torch.cat([
+            cross_entropy(self.words(some, self.embed), wanted, reduction="none", label_smoothing=smoothing)
+            for some, wanted in parts
+        ])  # fmt: skip
+
+    def log_probs(self, states: Tensor) -> Tensor:
+        """Return log p(word) [*, V] after the last items' states [*, d]."""
+        found: Tensor = self.words(states, self.embed).log_softmax(-1)
+        return found
+
+
+def _check_alike(facts: Facts) -> None:
+    """Raise SuiteError where source and target differ in their tokens."""
+    source, target = list(facts.source_vocabulary), list(facts.vocabulary)
+    if source == target:
+        return
+    what = f"has {len(source):,} tokens" if source else "has no tokens"
+    first = next((n for n, (one, other) in enumerate(zip(source, target, strict=False)) if one != other), None)
+    where = "" if first is None else f"; token {first} is {source[first]!r} there and {target[first]!r} here"
+    raise SuiteError(
+        "source and target share their embeddings only where they have one vocabulary. The source "
+        f"{what}, the target {len(target):,}{where}. Tokenise both together, or say `shared: false`."
+    )

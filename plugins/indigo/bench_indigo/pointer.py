@@ -1,0 +1,69 @@
+"""Which slot a word goes to (Gu et al., 2019, section 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from bench_indigo.relations import neighbours
+
+
+class Pointer(nn.Module):
+    """Every item has a key for either side, h C and h D; a slot is meant by the right key of the item before it and
+    by the left key of the item after it. The query is of the last item and of the word to be placed:
+
+        q = (h E + e_word) / sqrt(2),  and a key is chosen in proportion to exp(q . key / sqrt(d)).
+
+    Nothing is left of the first boundary or right of the last, so t items have 2 (t - 1) keys for t - 1 slots.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(3, width, width))  # C, D and E
+        self.scale: float = (2 * width) ** -0.5
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weights anew."""
+        for part in self.weight:
+            nn.init.xavier_uniform_(part)
+
+    def keys(self, states: Tensor) -> Tensor:
+        """Return the keys [N, 2, I, d] of items [N, I, d], those on the left first."""
+        found: Tensor = linear(states, self.weight[:2].flatten(0, 1))
+        return found.view(*states.shape[:2], 2, -1).transpose(1, 2)
+
+    def query(self, states: Tensor, embedded: Tensor) -> Tensor:
+        """Return what is to be multiplied with keys [*, d], for last items [*, d] and embedded words [*, d]."""
+        return self.of_state(states) + self.of_word(embedded)
+
+    def of_state(self, states: Tensor) -> Tensor:
+        """Return the part of the query that the last item decides."""
+        found: Tensor = linear(states, self.weight[2])
+        return found * self.scale
+
+    def of_word(self, embedded: Tensor) -> Tensor:
+        """Return the part of the query that the word decides."""
+        return embedded * self.scale
+
+
+def slot_logits(scores: Tensor) -> Tensor:
+    """Return the logit of each slot [N, I - 1, *], given those of the keys of items in reading order [N, 2, I, *]."""
+    return torch.logaddexp(scores[:, 1, :-1], scores[:, 0, 1:])
+
+
+def known_slots(scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False) -> Tensor:
+    """Return log p(slot) [N, P] of slots where `wanted` [N, P] places belong, given all keys' logits [N, P, 2, I].
+
+    `places` [N, I] and `seen` [N, P, I] tell where items are, and which of them are there. If `raw`, that of the key
+    of the item on the left alone.
+    """
+    live = torch.stack([seen, seen], 2)
+    live[:, :, 0, 0] = live[:, :, 1, 1] = False  # left of `<s>` and right of `</s>`
+    scores = scores.masked_fill(~live, -torch.inf)
+    left, right = neighbours(places, seen, wanted)
+    chosen = scores[:, :, 1].gather(2, left[:, :, None])[:, :, 0]
+    if not raw:
+        chosen = torch.logaddexp(chosen, scores[:, :, 0].gather(2, right[:, :, None])[:, :, 0])
+    return chosen - scores.flatten(2).logsumexp(2)

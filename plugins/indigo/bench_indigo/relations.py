@@ -1,0 +1,46 @@
+"""Where items stand to each other: relations, places, and the slots between them (Gu et al., 2019, section 3.1).
+
+Items come in the order of generation: the boundaries `<s>` (0) and `</s>` (1), then words. The place z of an item is
+its position in reading order, and only the order of places matters, not their size. R is kept as int8, by rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+LEFT, RIGHT = -1, 1  #: where one item stands, seen from another
+
+
+def relations(places: Tensor) -> Tensor:
+    """Return R [*, I, I] of places z [*, I]: r_ij = sign(z_i - z_j), so -1 where i stands left of j."""
+    return (places[..., :, None] - places[..., None, :]).sign().to(torch.int8)
+
+
+def absolute(known: Tensor) -> Tensor:
+    """Return the places z [*, I] that R [*, I, I] means, counted from 0."""
+    return known.clamp(min=0).sum(-1)
+
+
+def beside(known: Tensor, item: Tensor, side: int) -> Tensor:
+    """Return r [*, I] of one more item, placed next to `item` [*], on its `side`."""
+    at = item[..., None]
+    row = known.gather(-2, at[..., None].expand(*at.shape, known.shape[-1]))[..., 0, :]
+    return row.scatter(-1, at, side)
+
+
+def appended(known: Tensor, row: Tensor) -> Tensor:
+    """Return R [*, I + 1, I + 1] with one more item of relations `row` [*, I]; what was known stays as it is."""
+    return torch.cat([torch.cat([known, -row[..., None]], -1), pad(row, (0, 1))[..., None, :]], -2)
+
+
+def neighbours(places: Tensor, seen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the items left and right [N, P] of the slots where places `wanted` [N, P] belong.
+
+    `places` [N, I] are those of all items; those `seen` [N, P, I] are there, with one on either side of the slot.
+    """
+    here, there = places[:, None], wanted[:, :, None]
+    left = here.masked_fill(~(seen & (here < there)), torch.iinfo(places.dtype).min).argmax(2)
+    right = here.masked_fill(~(seen & (here > there)), torch.iinfo(places.dtype).max).argmin(2)
+    return left, right

@@ -1,0 +1,117 @@
+"""The orders of a known target that a model finds most probable (Gu et al., 2019, section 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bench_core import Batch, best
+from bench_indigo.blocks import Sources
+from bench_indigo.past import Note, Trail
+from bench_indigo.pointer import slot_logits
+
+if TYPE_CHECKING:
+    from bench_indigo.insertion import Indigo
+
+TIE = 2**-20  # nats that make no difference
+
+
+@torch.no_grad()
+def search(model: Indigo, batch: Batch, sources: Sources, width: int) -> tuple[Tensor, Tensor]:
+    """Return `width` orders of each target [N, W, T], as `prefixes` wants them, and which of them there are [N, W].
+
+    Beam search by log p of words and slots so far. Where the word of every slot is known, one state of the decoder
+    tells what all words that are left would cost; nothing is fed to it twice. The last word is no choice, so it is
+    not weighed. All orders of a target that has fewer are found.
+    """
+    number = batch.length - 1  # [N] words
+    rows, steps = batch.gold.shape
+    orders = torch.arange(steps, device=number.device).expand(rows, width, steps).clone()
+    alive = torch.zeros(rows, width, dtype=torch.bool, device=number.device)
+    alive[:, 0] = True
+    example = (number > 1).nonzero()[:, 0]  # [M] the target of each order, ascending; of one target the best first
+    if not len(example):
+        return orders, alive
+    words = batch.gold[:, :-1]
+    placed = torch.arange(steps - 1, device=number.device) >= number[example, None]  # [M, K] what is not to be chosen
+    chosen = placed.new_empty(len(example), 0, dtype=torch.long)  # [M, step]
+    totals = torch.zeros(len(example), dtype=torch.float64, device=number.device)
+    some = sources.change(lambda tensor: tensor.index_select(0, example))
+    some = replace(some, more=model.pointer.of_word(model.embed(words[example])))
+    hidden, trail = model.begin(some, _note(model))
+    for step in count(1):
+        slots = _slots(placed, number[example])
+        gains = _word_gains(model, hidden, words[example]) + _slot_gains(model, hidden, trail, slots)
+        parents, tokens, totals = _best(totals[:, None] + gains.masked_fill(placed, -torch.inf), trail, width)
+        left = slots[parents, tokens] + 1
+        example, chosen = example[parents], torch.cat([chosen[parents], tokens[:, None]], 1)
+        placed = placed[parents].scatter(1, tokens[:, None], True)
+
+        ended = number[example] == step + 1
+        done = ended.nonzero()[:, 0]
+        if len(done):
+            rank = torch.arange(len(example), device=number.device) - torch.searchsorted(example, example)
+            alive[example[done], rank[done]] = True
+            last = placed[done].to(torch.uint8).argmin(1, keepdim=True)
+            orders[example[done], rank[done], : step + 1] = torch.cat([chosen[done], last], 1)
+        live = (~ended).nonzero()[:, 0]
+        if not len(live):
+            return orders, alive
+        trail, left = trail.select(parents[live]), left[live]
+        example, chosen, placed, totals = example[live], chosen[live], placed[live], totals[live]
+        embedded = model.dropout(model.embed(words[example, chosen[:, -1]]))
+        hidden, trail = model.stack.extend(trail, embedded, left, _note(model))
+    raise AssertionError("a search ends where all words are placed")
+
+
+def _note(model: Indigo) -> Note:
+    """Keep pointer keys, and how well each word of the target fits them."""
+
+    def note(states: Tensor, sources: Sources) -> tuple[Tensor, Tensor]:
+        keys = model.pointer.keys(states)  # [B, 2, Q, d]
+        assert sources.more is not None
+        return keys, keys @ sources.more[:, None].transpose(2, 3)  # [B, 2, Q, K]
+
+    return note
+
+
+def _slots(placed: Tensor, number: Tensor) -> Tensor:
+    """Return the slot of each word [M, K]: how many words on its left have been placed."""
+    real = torch.arange(placed.shape[1], device=placed.device) < number[:, None]
+    there = (placed & real).long()
+    return there.cumsum(1) - there
+
+
+def _word_gains(model: Indigo, hidden: Tensor, words: Tensor) -> Tensor:
+    """Return log p of each word [M, K]."""
+    logits: Tensor = model.words(hidden, model.embed)
+    return (logits.gather(1, words) - logits.logsumexp(1, keepdim=True)).double()
+
+
+def _slot_gains(model: Indigo, hidden: Tensor, trail: Trail, slots: Tensor) -> Tensor:
+    """Return log p of each word's slot [M, K]: its query is a sum, of which one part is known for all words."""
+    keys, fits = trail.pool.notes
+    scores = model.fit(model.pointer.of_state(hidden), trail, keys)  # [M, 2, I]
+    known = fits[trail.owner[:, None], :, trail.columns].transpose(1, 2)  # [M, 2, I, K]
+    log_probs = slot_logits(scores[..., None] + known).log_softmax(1)  # [M, I - 1, K]
+    return log_probs.gather(1, slots[:, None].clamp(max=log_probs.shape[1] - 1))[:, 0].double()
+
+
+def _best(totals: Tensor, trail: Trail, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the parent, word and log-probability of the `width` best of each target [M'], best first.
+
+    Equal words that could go to one slot are equally good there, up to rounding: the first parent or word wins.
+    """
+    seats, words = trail.seats(), totals.shape[1]
+    table = totals.new_full((seats.sources * seats.width, words), -torch.inf).index_copy(0, seats.seat, totals)
+    table = table.view(seats.sources, -1)
+    ranks, flat = best((table / TIE).round(), width)
+    possible = ranks > -torch.inf
+    row = seats.seat.new_zeros(seats.sources * seats.width)
+    row[seats.seat] = torch.arange(len(totals), device=totals.device)
+    first = torch.arange(seats.sources, device=totals.device)[:, None] * seats.width
+    return row[(first + flat // words)[possible]], (flat % words)[possible], table.gather(1, flat)[possible]

@@ -1,0 +1,80 @@
+"""The plain Transformer, from left to right (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bench_core import Batch, Facts, Loss, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_indigo.blocks import Sources, sight, sinusoids
+from bench_indigo.network import EncoderDecoder
+from bench_indigo.past import Trail
+from bench_indigo.relations import relations
+
+if TYPE_CHECKING:
+    from bench_indigo.plugin import TransformerConfig
+
+
+@dataclass(frozen=True)
+class Read(State):
+    """The tokens read so far."""
+
+    trail: Trail
+
+
+class Transformer(EncoderDecoder, Stepper[Read], Scorer):
+    """p(y | x) = prod_t p(y_t | h_t), with h_t the top state after y_<t.
+
+    It has the layers of `Indigo`, and the same relations where it has any: a token stands right of all that it sees.
+    """
+
+    def __init__(self, config: TransformerConfig, facts: Facts) -> None:
+        self.relative = config.positions == "relative"
+        super().__init__(config, facts, self.relative)
+        self.config = config
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        costs = self._costs(batch, self.config.label_smoothing)
+        return Loss(costs.mean(), batch.length.sum())
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        costs, mask = self._costs(batch), batch.mask
+        return Scores(-costs.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, costs.double()).sum(1))
+
+    @torch.no_grad()
+    def start(self, batch: Batch) -> tuple[Tensor, Read]:
+        hidden, trail = self.stack.begin(self._embedded(batch.opening), self.encode(batch))
+        return self.log_probs(hidden[:, -1]), Read(trail)
+
+    @torch.no_grad()
+    def step(self, state: Read, actions: Tensor) -> tuple[Tensor, Read]:
+        read = state.trail.columns.shape[1]
+        hidden, trail = self.stack.extend(
+            state.trail, self._embedded(actions[:, None], read)[:, 0], torch.full_like(actions, read)
+        )
+        return self.log_probs(hidden), Read(trail)
+
+    def _costs(self, batch: Batch, smoothing: float = 0.0) -> Tensor:
+        """Return -log p of each real token of `gold` [M]."""
+        hidden = self._run(self._embedded(batch.inputs), self.encode(batch))[:, -batch.gold.shape[1] :]
+        mask = batch.mask
+        return self.costs(hidden[mask], batch.gold[mask], smoothing)
+
+    def _run(self, states: Tensor, sources: Sources) -> Tensor:
+        """Return the top states after each token [N, K, d]."""
+        places = torch.arange(states.shape[1], device=states.device)[None]
+        seen = places[:, :, None] >= places[:, None]
+        known = relations(places) if self.relative else None
+        hidden: Tensor = self.stack(states, sight(seen, known, states), sources)
+        return hidden
+
+    def _embedded(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """Return the layers' input [N, K, d] for tokens that are `first` and following."""
+        states = self.embed(tokens)
+        if not self.relative:
+            states = states + sinusoids(first, tokens.shape[1], states)
+        embedded: Tensor = self.dropout(states)
+        return embedded

@@ -1,0 +1,53 @@
+"""The baseline of deep state space models: a recurrent language model that reads the letters before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bench_core import STOP, Batch, Facts, Loss, Noise, Scores, Scoring, Training, invert
+from bench_rnn.api import RecurrentLM
+from bench_rnn.plugin import RNNLMConfig
+from bench_ssm.averaging import Averaging, check_apart
+
+if TYPE_CHECKING:
+    from bench_ssm.plugin import CharGRUConfig
+
+
+class CharGRU(RecurrentLM, Averaging):
+    """p(w) = prod_t p(w_t | h_t), with h_t from a GRU over the letters before, and h_1 from a vector that is learnt.
+
+    Along a trajectory the GRU reads letters that it drew itself. As trajectories of a deep state space model never
+    end, stop is not drawn: the letters are, in proportion to their probabilities. The mean over trajectories of
+    prod_t P(w_t | h_t) is a distribution over words, but not the GRU's: h_t has not seen the letters of w.
+    """
+
+    def __init__(self, config: CharGRUConfig, facts: Facts) -> None:
+        check_apart(config.name, facts.consecutive)
+        super().__init__(RNNLMConfig(cell="gru", hidden=config.state, layers=1, embedding=config.embedding), facts)
+        self.config = config
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        return replace(super().loss(batch, training), memory=None)  # a word does not go on
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        if scoring.by == "trajectories":
+            return self.averaged(batch, scoring.noise)
+        return replace(super().score(batch, scoring), memory=None)
+
+    def drawn_from(self) -> Tensor:
+        return torch.cat([weights.flatten() for weights in self.parameters()])
+
+    def table(self, number: int, noise: Noise) -> Tensor:
+        ids = torch.arange(number, device=next(self.parameters()).device)
+        begin = torch.full_like(ids, STOP)[:, None]
+        log_probs, state = self.start(Batch(ids, begin, begin, torch.ones_like(ids)))
+        steps = [log_probs.T]
+        for step in range(1, self.config.steps):
+            letters = STOP + 1 + invert(log_probs[:, STOP + 1 :].log_softmax(1), noise.uniform(ids, step))
+            log_probs, state = self.step(state, letters)
+            steps.append(log_probs.T)
+        return torch.stack(steps)

@@ -1,0 +1,1 @@
+"""Word-order recovery for bench: a sentence from the bag of its words."""

@@ -1,0 +1,82 @@
+"""What this distribution offers; imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+
+from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl
+from bench_language_modeling.api import BytePairs, Corpus, Words, digests
+
+supports = (1, 1)
+
+
+def _kinded(value: Any) -> Any:
+    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "word", **value} if isinstance(value, dict) else value
+
+
+_Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]
+
+
+class WordOrderConfig(TaskConfig):
+    """Recovery of a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
+
+    name, target = "word-order", "bench_word_order.recovery:WordOrder"
+    source = Source.BAG
+    libraries = {"spacy", "tokenizers"}
+    cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
+
+    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as for the tasks of language modeling
+    tokenizer: Tokenizer = Words()  #: units of source and target
+    sentences: Literal["rule", "lines", "spacy"] = (
+        "rule"  #: how paragraphs are cut; where lines are sentences, at lines
+    )
+    shortest: PositiveInt = 2  #: tokens of a sentence; shorter ones are left out
+    longest: PositiveInt | None = None  #: tokens of a sentence; longer ones are left out
+    examples: PositiveInt | None = None  #: train on at most so many sentences, spaced evenly over the corpus
+    bag: Literal["sorted", "shuffled"] = "sorted"  #: how the tokens of a source stand: by number, or at random
+    seed: NonNegativeInt = 0  #: of what is shuffled
+
+    @model_validator(mode="after")
+    def _lengths_are_in_order(self) -> Self:
+        if self.longest is not None and self.shortest > self.longest:
+            raise ValueError(f"no sentence has at least {self.shortest} tokens and at most {self.longest}")
+        return self
+
+    def reads(self, data: Path) -> Mapping[str, str]:
+        """Return the digest of each file of the corpus; generated ones have none."""
+        return digests(self.corpus, data)
+
+
+class BagOrderConfig(ModelConfig):
+    """The bag as it stands, by number or shuffled: a baseline that learns nothing."""
+
+    name, target = "bag-order", "bench_word_order.bag_order:BagOrder"
+    gives, sources = {Stepper}, {Source.BAG}
+
+
+class BagBigramsConfig(ModelConfig):
+    """The words of the bag, each chosen by the one before, from counts of pairs (Witten and Bell, 1991)."""
+
+    name, target = "bag-bigrams", "bench_word_order.bag_bigrams:BagBigrams"
+    gives, sources = {Stepper}, {Source.BAG}
+    cites = ["witten1991"]
+
+
+@hookimpl
+def bench_tasks() -> list[type[TaskConfig]]:
+    """Return the task."""
+    return [WordOrderConfig]
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return the baselines."""
+    return [BagOrderConfig, BagBigramsConfig]

@@ -1,0 +1,171 @@
+"""Permutation tests in tables: done from the store, kept with the run, and told in reports made from that alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from zipfile import ZipFile
+
+import bench_small.plugin
+import pytest
+from bench_small.suites import SUITE
+
+import bench_core
+from bench_core import registry
+from bench_core.bundle import export
+from bench_core.errors import StoreError
+from bench_core.merge import merge
+from bench_core.reporting.contrasts import contrast
+from bench_core.reporting.evidence import Shelf
+from bench_core.reporting.exchanges import FILE, MARGIN, couple_name, keep_permutations, permutations
+from bench_core.reporting.page import footnotes
+from bench_core.reporting.permutation import DRAWS
+from bench_core.reporting.report import records, write_report
+from bench_core.reporting.tables import grids
+from bench_core.results import read_run
+from bench_core.store import Store
+from bench_core.suite import load
+
+TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
+    "rows: [decoder], columns: [model]", "rows: [model, decoder]"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exchanged")
+    (folder / "suite.yaml").write_text(TESTED)
+    with registry.extra(bench_small.plugin):
+        run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs")
+    return run.folder, folder / "store"
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """Return the run in a folder of its own, without permutation tests."""
+    shutil.copytree(made[0], tmp_path / "run")
+    (tmp_path / "run" / FILE).unlink(missing_ok=True)
+    return read_run(tmp_path / "run")
+
+
+@pytest.fixture
+def store(made, small):
+    return Store(made[1])
+
+
+def compared(grid):
+    """Yield the best of a column, another, and the p-value of their test."""
+    for test in grid.tests:
+        yield grid.entries[test.best[0]][test.best[1]], grid.entries[test.other[0]][test.other[1]], test
+
+
+def test_a_table_has_the_p_values_of_the_exchanges_that_diff_makes(run, store):
+    assert keep_permutations(run, store) == {}
+    (grid,) = grids(run)
+    number = max(DRAWS, MARGIN * len(grid.tests))
+    assert len(grid.tests) >= 6
+    for ours, theirs, test in compared(grid):
+        name = grid.columns[test.best[1]].value
+        cells = {one.artifacts[f"measure/{name}"]: one for one in run.cells}
+        couples = [(cells[a], cells[b]) for a, b in zip(ours.keys, theirs.keys, strict=True)]
+        assert len(couples) == 2
+        assert test.p == Shelf(store).evidence(contrast(name, couples)).p_value(number)
+        assert test.exchanges == number
+    assert any(0 < test.p < 1 for test in grid.tests)
+
+
+def test_marks_and_corrected_values_follow_the_test_of_the_table(run, store):
+    keep_permutations(run, store)
+    (grid,) = grids(run)
+    told = {name: one.model_dump() for name, one in permutations(run).items()}
+    for p, bold in ((1.0, False), (0.0001, True)):
+        (run.folder / FILE).write_text(json.dumps({name: {**one, "p": p} for name, one in told.items()}))
+        (changed,) = grids(run)
+        assert all(entry.best is bold for entry in (ours for ours, _, _ in compared(changed)))
+        expected = min(1.0, p * len(grid.tests))
+        assert [line["p"] for line in records(changed) if line["p"] is not None] == [expected] * len(grid.tests)
+
+
+def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store):
+    before = " ".join(footnotes(run, grids(run)[0]))
+    assert "No permutation tests: the run keeps 0 of the" in before
+    assert "paired bootstrap over examples nested in seeds" in before
+    keep_permutations(run, store)
+    after = " ".join(footnotes(run, grids(run)[0]))
+    assert "paired permutation test, 1,000 exchanges of examples, in all seeds at once, Holm-corrected" in after
+    assert "Other trainings are not in it, only these." in after
+    assert "bootstrap" not in after
+    assert "Smallest difference" not in after, "its error is that of other trainings, too"
+
+
+def test_a_table_that_does_not_ask_is_tested_by_the_bootstrap(run, store):
+    keep_permutations(run, store)
+    table = run.suite.tables[0].model_copy(update={"test": "bootstrap"})
+    other = replace(run, suite=run.suite.model_copy(update={"tables": [table]}))
+    assert keep_permutations(other, store) == {}
+    (grid,) = grids(other)
+    assert not any(test.exchanges for test in grid.tests)
+    assert "paired bootstrap" in " ".join(footnotes(other, grid))
+
+
+def test_a_report_needs_no_store_once_the_tests_are_kept(run, store, tmp_path):
+    keep_permutations(run, store)
+    first = {path.name: path.read_bytes() for path in write_report(read_run(run.folder), tmp_path / "a")}
+    assert first == {path.name: path.read_bytes() for path in write_report(read_run(run.folder), tmp_path / "b")}
+    assert b"paired permutation test" in first["report.md"]
+
+
+def test_what_is_kept_is_not_done_again_and_does_not_depend_on_the_order(run, store, monkeypatch):
+    keep_permutations(run, store)
+    content = (run.folder / FILE).read_bytes()
+    monkeypatch.setattr(Shelf, "evidence", lambda *_: pytest.fail("done again"))
+    assert keep_permutations(run, store) == {}
+    assert (run.folder / FILE).read_bytes() == content
+    ours, theirs, _ = next(compared(grids(run)[0]))
+    assert couple_name(ours, theirs) == couple_name(theirs, ours)
+
+
+def test_without_the_examples_the_reasons_are_told_and_nothing_is_kept(run, small, tmp_path):
+    reasons = keep_permutations(run, Store(tmp_path / "empty"))
+    assert {*reasons} == {"main, ended", "main, nats"}
+    assert not (run.folder / FILE).exists()
+
+
+def test_numbers_of_different_seeds_are_not_exchanged(run, store):
+    (grid,) = grids(run)
+    _, other, test = next(compared(grid))
+    name = grid.columns[test.best[1]].value
+    cells = [
+        replace(one, cell={**one.cell, "seed": one.cell["seed"] + 7})
+        if one.artifacts[f"measure/{name}"] in other.keys else one
+        for one in run.cells
+    ]  # fmt: skip
+    reasons = keep_permutations(replace(run, cells=cells), store)
+    assert reasons[f"main, {name}"] == "they have different seeds: 0, 1 and 7, 8"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": {"p": 2, "draws": 9}}', '{"a": {"p": 0.5}}', '{"a": {"p": NaN, "draws": 9}}'])  # fmt: skip
+def test_damaged_tests_are_told_of_and_no_number_is_made_of_them(run, content):
+    (run.folder / FILE).write_text(content)
+    with pytest.raises(StoreError, match=r"permutations\.json cannot be read"):
+        grids(run)
+
+
+def test_a_table_of_settings_has_nothing_to_test(suite_file):
+    table = "{id: s, of: tasks, values: [vocabulary], test: permutation}"
+    with pytest.raises(bench_core.SuiteError, match="a table of tasks has no numbers of examples to test"):
+        load(suite_file(SUITE.replace("profiles:", f"  - {table}\nprofiles:")))
+
+
+def test_a_run_keeps_its_tests_and_carries_them_elsewhere(made, tmp_path):
+    folder, store = made
+    kept = json.loads((folder / FILE).read_text())
+    assert kept, "done where the run was"
+    with registry.extra(bench_small.plugin):
+        merged = merge([folder, shutil.copytree(folder, tmp_path / "again")], tmp_path).folder
+        export(read_run(folder), Store(store), tmp_path / "run.zip")
+    assert json.loads((merged / FILE).read_text()) == kept
+    with ZipFile(tmp_path / "run.zip") as bundle:
+        name = next(name for name in bundle.namelist() if name.endswith(FILE))
+        assert json.loads(bundle.read(name)) == kept
