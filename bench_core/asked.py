@@ -59,6 +59,9 @@ class Asked:
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
             return [f"model {name!r} stands for all combinations of its grid. Name one, such as {one!r}."]
+        among = [one for choice in self.names.suite.choose for one in choice.decoders.get(name, ())]
+        if axis == "decoder" and among:
+            return [f"decoder {name!r} stands for what a choice finds. Name one, such as {among[0]!r}."]
         if name in self.names.whole.get(f"{axis}s", ()):
             return []
         return [f"no {axis} of this suite is called {name!r}. {suggestion(name, gathered(known, grids))}"]

@@ -1,4 +1,4 @@
-"""Grids of hyper-parameters: models of a suite that stand for every combination of some of their settings."""
+"""Grids: models of a suite that stand for every combination of some settings, and what choices are made among."""
 
 from __future__ import annotations
 
@@ -12,18 +12,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bench_core.located import Located
     from bench_core.mistakes import Mistakes
-    from bench_core.schema import Axis, SuiteFile
+    from bench_core.schema import Axis, Choice, SuiteFile
 
 MOST = 10_000  #: combinations in a suite
 
 
 @dataclass(frozen=True)
 class ModelGrid:
-    """A model of a suite that stands for every combination of some settings."""
+    """A model of a suite that stands for every combination of some settings, or a name for one of some decoders."""
 
     name: str
     settings: Mapping[str, Sequence[Any]]  # values by setting, such as `hidden` or `training.lr`
-    combinations: Mapping[str, Mapping[str, Any]]  # names of models to the value of each setting
+    combinations: Mapping[str, Mapping[str, Any]]  # names of models, or of decoders, to the value of each setting
+
+
+def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelGrid]:
+    """Return what a choice is made among, by the names that stand for what is chosen; `grids` are the suite's.
+
+    Decoders make a grid of one setting, which is called by the name that stands for them.
+    """
+    if choice.axis == "model":
+        return {name: grids.get(name) or ModelGrid(name, {}, {name: {}}) for name in choice.model}
+    return {
+        name: ModelGrid(name, {name: decoders}, {one: {name: one} for one in decoders})
+        for name, decoders in choice.decoders.items()
+    }
 
 
 def expand(source: Located, mistakes: Mistakes) -> dict[str, ModelGrid]:
@@ -75,15 +88,15 @@ def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
     def chosen(where: Mapping[Axis, tuple[str, ...]], kept: Sequence[str] = ()) -> dict[Axis, tuple[str, ...]]:
         return {axis: plain(names, kept) if axis == "model" else names for axis, names in where.items()}
 
-    choices = {choice.id: choice.model for choice in file.choose}
-    only = next(iter(choices)) if len(choices) == 1 else None
+    choices = {choice.id: choice for choice in file.choose}
+    only = (*choices,) if len(choices) == 1 else ()
     tables = []
     for table in file.tables:
-        choice = table.chosen or (only if table.of == "choices" else None)
-        ours = choices.get(choice or "", ())
-        where = chosen(table.where, ours)
-        where |= {"model": ours} if choice and where.get("model") == () else {}
-        tables.append(table.model_copy(update={"where": where, "chosen": choice}))
+        ids = table.chosen or (only if table.of == "choices" else ())
+        ours: dict[Axis, tuple[str, ...]] = {choices[one].axis: choices[one].names for one in ids if one in choices}
+        where = chosen(table.where, ours.get("model", ()))
+        where |= {axis: names for axis, names in ours.items() if where.get(axis) == ()}
+        tables.append(table.model_copy(update={"where": where, "chosen": ids}))
     skip = [one.model_copy(update={"model": plain(one.model)}) for one in file.skip]
     figures = [one.model_copy(update={"where": chosen(one.where)}) for one in file.figures]
     return file.model_copy(update={"skip": skip, "tables": tables, "figures": figures})

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench_core.combinations import gathered
+from bench_core.choosing import Choosing
+from bench_core.combinations import ModelGrid, gathered, grids_of
 from bench_core.matrix import SECTIONS, label
-from bench_core.model import Scorer
 from bench_core.registry import suggestion
-from bench_core.schema import AXES, TRAINING_AXES, Axis, Choice, Figure, Reference, Select, Table
+from bench_core.schema import AXES, TRAINING_AXES, Axis, Figure, Reference, Select, Table
 
 MOST_NAMES = 8  # in one message
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
@@ -38,11 +38,12 @@ class References:
         """Note every name that stands for nothing."""
         for number, skip in enumerate(self.suite.skip):
             for axis, names in skip:
-                self._known(("skip", number, axis), axis, names)
+                self.known(("skip", number, axis), axis, names)
+        choosing = Choosing(self)
         for number, choice in enumerate(self.suite.choose):
-            self._check_choice(number, choice)
+            choosing.check(number, choice)
         for number, table in enumerate(self.suite.tables):
-            self._check_table(number, table)
+            self._check_table(number, table, choosing)
         for number, figure in enumerate(self.suite.figures):
             self._check_figure(number, figure)
         for name, entry in self.suite.models.items():
@@ -68,79 +69,41 @@ class References:
             return [*(data.get(section) or ())]
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
 
-    def _known(self, keys: Sequence[str | int], axis: str, names: Iterable[str]) -> None:
-        known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ()))])
+    def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
+        """Note names that are neither those of an axis nor among `more`."""
+        known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ())), *more])
         for name in names:
             if name not in known:
                 hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
+                ids = [one.id for one in self.suite.choose if axis == "decoder" and name in one.decoders]
+                hint = f"Tables with `chosen: {ids[0]}` show what is chosen under this name." if ids else hint
                 self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
-
-    def _check_choice(self, number: int, choice: Choice) -> None:
-        keys: list[str | int] = ["choose", number]
-        for name in choice.model:
-            self._known([*keys, "model"], "model", [name])
-            if name in self.names("model") and name not in {*self.suite.grids, *self.whole["grids"]}:
-                text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
-                self.mistakes.add([*keys, "model"], text)
-        self._known([*keys, "by"], "metric", [choice.by])
-        self._known([*keys, "decoder"], "decoder", [choice.decoder] if choice.decoder else [])
-        metric = self.suite.metrics.get(choice.by)
-        if metric is not None and metric.needs is not Scorer and choice.decoder is None:
-            text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
-            self.mistakes.add([*keys, "by"], text)
-        if choice.split not in self.suite.splits:
-            splits = ", ".join([choice.split, *self.suite.splits])
-            text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
-            self.mistakes.add([*keys, "split"], text)
-        if choice.id in [other.id for other in self.suite.choose[:number]]:
-            self.mistakes.add([*keys, "id"], f"two choices have the id {choice.id!r}.")
 
     def _check_select(self, name: str, select: Select) -> None:
         own = "training" in self.source.data["models"].get(name, {})
         keys = [*(("models", name) if own else ()), "training", "select"]
         if select.metric != "loss":
-            self._known([*keys, "metric"], "metric", [select.metric])
+            self.known([*keys, "metric"], "metric", [select.metric])
         if select.decoder is not None:
-            self._known([*keys, "decoder"], "decoder", [select.decoder])
+            self.known([*keys, "decoder"], "decoder", [select.decoder])
 
-    def _check_table(self, number: int, table: Table) -> None:
+    def _check_table(self, number: int, table: Table, choosing: Choosing) -> None:
         keys: list[str | int] = ["tables", number]
         if table.of == "results":
-            self._known([*keys, "values"], "metric", table.values)
+            self.known([*keys, "values"], "metric", table.values)
         if table.of != "tasks" and not self.whole["models"] and not self.names("model"):
             text = f"table {table.id!r} shows results of models, and the suite has none. One `of: tasks` needs none."
             self.mistakes.add(keys, text)
-        self._check_chosen(table, keys)
+        choosing.check_table(table, number)
         for axis, names in table.where.items():
-            self._known([*keys, "where", axis], axis, names)
+            self.known([*keys, "where", axis], axis, names, self._groups(table, axis))
         for axis in AXES_OF[table.of]:
-            several = [name for name in self._names_in(table, axis) if name in table.where.get(axis, [name])]
+            several = [name for name in self.shown_in(table, axis) if name in table.where.get(axis, [name])]
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
                 text = f"table {table.id!r} does not say which {axis}: {_listed(several)}. "
                 self.mistakes.add(keys, f"{text}Put `{axis}` in its rows or columns, or choose one by `where`.")
         if table.reference:
             self._check_reference(table, table.reference, [*keys, "reference"])
-
-    def _check_chosen(self, table: Table, keys: list[str | int]) -> None:
-        """Note a choice that there is not, and models that one `of: choices` does not choose among."""
-        known = {choice.id: choice for choice in self.suite.choose}
-        if table.chosen is None and table.of == "choices":
-            self.mistakes.add(keys, f"say which choice by `chosen:`. {suggestion('', list(known), 'Known')}")
-        elif table.chosen is not None and table.chosen not in known:
-            hint = suggestion(table.chosen, list(known), "Known, from `choose:`")
-            own = (*keys, "where", "model", "chosen")
-            way = own if own in self.source.places else (*keys, "chosen")
-            self.mistakes.add(way, f"no choice of this suite is called {table.chosen!r}. {hint}")
-        elif table.chosen is not None:
-            ours = self._names_in(table, "model")
-            for name in table.where.get("model", ()):
-                if name in self.names("model") and name not in ours:
-                    text = f"{name!r} does not stand in this table, only what is chosen: {_listed(ours)}."
-                    self.mistakes.add([*keys, "where", "model"], text)
-        choice, _, number = table.id.rpartition("-")
-        if choice in known and number.isdigit():
-            text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
-            self.mistakes.add([*keys, "id"], text)
 
     def _check_claims(self) -> None:
         from bench_core.asked import Asked  # only suites with claims pay for it
@@ -149,17 +112,17 @@ class References:
 
     def _check_figure(self, number: int, figure: Figure) -> None:
         keys: list[str | int] = ["figures", number]
-        self._known([*keys, "values"], "metric", figure.values)
+        self.known([*keys, "values"], "metric", figure.values)
         if figure.kind == "scatter":
             for side in ("x", "y"):
-                self._known([*keys, side], "metric", {getattr(figure, side)}.difference(figure.costs))
+                self.known([*keys, side], "metric", {getattr(figure, side)}.difference(figure.costs))
         if figure.kind == "heat":
-            self._known([*keys, "value"], "metric", [figure.value])
+            self.known([*keys, "value"], "metric", [figure.value])
             self._check_matrix(keys, figure)
         if figure.kind == "line":
             self._check_entry([*keys, "y"], figure.y)
         for axis, names in figure.where.items():
-            self._known([*keys, "where", axis], axis, names)
+            self.known([*keys, "where", axis], axis, names)
         for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
             several = [name for name in self.names(axis) if name in figure.where.get(axis, [name])]
             if len(several) > 1 and axis not in figure.grouped:
@@ -203,7 +166,7 @@ class References:
             self.mistakes.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
             return
         published = self.suite.published[reference.table]
-        rows = self._settings() if table.of == "choices" else self._labels(table, table.rows)
+        rows = self._settings(table) if table.of == "choices" else self._labels(table, table.rows)
         self._check_mapping([*keys, "rows"], reference.rows, list(published.rows), rows)
         columns = self._labels(table, table.columns, table.values)
         self._check_mapping([*keys, "columns"], reference.columns, list(published.columns), columns)
@@ -221,26 +184,28 @@ class References:
                 text = f"published {name!r} must be mapped to a label of this table, or to null. "
                 self.mistakes.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
 
-    def _names_in(self, table: Table, axis: str) -> list[str]:
+    def shown_in(self, table: Table, axis: str) -> list[str]:
         """Return the names on an axis that a table can show; what is chosen goes by the name of its grid."""
-        choice = next((choice for choice in self.suite.choose if choice.id == table.chosen), None)
-        if choice is None or axis != "model":
-            return self.names(axis)
-        grids = {name: grid for name, grid in self.suite.grids.items() if name in choice.model}
-        names = gathered(self.names(axis), grids)
-        return [name for name in names if name in choice.model] if table.of == "choices" else names
+        grids = self._groups(table, axis)
+        names, alone = gathered(self.names(axis), grids), table.of == "choices" and not self._groups(table, "decoder")
+        return [name for name in names if name in grids] if alone and grids else names
 
-    def _settings(self) -> list[str]:
-        """Return the settings that grids vary, with the profile or without it."""
+    def _groups(self, table: Table, axis: str) -> Mapping[str, ModelGrid]:
+        """Return what a table's choices on an axis are made among, by the names that stand for what is chosen."""
+        ours = [choice for choice in self.suite.choose if choice.id in table.chosen and choice.axis == axis]
+        return grids_of(ours[0], self.suite.grids) if ours else {}
+
+    def _settings(self, table: Table) -> list[str]:
+        """Return the settings that grids vary, with the profile or without it, and names for chosen decoders."""
         ours = dict.fromkeys(setting for grid in self.suite.grids.values() for setting in grid.settings)
-        return [*ours, *sorted(self.whole["settings"] - set(ours))]
+        return [*ours, *sorted(self.whole["settings"] - set(ours)), *self._groups(table, "decoder")]
 
     def _labels(self, table: Table, axes: Sequence[Axis], values: Sequence[str] = ()) -> list[str]:
         """Return every label that the axes can make, the profile's left-out names included."""
         labels = [""]
         for axis in axes:
-            names = self._names_in(table, axis)
-            names = [*names, *sorted(self.whole.get(f"{axis}s", set()) - set(names))]
+            names = [*self.shown_in(table, axis), *self._groups(table, axis)]
+            names = list(dict.fromkeys([*names, *sorted(self.whole.get(f"{axis}s", set()))]))
             names = [name for name in names if name in table.where.get(axis, [name])]
             labels = [join(label, name) for label in labels for name in names]
         if values and (len(values) > 1 or not axes):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeFloat,
@@ -24,6 +25,13 @@ TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: what tells t
 
 
 MOST_SEEDS = 100_000
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
 class Strict(BaseModel):
@@ -109,25 +117,45 @@ class Reference(Strict):
 
 
 class Choice(Strict):
-    """A choice among the combinations of grids, by the mean over seeds of a metric on a split kept for that."""
+    """A choice, by the mean over seeds of a metric on a split kept for that.
+
+    It is made among the combinations of a grid, or among decoders for each model (for each combination of a grid).
+    """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: which tables call it by
-    model: tuple[str, ...] = Field(min_length=1)  #: those that have the grids
+    model: Names = ()  #: those that have the grids
+    decoders: dict[str, Names] = {}  #: instead of `model`: new names, each for one of several decoders
     by: str  #: a metric of the suite
     split: str = "valid"  #: on which the metric is compared
-    decoder: str | None = None  #: for a metric over generated text
+    decoder: str | None = None  #: for a metric over generated text, by which combinations are compared
 
-    @field_validator("model", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return _as_list(value)
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Choice:
+        if bool(self.model) == bool(self.decoders):
+            raise ValueError(
+                "a choice is either among the grids of models, such as `model: lstm`, or among decoders, such as "
+                "`decoders: {beam: [beam-2, beam-4]}`"
+            )
+        if self.decoders and self.decoder is not None:
+            raise ValueError("a choice among decoders compares all of these; leave `decoder` out")
+        return self
+
+    @property
+    def axis(self) -> Literal["model", "decoder"]:
+        """Return the axis whose names it is made among."""
+        return "decoder" if self.decoders else "model"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that stand for what is chosen."""
+        return (*self.decoders,) if self.decoders else self.model
 
 
 class Table(Strict):
     """A table of a report: axes that label its rows and columns, and the metrics that fill it.
 
-    One `of: choices` has the settings of grids as its rows and what was chosen as its values; one `of: tasks` has
-    the tasks as its rows and statistics of their data as its values.
+    One `of: choices` has settings of grids, and names of choices among decoders, as its rows and what was chosen as
+    its values; one `of: tasks` has the tasks as its rows and statistics of their data as its values.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
@@ -137,7 +165,7 @@ class Table(Strict):
     columns: tuple[Axis, ...] = ()  #: axes whose names label its columns
     values: tuple[str, ...] = Field((), validate_default=True)  #: metrics; several make several columns
     where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
-    chosen: str | None = None  #: a choice: each of its grids stands for what was chosen among its combinations
+    chosen: Names = ()  #: a choice, or one of each kind: what they were made among is shown as what was chosen
     test: Literal["bootstrap", "permutation"] = "bootstrap"  #: of the best of a column against the others, by pairs
     reference: Reference | None = None  #: a published table, to stand beside ours
 
@@ -148,11 +176,17 @@ class Table(Strict):
         usual = {"choices": {"columns": ["model"]}, "tasks": {"rows": ["task"]}}
         if not isinstance(value, Mapping):
             return value
-        where: Any = value.get("where")
-        kind, only = value.get("of"), where.get("model") if isinstance(where, Mapping) else None
-        if isinstance(only, Mapping) and [*only] == ["chosen"]:
-            value = {**value, **only, "where": {**where, "model": []}}  # which a suite fills in
+        where, kind, chosen = value.get("where"), value.get("of"), _as_list(value.get("chosen"))
+        for axis, only in chosen_alone(where).items():
+            value = {**value, "where": {**value["where"], axis: []}}  # which a suite fills in
+            chosen = [*chosen, only] if isinstance(chosen, list) else [only]
+        value = {**value, "chosen": [] if chosen is None else chosen}
         return {**usual[kind], **value} if isinstance(kind, str) and kind in usual else value
+
+    @field_validator("chosen")
+    @classmethod
+    def _each_once(cls, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(chosen))
 
     @field_validator("where", mode="before")
     @classmethod
@@ -160,7 +194,9 @@ class Table(Strict):
         if not isinstance(value, Mapping):
             return value
         if any(isinstance(names, Mapping) for names in value.values()):
-            raise ValueError("`where` gives names, such as `{split: test}`; models may be `{chosen: CHOICE}`")
+            raise ValueError(
+                "`where` gives names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
+            )
         return {axis: _as_list(names) for axis, names in value.items()}
 
     @field_validator("values")
@@ -372,7 +408,7 @@ class SuiteFile(Strict):
     limits: Limits = Limits()  #: how much is generated and scored
     hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or several by name, which make an axis
     skip: list[Skip] = []  #: combinations left out on purpose
-    choose: list[Choice] = []  #: choices among the combinations of grids
+    choose: list[Choice] = []  #: choices among the combinations of grids, or among decoders
     tables: list[Table] = []  #: of the report
     claims: list[Claim] = []  #: what the results must bear out
     figures: list[Figure] = []  #: of the report
@@ -399,8 +435,14 @@ class SuiteFile(Strict):
         )
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def chosen_alone(where: Any) -> dict[Any, Any]:
+    """Return the choices that let in only what they chose, such as `{model: {chosen: best}}`, by their axes."""
+    found = where.items() if isinstance(where, Mapping) else ()
+    return {
+        axis: only["chosen"]
+        for axis, only in found
+        if axis in ("model", "decoder") and isinstance(only, Mapping) and [*only] == ["chosen"]
+    }
 
 
 def _check_cost(name: str) -> None:

@@ -7,54 +7,18 @@ from itertools import product
 from math import inf, nan
 
 import pytest
+from bench_small.choices import BY, RNN, cells_of, run_with
 from bench_small.runs import paper, shown, written
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.combinations import expand, plainly
 from bench_core.errors import SuiteError
-from bench_core.located import Located
-from bench_core.mistakes import Mistakes
 from bench_core.reporting.choices import choices
 from bench_core.reporting.page import footnotes
 from bench_core.reporting.report import screen
 from bench_core.reporting.tables import grids, whole_grids
 from bench_core.results import CellResult, Number, Run
-from bench_core.schema import SuiteFile
 from bench_core.suite import load
-
-GRID = {"rnn": {"name": "m", "grid": {"hidden": [8, 16], "tied": [True, False]}}, "base": {"name": "m"}}
-RNN = [f"rnn/hidden={hidden}/tied={tied}" for hidden in (8, 16) for tied in ("true", "false")]
-BY = {"id": "best", "model": "rnn", "by": "nats"}
-
-
-def cells_of(values, split, metric="nats", better=-1, decoder="greedy", task="words"):
-    """Return the cells of one split; several values of a model are those of its seeds, words are reasons."""
-    for model, found in values.items():
-        for seed, value in enumerate(found if isinstance(found, list) else [found]):
-            axes = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": "default"}
-            number = Number(reason=value) if isinstance(value, str) else Number(value, examples=9, better=better)
-            status = "failed" if isinstance(value, str) else "done"
-            reason = value if isinstance(value, str) else ""
-            yield CellResult({**axes, "seed": seed}, status, reason, {metric: number})
-
-
-def run_with(tmp_path, cells, models=GRID, choose=BY, tables=(), published=None, tasks=("words",), **more):
-    data = {
-        "suite": "tests/choices",
-        "tasks": {task: {"name": "t"} for task in tasks},
-        "models": models,
-        "decoders": {"greedy": {"name": "greedy"}, "beam": {"name": "beam"}},
-        "metrics": {"nats": {"name": "nats"}, "rate": {"name": "rate"}},
-        "splits": ["valid", "test"],
-        "choose": [choose],
-        "tables": list(tables),
-        **more,
-    }
-    source = Located("suite.yaml", data)
-    found = expand(source, Mistakes(source))
-    suite = plainly(SuiteFile.model_validate(source.data), found)
-    return Run(tmp_path / "run", suite, {}, list(cells), {"p": published} if published else {}, grids=found)
 
 
 def chosen(run):
@@ -306,7 +270,7 @@ def test_a_choice_that_cannot_be_made_is_refused(suite_file, old, new, message):
 def test_several_choices_must_be_told_apart(suite_file):
     choose = CHOOSE.replace("by: nats}]", "by: nats}, {id: other, model: two, by: nats}]")
     table = "of: choices}"
-    assert load(suite_file(with_choice(table=table))).tables[0].chosen == "best"
+    assert load(suite_file(with_choice(table=table))).tables[0].chosen == ("best",)
     with pytest.raises(SuiteError, match="say which choice by `chosen:`"):
         load(suite_file(with_choice(choose, table)))
 

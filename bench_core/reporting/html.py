@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.filters import do_mark_safe as as_html
 
 from bench_core.reporting import sheets
-from bench_core.reporting.choices import choices, label
+from bench_core.reporting.choices import choices, told
 from bench_core.reporting.claims import MEANING, Judgement
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
@@ -65,7 +65,7 @@ def html_report(
         certificates=said.certificates
         and sheets.plain("certificates", "What was proven, and what was measured", said.certificates, "left"),
         certificate_notes=said.certificate_notes,
-        choices=[f"{label(run, one)}: {one.verdict}. Grid: {one.range or 'none'}." for one in choices(run)],
+        choices=[told(run, one) for one in choices(run)],
         incomplete=said.incomplete,
         outputs=said.samples and side_by_side(said.samples),
         environments=sheets.together(environments(run)),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from bench_core.combinations import word
 from bench_core.names import join
 from bench_core.published import Value
-from bench_core.reporting.choices import Chosen, choices, label
+from bench_core.reporting.choices import Chosen, choices, together, told
 from bench_core.reporting.entries import Column, Entry, Grid, Row, printed_values
 from bench_core.reporting.order import names_on
 from bench_core.reporting.stats import Summary
@@ -40,26 +40,27 @@ class Listing:
 
 
 def chosen_settings(run: Run, table: Table) -> Listing:
-    """Return the settings of grids as rows, and in the columns what was chosen among them."""
-    made = [one for one in choices(run) if one.choice.id == table.chosen and _covers(table, one)]
+    """Return the settings of grids, and names of choices among decoders, as rows; in the columns what was chosen."""
+    made = [one for one in together(choices(run), table.chosen) if _covers(table, one)]
     settings = dict.fromkeys(setting for one in made for setting in one.grid.settings)
-    found = Listing(list(settings), [_column(table, one) for one in made])
-    for one, column in zip(made, found.columns, strict=True):
+    columns = [_column(table, one) for one in made]
+    found = Listing(list(settings), list(dict.fromkeys(columns)))
+    for one, column in zip(made, columns, strict=True):
         for setting in one.grid.settings:
             value = one.settings.get(setting)
             unmade = Item(status="not run", reason=one.reason)
             found.items[setting, column] = Item(text=word(value)) if one.name else unmade
-        found.notes.append(f"{label(run, one)}: {one.verdict}. Grid: {one.range or 'none'}.")
+        found.notes.append(told(run, one))
     return found
 
 
 def _covers(table: Table, one: Chosen) -> bool:
-    names = {"model": one.grid.name, "task": one.task, "hardware": one.hardware}
+    names = {"model": one.model, "task": one.task, "hardware": one.hardware, one.choice.axis: one.grid.name}
     return all(names[axis] in allowed for axis, allowed in table.where.items() if axis in names)
 
 
 def _column(table: Table, one: Chosen) -> str:
-    names = {"model": one.grid.name, "task": one.task, "hardware": one.hardware}
+    names = {"model": one.model, "task": one.task, "hardware": one.hardware}
     return join(*(names[axis] for axis in table.columns))
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from bench_core.combinations import gathered, origins
+from bench_core.combinations import gathered
 from bench_core.names import join
 from bench_core.reporting.certificates import broken_promises, certificate_rows, failing_premises
-from bench_core.reporting.choices import choices
+from bench_core.reporting.choices import choices, place_of
 from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
 from bench_core.reporting.environments import computed_with, unlike
@@ -142,11 +142,15 @@ def _statistic(value: float | None) -> str:
 
 
 def _worth_showing(run: Run) -> list[Mapping[str, Any]]:
-    """Return the outputs of all models, of grids that were chosen from only those of the chosen combination."""
+    """Return the outputs of all cells, but not of models and decoders that a choice passed over for others."""
     made = choices(run)
-    best = {one.name or one.candidates[0] for one in made}
-    unchosen = {*origins({one.grid.name: one.grid for one in made})} - best
-    return [sample for sample in run.info.get("samples") or () if sample["cell"].get("model") not in unchosen]
+    best = {one.place(one.shown) for one in made}
+    unchosen = {one.place(name) for one in made for name in one.grid.combinations} - best
+    return [
+        sample
+        for sample in run.info.get("samples") or ()
+        if unchosen.isdisjoint((place_of(sample["cell"], "model"), place_of(sample["cell"], "decoder")))
+    ]
 
 
 def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from bench_core.names import join
 from bench_core.published import Value
-from bench_core.reporting.choices import Chosen, choices, collapsed, label
+from bench_core.reporting.choices import Chosen, choices, collapsed, label, place_of, together
 from bench_core.reporting.entries import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_core.reporting.listings import listed
 from bench_core.reporting.order import name_on, names_on, ordered, seed_of
@@ -46,38 +46,50 @@ def grids(run: Run) -> list[Grid]:
 
 def whole_grids(run: Run) -> list[Grid]:
     """Return a table for each grid that a choice was made among, with all of its combinations."""
-    cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in run.suite.choose), 0)
-    found = []
+    groups: dict[tuple[str, ...], list[Chosen]] = defaultdict(list)
     for one in choices(run):
         if one.grid.settings:
-            numbers[one.choice.id] += 1
-            found.append(_whole_grid(run, one, f"{one.choice.id}-{numbers[one.choice.id]}", cells))
+            groups[one.choice.id, one.grid.name, one.task, one.hardware].append(one)
+    cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in run.suite.choose), 0)
+    found = []
+    for (name, *_), made in groups.items():
+        numbers[name] += 1
+        found.append(_whole_grid(run, made, f"{name}-{numbers[name]}", cells))
     return found
 
 
-def _whole_grid(run: Run, chosen: Chosen, name: str, cells: Sequence[CellResult]) -> Grid:
-    choice = chosen.choice
-    decoder = {"decoder": [choice.decoder]} if choice.decoder else {}
-    where = {"model": chosen.candidates, "task": [chosen.task], "hardware": [chosen.hardware], **decoder}
-    caption = f"every combination of {label(run, chosen)}, by {choice.by}"
-    about = {"id": name, "caption": caption, "rows": ["model"], "columns": ["split"], "values": [choice.by]}
+def _whole_grid(run: Run, made: Sequence[Chosen], name: str, cells: Sequence[CellResult]) -> Grid:
+    """Return all combinations that a choice was made among; of decoders, for every model that has its own choice."""
+    one, choice = made[0], made[0].choice
+    candidates = dict.fromkeys(candidate for one in made for candidate in one.candidates)
+    compared_by = {"decoder": [choice.decoder]} if choice.decoder else {}
+    own = {"model": [one.model for one in made], choice.axis: [*candidates]}
+    where = {**own, "task": [one.task], "hardware": [one.hardware], **compared_by}
+    caption = f"every {one.what} of {label(run, replace(one, model=one.grid.name))}, by {choice.by}"
+    columns = ["model", "split"] if len(made) > 1 else ["split"]
+    about = {"id": name, "caption": caption, "rows": [choice.axis], "columns": columns, "values": [choice.by]}
     grid = _grid(run, Table.model_validate({**about, "where": where}), cells)
-    prefix = f"{chosen.grid.name}/"
-    labels = [row.label.removeprefix(prefix) + (" (chosen)" if row.label == chosen.name else "") for row in grid.rows]
-    rows = [replace(row, label=text) for row, text in zip(grid.rows, labels, strict=True)]
-    return replace(grid, rows=rows, notes=[f"{label(run, chosen)}: {chosen.verdict}."])
+    rows = [replace(row, label=_marked(row.label, made)) for row in grid.rows]
+    return replace(grid, rows=rows, notes=[f"{label(run, one)}: {one.verdict}." for one in made])
+
+
+def _marked(name: str, made: Sequence[Chosen]) -> str:
+    """Return what a combination is called among those of its grid, and how often it was chosen."""
+    times = sum(one.name == name for one in made)
+    often = f" for {times} of {len(made)}" if len(made) > 1 else ""
+    return name.removeprefix(f"{made[0].grid.name}/") + (f" (chosen{often})" if times else "")
 
 
 def _declared(run: Run, table: Table, cells: Sequence[CellResult], made: Sequence[Chosen]) -> Grid:
     if table.of != "results":
         return listed(run, table)
-    if table.chosen is None:
+    if not table.chosen:
         return _grid(run, table, cells)
-    ours = [one for one in made if one.choice.id == table.chosen]
+    ours = together(made, table.chosen)
     alone = collapsed(run, ours)
     grid = _grid(alone, table, ordered(alone))
-    shown = {(name_on(one, "model"), name_on(one, "task"), name_on(one, "hardware")) for one in grid.cells}
-    ours = [one for one in ours if (one.grid.name, one.task, one.hardware) in shown]
+    shown = {place for one in grid.cells for place in (place_of(one.cell, "model"), place_of(one.cell, "decoder"))}
+    ours = [one for one in ours if one.place(one.grid.name) in shown]
     return replace(grid, notes=[f"{label(run, one)}: {one.verdict}." for one in ours])
 
 

@@ -89,8 +89,9 @@ class ConditionalLM(nn.Module, Stepper[Memory], Scorer):
 
     def _begin(self, batch: Batch) -> Units | None:
         """Return the units of all layers that the source gives [N, L, H], None where there is none."""
-        if self.source is None or batch.source is None:
+        if self.source is None:
             return None
+        assert batch.source is not None
         vectors = batch.source.mean(1) if batch.source.dim() == 3 else batch.source
         hidden = self.source(vectors.to(self.source.weight.dtype)).unflatten(1, (len(self.rnn.layers), -1))
         return (hidden, torch.zeros_like(hidden)) if self.rnn.cells else (hidden,)
@@ -147,8 +148,8 @@ class ECOCLM(ConditionalLM):
     output: Ecoc
 
     def __init__(self, config: ECOCLMConfig, facts: Facts) -> None:
-        size = len(facts.vocabulary)
-        output = Ecoc(config.hidden, size, config.bits, config.order, config.group, config.vector_size)
+        tokens = len(facts.vocabulary)
+        output = Ecoc(config.hidden, tokens, config.bits, config.order, config.group, config.vector_size)
         super().__init__(config, facts, output)
         self.by_bits = config.loss == "bits"
 

@@ -130,8 +130,8 @@ def window(tokens, first, width):
 
 
 def ratio(epochs, **settings):
-    """Return how many times the true perplexity a model has on new tokens of the chain, by its default likelihood."""
-    seen, _ = chain(32, 6_250, 1)
+    """Return how many times the true perplexity a model has on new tokens of the chain, normalised over tokens."""
+    seen, _ = chain(32, 12_500, 1)  # with half of it, long codes learn parts by heart
     new, best = chain(32, 600, 2)
     facts = Facts([f"s{state}" for state in range(TOKENS)], seen.flatten().bincount(minlength=TOKENS).tolist())
     config = {"embedding": 128, "hidden": 128, "layers": 1, "dropout": 0, "sparse": False} | settings
@@ -141,6 +141,18 @@ def ratio(epochs, **settings):
     with torch.no_grad():
         scores = lm.score(window(new, 0, 600), Scoring("exact", NOISE))
     return exp(min(700, -scores.log_probs.mean().item() / 600)) / best
+
+
+@pytest.mark.slow
+def test_a_full_softmax_and_a_long_code_of_exact_costs_learn_a_chain_and_a_short_code_does_not():
+    assert ratio(3) < 1.05
+    assert ratio(8, bits=150, loss="exact", order="random", hidden=160) < 1.05
+    assert ratio(3, bits=8, loss="exact", order="random") > 2
+
+
+@pytest.mark.slow
+def test_a_long_code_that_is_learnt_by_bits_is_sure_of_the_wrong_tokens_of_a_chain():
+    assert ratio(3, bits=150, order="random") > 100
 
 
 # a cycle, begun by a prefix more than half of which is noise

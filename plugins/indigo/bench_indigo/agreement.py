@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import nan
 from typing import Self
 
 from bench_core import Facts, Outcome, SuiteError, Summed
 from bench_indigo.plugin import FirstWordsConfig, OrderAgreementConfig, OrderChunksConfig, OrderJumpConfig
 from bench_indigo.trajectory import positions
+
+UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
 
 
 class Ratio(Summed[Sequence[float]]):
@@ -37,8 +39,7 @@ class OrderAgreement(Ratio):
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
         """Return the tau of each and 1, or zeros; raise SuiteError where the order is unknown."""
-        orders = map(order, outcomes)
-        return [[tau(places), 1] if len(places) > 1 else [0, 0] for places in orders]
+        return [[tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes)]
 
 
 class OrderJump(Ratio):
@@ -51,8 +52,8 @@ class OrderJump(Ratio):
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
         """Return the summed distances and the number of pairs; raise SuiteError where the order is unknown."""
-        orders = map(order, outcomes)
-        return [[sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in orders]
+        found = orders(outcomes)
+        return [[sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in found]
 
 
 class OrderChunks(Ratio):
@@ -67,22 +68,26 @@ class OrderChunks(Ratio):
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
         """Return chunks, and outputs or words; raise SuiteError where the order is unknown."""
-        orders = [*map(order, outcomes)]
-        return [[chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in orders]
+        found = orders(outcomes)
+        return [[chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in found]
 
 
 class FirstWords(Ratio):
     """Share of the commonest types of the training split among the words that were generated first.
 
-    Pooled over outputs; one that is shorter has fewer first words.
+    Pooled over outputs; one that is shorter has fewer first words. Where `<unk>` is skipped it is no type, and the
+    word that was generated after it comes in its place.
     """
 
     unit, scale = "%", 100.0
 
-    def __init__(self, config: FirstWordsConfig, common: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, config: FirstWordsConfig, common: frozenset[int] = frozenset(), skipped: frozenset[int] = frozenset()
+    ) -> None:
         super().__init__(config)
-        self.signature = f"types:{config.types}|first:{config.first}|stop:excluded"
-        self.common = common
+        unknown = f"|{UNKNOWN}:excluded" if config.skip_unknown else ""
+        self.signature = f"types:{config.types}|first:{config.first}|stop:excluded{unknown}"
+        self.common, self.skipped = common, skipped
 
     def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
         """Look up the commonest types, ties to the lower id; raise SuiteError where nothing is counted."""
@@ -91,40 +96,53 @@ class FirstWords(Ratio):
                 "first-words needs the counts of the training tokens, which this task does not give. "
                 "Leave this metric out for this task."
             )
-        ranked = sorted(range(1, len(facts.counts)), key=lambda token: -facts.counts[token])
-        return type(self)(self.config, frozenset(ranked[: self.config.types]))
+        unknown = {token for token, text in enumerate(facts.vocabulary) if text == UNKNOWN}
+        skipped = frozenset(unknown if self.config.skip_unknown else ())
+        types = (token for token in range(1, len(facts.counts)) if token not in skipped)
+        ranked = sorted(types, key=lambda token: -facts.counts[token])
+        return type(self)(self.config, frozenset(ranked[: self.config.types]), skipped)
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
         """Return how many of the first words are common, and how many there are."""
-        first = [self._first(outcome) for outcome in outcomes]
+        first = map(self._first, outcomes, orders(outcomes))
         return [[sum(token in self.common for token in tokens), len(tokens)] for tokens in first]
 
-    def _first(self, outcome: Outcome) -> list[int]:
-        tokens = outcome.hypotheses[0].tokens
-        return [tokens[place] for place in order(outcome)[: self.config.first]]
+    def _first(self, outcome: Outcome, order: Sequence[int]) -> list[int]:
+        generated = (outcome.hypotheses[0].tokens[place] for place in order)
+        return [*islice((token for token in generated if token not in self.skipped), self.config.first)]
 
 
-def order(outcome: Outcome) -> list[int]:
-    """Return the reading positions of the first hypothesis's words, in the order of their generation.
+def orders(outcomes: Sequence[Outcome]) -> list[list[int]]:
+    """Return the reading positions of the words of first hypotheses, in the order of their generation.
 
-    Of two keys a slot, as insertion models may have, is only thought where actions do not read as slots.
+    Words come before their slots, or, where not all outputs read so, after them: in all outputs of a cell alike.
+    Raises SuiteError naming an example of which the order is unknown.
     """
-    tokens, actions = outcome.hypotheses[0].tokens, outcome.hypotheses[0].actions
-    for keys in (1, 2):
-        places = None if actions is None else positions(len(tokens), actions, keys)
-        if actions is not None and places is not None and _reads(tokens, actions, places):
-            return places
+    words_first = [order(outcome, position_first=False) for outcome in outcomes]
+    slots_first = [order(outcome, position_first=True) for outcome in outcomes] if None in words_first else []
+    for readings in (words_first, slots_first):
+        found = [places for places in readings if places is not None]
+        if len(found) == len(outcomes):
+            return found
+    both = [*zip(outcomes, words_first, slots_first, strict=True)]
+    strange = [outcome for outcome, one, other in both if one is None and other is None]
+    first = (strange or [outcome for outcome, one, _ in both if one is None])[0]
     raise SuiteError(
-        f"the order in which example {outcome.id} was generated is unknown: its output of {len(tokens)} words comes "
-        "with no chain of as many words, or of words and slots in turn. Leave this metric out for models that make "
-        "no words one by one."
+        f"the order in which example {first.id} was generated is unknown: its output of "
+        f"{len(first.hypotheses[0].tokens)} words comes with no chain of as many words, or of words and slots. "
+        "Leave this metric out for models that make no words one by one."
     )
 
 
-def _reads(tokens: Sequence[int], actions: Sequence[int], places: Sequence[int]) -> bool:
-    """Return whether the words among the actions are the tokens, each in its place."""
-    words = actions if len(actions) == len(tokens) else actions[::2]
-    return all(tokens[place] == word for place, word in zip(places, words, strict=True))
+def order(outcome: Outcome, position_first: bool) -> list[int] | None:
+    """Return the reading positions of the first hypothesis's words as they were generated; None if unknown."""
+    tokens, actions = outcome.hypotheses[0].tokens, outcome.hypotheses[0].actions
+    places = None if actions is None else positions(len(tokens), actions, position_first)
+    if actions is None or places is None:
+        return None
+    words = actions if len(actions) == len(tokens) else actions[1 if position_first else 0 :: 2]
+    reads = all(tokens[place] == word for place, word in zip(places, words, strict=True))
+    return places if reads else None
 
 
 def tau(places: Sequence[int]) -> float:

@@ -56,7 +56,8 @@ class Encoder(nn.Module):
 def positions(config: TransformerSettings, facts: Facts) -> Positions:
     """Return how an encoder knows positions; raise SuiteError where there are none to know."""
     ordered = not facts.source_shape and facts.source != Source.BAG
-    found = config.source_positions or ("relative" if ordered else "none")
+    own: Positions = getattr(config, "positions", "relative")  # a plain Transformer reads as it writes
+    found = config.source_positions or (own if ordered else "none")
     if found != "none" and not ordered:
         what = "features" if facts.source_shape else "a bag"
         raise SuiteError(

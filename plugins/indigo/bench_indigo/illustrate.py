@@ -43,9 +43,12 @@ class Course:
     relations: list[list[int]]  # [i][j]: -1 where item i stands left of item j, 1 right of it, 0 where they are one
 
 
-def course(tokens: Sequence[str], actions: Sequence[int], keys_of_a_slot: int = 1) -> Course:
-    """Follow a hypothesis, whose tokens are given as text; raise SuiteError where its actions tell no order."""
-    places = positions(len(tokens), actions, keys_of_a_slot)
+def course(tokens: Sequence[str], actions: Sequence[int], position_first: bool = False) -> Course:
+    """Follow a hypothesis, whose tokens are given as text; raise SuiteError where its actions tell no order.
+
+    Whether it chose positions before words is a setting of its model, which actions alone do not tell.
+    """
+    places = positions(len(tokens), actions, position_first)
     if places is None:
         raise SuiteError(
             f"{len(actions)} actions do not tell the order of {len(tokens)} tokens: give a word and a slot for each, "
@@ -60,9 +63,9 @@ def course(tokens: Sequence[str], actions: Sequence[int], keys_of_a_slot: int = 
     return Course(steps, [LEFT, RIGHT, *(tokens[place] for place in places)], relations)
 
 
-def markdown(tokens: Sequence[str], actions: Sequence[int], keys_of_a_slot: int = 1) -> str:
+def markdown(tokens: Sequence[str], actions: Sequence[int], position_first: bool = False) -> str:
     """Return two tables: the steps, and the relations of what was generated."""
-    found = course(tokens, actions, keys_of_a_slot)
+    found = course(tokens, actions, position_first)
     steps = [
         [str(turn), _marked(step.word), str(step.slot), " ⟨ ⟩ ".join(map(_plain, step.between)), _sequence(step)]
         for turn, step in enumerate(found.steps, 1)
@@ -113,9 +116,9 @@ COLOURS = {-1: "#9ecae1", 0: "#ffffff", 1: "#fdae6b"}
 STYLE = "font:14px monospace;fill:#222222"
 
 
-def svg(tokens: Sequence[str], actions: Sequence[int], keys_of_a_slot: int = 1) -> str:
+def svg(tokens: Sequence[str], actions: Sequence[int], position_first: bool = False) -> str:
     """Return the steps, one below the other, and the relations below them, as one drawing."""
-    found = course(tokens, actions, keys_of_a_slot)
+    found = course(tokens, actions, position_first)
     parts, widest = _steps(found.steps)
     top = LINE * (len(found.steps) + 2)
     table, wide = _relations(found, top)

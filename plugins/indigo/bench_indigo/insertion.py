@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, SuiteError, Training
+from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
+from bench_indigo.kept import KeptOrders
 from bench_indigo.network import EncoderDecoder
 from bench_indigo.orders import Ordering, make_order
 from bench_indigo.past import Note, Trail
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Canvas(State):
-    """What has been placed, and perhaps a word that has yet to be."""
+    """What has been placed, and perhaps the half of what comes next: a word, or how many items are left of it."""
 
     trail: Trail
     hidden: Tensor  # [N, d] the top state of the item placed last
-    word: Tensor | None = None  # [N]
+    half: Tensor | None = None  # [N]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
     The state h_t of the word placed as number t sees all that was placed before it, and relations are all that it
     knows of where: on which side of it each one is. So nothing changes for items that are there when another comes.
 
-    As a Stepper it alternates words and slots: slot s is before the s-th word of what is there so far.
+    As a Stepper it alternates words and slots: slot s, action s + 1, is before the s-th word of what is there so far.
+    Of t slots with two keys each, s + 1 is the key of the item on the left, t + s + 1 that of the one on the right.
+    With `position_first` slots come before words, and stop is a choice beside slots (see `slot_first`).
 
     By `order` it weighs the order of its Config, or the best of those found if that is searched; by `searched` all
     those found together. There are more orders than that, so both are bounds of log p(y | x).
@@ -62,20 +66,26 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         super().__init__(config, facts, relative=True, others=2, mapped=True)
         self.config, self.facts = config, facts
         self.pointer = Pointer(config.d_model)
+        if config.position_first:
+            self.beside = slot_first.Surroundings(config.d_model)
+        self.kept = KeptOrders(config.order_epochs) if config.order_epochs > 1 else None
         self.orderings: dict[str, Ordering] = {}
         if config.order != "searched":
             self._ordering(config.order)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         config, sources = self._in(training), self.encode(batch)
-        tree = prefixes(batch, *self._learnt(batch, sources, config, training.noise))
+        tree = prefixes(batch, *self._learnt(batch, sources, config, training))
         costs = self._costs(batch, tree, sources, config.label_smoothing, config.eod_slot)
-        tokens, slots = batch.length.sum(), (batch.length - 1).sum()
-        words = ((costs.words * tree.share).sum() + (costs.stops * tree.weight).sum()) / tokens
-        placing = (costs.slots * tree.share).sum()
-        if costs.ends is not None:
-            placing, slots = placing + (costs.ends * tree.weight).sum(), tokens
-        placing = placing / slots.clamp(min=1)
+        tokens, count = batch.length.sum(), (batch.length - 1).sum()
+        stops = (costs.stops * tree.weight).sum()
+        words, placing = (costs.words * tree.share).sum(), (costs.slots * tree.share).sum()
+        if config.position_first:
+            words, placing = words / count.clamp(min=1), (placing + stops) / tokens
+        elif costs.ends is None:
+            words, placing = (words + stops) / tokens, placing / count.clamp(min=1)
+        else:
+            words, placing = (words + stops) / tokens, (placing + (costs.ends * tree.weight).sum()) / tokens
         return Loss(words + placing, tokens, {"words": words, "slots": placing})
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -100,21 +110,25 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
             raise SuiteError("indigo places every word by itself and takes no prefix. Choose a task without one.")
         with torch.no_grad():
             hidden, trail = self.begin(self.encode(batch), self._note)
-            return self.log_probs(hidden), Canvas(trail, hidden)
+            return self._open(Canvas(trail, hidden))
 
     @torch.no_grad()
     def step(self, state: Canvas, actions: Tensor) -> tuple[Tensor, Canvas]:
-        if state.word is None:
-            return self._slots(state, actions), Canvas(state.trail, state.hidden, actions)
-        left = (actions - 1) // self.keys_of_a_slot + 1
-        embedded = self.dropout(self.embed(state.word))
+        if state.half is None:
+            return self._second(state, actions)
+        if self.config.position_first:
+            words, left = actions, state.half
+        else:
+            words, left = state.half, self._left(state, actions)
+        embedded = self.dropout(self.embed(words))
         hidden, trail = self.stack.extend(state.trail, embedded, left, self._note)
-        return self.log_probs(hidden), Canvas(trail, hidden)
+        return self._open(Canvas(trail, hidden))
 
     def read(self, actions: list[int]) -> list[int]:
         words: list[int] = []
-        for word, slot in zip(actions[::2], actions[1::2], strict=True):
-            words.insert((slot - 1) // self.keys_of_a_slot, word)
+        for pair in zip(actions[::2], actions[1::2], strict=True):
+            slot, word = pair if self.config.position_first else pair[::-1]
+            words.insert((slot - 1) % (len(words) + 1), word)
         return words
 
     def chain(self, batch: Batch, noise: Noise) -> Tensor:
@@ -122,7 +136,8 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         order = self.order(batch, noise)
         last = torch.arange(order.shape[1], device=order.device) >= batch.length[:, None] - 1
         slots = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words on the left when each one comes
-        pairs = torch.stack([batch.gold.gather(1, order), slots * self.keys_of_a_slot + 1], 2)
+        pairs = torch.stack([batch.gold.gather(1, order), slots + 1], 2)
+        pairs = pairs.flip(2) if self.config.position_first else pairs
         return pairs.masked_fill(last[:, :, None], STOP).flatten(1)
 
     @torch.no_grad()
@@ -134,11 +149,6 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         orders, alive = search(self, batch, sources, self.config.beam)
         best = self.weigh(batch, orders, alive, sources).argmax(1)
         return orders[torch.arange(len(orders), device=orders.device), best]
-
-    @property
-    def keys_of_a_slot(self) -> int:
-        """Return how many actions of a Stepper mean the same slot."""
-        return 2 if self.config.raw_keys else 1
 
     def begin(self, sources: Sources, note: Note) -> tuple[Tensor, Trail]:
         """Return the state [B, d] after both boundaries, and a trail, for each source."""
@@ -154,17 +164,38 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         columns = trail.columns[:, None].expand(-1, 2, -1)
         return seats.rows(scores).view(len(queries), 2, -1).gather(2, columns)
 
+    def choices(self, scores: Tensor) -> Tensor:
+        """Return the logits of slots [N, A], or of all their keys, given those of all items' keys [N, 2, I]."""
+        if self.config.raw_keys:
+            return torch.cat([scores[:, 1, :-1], scores[:, 0, 1:]], 1)
+        return slot_logits(scores)
+
     def _note(self, states: Tensor, sources: Sources) -> tuple[Tensor, ...]:
-        return (self.pointer.keys(states),)
+        keys = self.pointer.keys(states)
+        return (keys, self.beside.sides(states)) if self.config.position_first else (keys,)
+
+    def _open(self, state: Canvas) -> tuple[Tensor, Canvas]:
+        """Return what may come next after whole words: log-probabilities of words, or of slots, and of stop."""
+        if self.config.position_first:
+            return slot_first.slot_log_probs(self, state.trail, state.hidden), state
+        return self.log_probs(state.hidden), state
+
+    def _second(self, state: Canvas, actions: Tensor) -> tuple[Tensor, Canvas]:
+        """Return log-probabilities of slots for words, or of words for slots, and the state with that half."""
+        if not self.config.position_first:
+            return self._slots(state, actions), Canvas(state.trail, state.hidden, actions)
+        left = self._left(state, actions)
+        found = slot_first.word_states(self, state.trail, state.hidden, left)
+        return self.log_probs(found, first=STOP + 1), Canvas(state.trail, state.hidden, left)
+
+    def _left(self, state: Canvas, actions: Tensor) -> Tensor:
+        """Return how many items are left of the slots that are meant [N]."""
+        return (actions - 1) % (state.trail.columns.shape[1] - 1) + 1
 
     def _slots(self, state: Canvas, words: Tensor) -> Tensor:
         """Return log-probabilities of the slots [N, I], the first for stop, which cannot be."""
         queries = self.pointer.query(state.hidden, self.embed(words))
-        scores = self.fit(queries, state.trail, state.trail.pool.notes[0])
-        if self.config.raw_keys:
-            logits = torch.stack([scores[:, 1, :-1], scores[:, 0, 1:]], 2).flatten(1)
-        else:
-            logits = slot_logits(scores)
+        logits = self.choices(self.fit(queries, state.trail, state.trail.pool.notes[0]))
         return pad(logits.log_softmax(1), (1, 0), value=-torch.inf)
 
     def _costs(
@@ -182,6 +213,8 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         embedded = self.embed(tokens)
         what = sight(tree.seen, relations(tree.places), embedded)
         states = self.stack(self.dropout(embedded), what, sources)
+        if self.config.position_first:
+            return Costs(*slot_first.costs(self, tree, tokens, states, smoothing, raw), ends=None)
 
         parents = torch.cat([tree.parent, tree.last], 1)  # [N, I + W]
         targets = torch.cat([tokens, torch.full_like(tree.last, STOP)], 1)
@@ -216,16 +249,30 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         )
 
     def _learnt(
-        self, batch: Batch, sources: Sources, config: IndigoConfig, noise: Noise
+        self, batch: Batch, sources: Sources, config: IndigoConfig, training: Training
     ) -> tuple[Tensor, Tensor | None]:
         """Return the orders that an update learns from [N, W, T], and which of them there are."""
         if config.order != "searched":
-            return self._ordering(config.order)(batch, noise)[:, None], None
-        orders, alive = self._searched(batch, sources, config)
+            return self._ordering(config.order)(batch, training.noise)[:, None], None
+        orders, alive = self._kept(batch, sources, config, training.epoch)
         if config.orders == "all":
             return orders, alive
-        drawn = (noise.fork("one").uniform(batch.ids) * alive.sum(1)).long()
+        drawn = (training.noise.fork("one").uniform(batch.ids) * alive.sum(1)).long()
         return orders[torch.arange(len(orders), device=orders.device), drawn][:, None], None
+
+    def _kept(self, batch: Batch, sources: Sources, config: IndigoConfig, epoch: int) -> tuple[Tensor, Tensor]:
+        """Return the orders found for an update, or for an earlier one if they are kept for some epochs.
+
+        Only in training: ids of other splits are of other examples.
+        """
+        if self.kept is None or not self.training:
+            return self._searched(batch, sources, config)
+        rows = self.kept.missing(batch, epoch).to(batch.ids.device)
+        if len(rows):
+            some = batch.select(rows)
+            found = self._searched(some, sources.change(lambda tensor: tensor.index_select(0, rows)), config)
+            self.kept.keep(some, *found, epoch)
+        return self.kept.orders(batch)
 
     def _searched(self, batch: Batch, sources: Sources, config: IndigoConfig) -> tuple[Tensor, Tensor]:
         """Return the orders found for an update, by a model with dropout if there is to be noise."""

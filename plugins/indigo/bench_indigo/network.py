@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from bench_core import Batch, Facts, SuiteError
 from bench_indigo.blocks import Embedding, Shape, Sources, Words
@@ -48,19 +48,21 @@ class EncoderDecoder(nn.Module):
         """Return what there is to see of the sources."""
         return self.stack.read(*self.encoder(batch))
 
-    def costs(self, states: Tensor, tokens: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Return -log p of `tokens` [M] after the items with `states` [M, d]."""
+    def costs(self, states: Tensor, tokens: Tensor, smoothing: float = 0.0, first: int = 0) -> Tensor:
+        """Return -log p of `tokens` [M] after items with `states` [M, d], where those before `first` cannot be."""
         most = max(1, LOGITS // self.tokens)
         parts = zip(torch.split(states, most), torch.split(tokens, most), strict=True)
         return torch.cat([
-            cross_entropy(self.words(some, self.embed), wanted, reduction="none", label_smoothing=smoothing)
+            cross_entropy(
+                self.words(some, self.embed)[:, first:], wanted - first, reduction="none", label_smoothing=smoothing
+            )
             for some, wanted in parts
         ])  # fmt: skip
 
-    def log_probs(self, states: Tensor) -> Tensor:
-        """Return log p(word) [*, V] after the last items' states [*, d]."""
-        found: Tensor = self.words(states, self.embed).log_softmax(-1)
-        return found
+    def log_probs(self, states: Tensor, first: int = 0) -> Tensor:
+        """Return log p(word) [*, V] after the last items' states [*, d], -inf of words before `first`."""
+        found: Tensor = self.words(states, self.embed)[..., first:].log_softmax(-1)
+        return pad(found, (first, 0), value=-torch.inf) if first else found
 
 
 def _check_alike(facts: Facts) -> None:

@@ -27,7 +27,7 @@ class TransformerSettings(ModelConfig):
     label_smoothing: float = Field(0.1, ge=0, lt=1)  #: of words, in training; never of slots
     tied: bool = True  #: one matrix for the target's embeddings and the logits of words
     shared: bool = False  #: one matrix for both embeddings; source and target must have one vocabulary
-    source_positions: Positions | None = None  #: of the encoder: by default relative; none for bags and features
+    source_positions: Positions | None = None  #: of the encoder: by default as the decoder; none for bags, features
     cross_attention: Literal["last", "forward"] = "last"  #: what a layer sees: the encoder's last one, or its own
     limit_ratio: NonNegativeFloat = 2.0  #: most target tokens for each of a source of tokens, stop included
     limit_extra: NonNegativeInt = 10  #: and so many more
@@ -55,6 +55,17 @@ class IndigoConfig(TransformerSettings):
     search_noise: bool = True  #: whether the search for orders has dropout, as the update has
     eod_slot: bool = False  #: whether it also learns a slot for the end, right of all words
     raw_keys: bool = False  #: whether decoders choose keys instead of slots, of which each has two
+    position_first: bool = False  #: whether a slot is chosen before its word, and the end beside slots
+    order_epochs: PositiveInt = 1  #: for how many epochs the orders that were found for an example are kept
+
+    @model_validator(mode="after")
+    def _the_end_has_one_meaning(self) -> Self:
+        if self.eod_slot and self.position_first:
+            raise ValueError(
+                "`eod_slot` teaches a slot for the end, and with `position_first` the end is a choice of its own. "
+                "Leave one of them out"
+            )
+        return self
 
 
 class TransformerConfig(TransformerSettings):
@@ -142,6 +153,7 @@ class FirstWordsConfig(MetricConfig):
 
     types: PositiveInt = 100  #: how many types of the training split are common
     first: PositiveInt = 3  #: how many words of an output are its first
+    skip_unknown: bool = False  #: whether `<unk>` is passed over, in outputs and among the commonest types
 
 
 @hookimpl

@@ -38,6 +38,10 @@ class Pointer(nn.Module):
         """Return what is to be multiplied with keys [*, d], for last items [*, d] and embedded words [*, d]."""
         return self.of_state(states) + self.of_word(embedded)
 
+    def alone(self, states: Tensor) -> Tensor:
+        """Return the query of last items [*, d] where no word is known yet: h E / sqrt(d)."""
+        return self.of_state(states) * 2**0.5
+
     def of_state(self, states: Tensor) -> Tensor:
         """Return the part of the query that the last item decides."""
         found: Tensor = linear(states, self.weight[2])
@@ -53,17 +57,34 @@ def slot_logits(scores: Tensor) -> Tensor:
     return torch.logaddexp(scores[:, 1, :-1], scores[:, 0, 1:])
 
 
-def known_slots(scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False) -> Tensor:
+def known_slots(
+    scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False, ends: Tensor | None = None
+) -> Tensor:
     """Return log p(slot) [N, P] of slots where `wanted` [N, P] places belong, given all keys' logits [N, P, 2, I].
 
     `places` [N, I] and `seen` [N, P, I] tell where items are, and which of them are there. If `raw`, that of the key
-    of the item on the left alone.
+    of the item on the left alone. `ends` [N, P] is the logit of the end, where that is a choice as well.
     """
-    live = torch.stack([seen, seen], 2)
-    live[:, :, 0, 0] = live[:, :, 1, 1] = False  # left of `<s>` and right of `</s>`
-    scores = scores.masked_fill(~live, -torch.inf)
+    scores = _live(scores, seen)
     left, right = neighbours(places, seen, wanted)
     chosen = scores[:, :, 1].gather(2, left[:, :, None])[:, :, 0]
     if not raw:
         chosen = torch.logaddexp(chosen, scores[:, :, 0].gather(2, right[:, :, None])[:, :, 0])
-    return chosen - scores.flatten(2).logsumexp(2)
+    return chosen - _total(scores, ends)
+
+
+def known_end(scores: Tensor, seen: Tensor, ends: Tensor) -> Tensor:
+    """Return log p(end) [N, P] where that is a choice beside slots, given its logit and those of all keys."""
+    return ends - _total(_live(scores, seen), ends)
+
+
+def _live(scores: Tensor, seen: Tensor) -> Tensor:
+    """Return the logits of keys [N, P, 2, I], -inf where there is none."""
+    live = torch.stack([seen, seen], 2)
+    live[:, :, 0, 0] = live[:, :, 1, 1] = False  # left of `<s>` and right of `</s>`
+    return scores.masked_fill(~live, -torch.inf)
+
+
+def _total(scores: Tensor, ends: Tensor | None) -> Tensor:
+    total = scores.flatten(2).logsumexp(2)
+    return total if ends is None else torch.logaddexp(total, ends)

@@ -100,11 +100,10 @@ class Insert(Decoder[Refiner[Any]]):
         """Return the best word of each slot [N, C + 1] and its log p(word, slot), -inf where there is none to ask."""
         log_slots, vectors = model.refine(sketch.known, sketch.canvas, sketch.length)
         asked = (log_slots > -torch.inf) & ~sketch.closed
-        words, gains = torch.zeros_like(asked, dtype=torch.long), torch.full_like(log_slots, -torch.inf)
         parts = [self._best_words(model.fill(part)) for part in torch.split(vectors[asked], SLOTS)]
-        words[asked] = torch.cat([word for _, word in parts])
-        gains[asked] = torch.cat([gain for gain, _ in parts])
-        return words, log_slots + gains
+        some, best = (torch.cat(column) for column in zip(*parts, strict=True))
+        gains, words = some.new_full(asked.shape, -torch.inf), best.new_zeros(asked.shape)
+        return words.masked_scatter(asked, best), log_slots + gains.masked_scatter(asked, some)
 
     def _best_words(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the highest log-probability of slots [M], less `penalty`, and its word; of equal ones the lower."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bench_core import Batch, best
+from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
 from bench_indigo.past import Note, Trail
 from bench_indigo.pointer import slot_logits
@@ -45,7 +46,10 @@ def search(model: Indigo, batch: Batch, sources: Sources, width: int) -> tuple[T
     hidden, trail = model.begin(some, _note(model))
     for step in count(1):
         slots = _slots(placed, number[example])
-        gains = _word_gains(model, hidden, words[example]) + _slot_gains(model, hidden, trail, slots)
+        if model.config.position_first:
+            gains = slot_first.gains(model, hidden, trail, slots, words[example], ~placed)
+        else:
+            gains = _word_gains(model, hidden, words[example]) + _slot_gains(model, hidden, trail, slots)
         parents, tokens, totals = _best(totals[:, None] + gains.masked_fill(placed, -torch.inf), trail, width)
         left = slots[parents, tokens] + 1
         example, chosen = example[parents], torch.cat([chosen[parents], tokens[:, None]], 1)
@@ -69,7 +73,9 @@ def search(model: Indigo, batch: Batch, sources: Sources, width: int) -> tuple[T
 
 
 def _note(model: Indigo) -> Note:
-    """Keep pointer keys, and how well each word of the target fits them."""
+    """Keep pointer keys, and how well each word of the target fits them; of slots first what they need."""
+    if model.config.position_first:
+        return model._note
 
     def note(states: Tensor, sources: Sources) -> tuple[Tensor, Tensor]:
         keys = model.pointer.keys(states)  # [B, 2, Q, d]

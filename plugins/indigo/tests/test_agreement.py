@@ -44,7 +44,11 @@ MIXED = [
     output([2, 0, 1, 3], number=1), output([1, 0], number=2), output([], number=3), output([0], number=4),
     plain([3, 3, 1], number=5), output([3, 1, 4, 0, 2], [5, 5, 5, 5, 5], number=6),
 ]  # fmt: skip
-SETTINGS = [(name, {}) for name in CONFIGS] + [("order-chunks", {"per": "word"}), ("first-words", {"types": 2})]
+SETTINGS = [(name, {}) for name in CONFIGS] + [
+    ("order-chunks", {"per": "word"}),
+    ("first-words", {"types": 2}),
+    ("first-words", {"skip_unknown": True}),
+]
 
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
@@ -193,14 +197,56 @@ def test_outputs_whose_order_is_unknown_are_refused_by_example(name, actions):
         score(name, cell)
 
 
-@pytest.mark.parametrize("key", [0, 1])
-def test_two_keys_of_a_slot_mean_it_both(key):
+def by_right_keys(actions):
+    """Return a chain that means every slot by the key of the item on its right."""
+    return [action + place // 2 + 1 if place % 2 else action for place, action in enumerate(actions)]
+
+
+@pytest.mark.parametrize("tokens", [[1, 2, 3, 4], [1, 1, 1, 1]])
+def test_two_keys_of_a_slot_mean_it_both(tokens):
     for order in permutations(range(4)):
-        slots = chain([1, 2, 3, 4], order)
-        keys = [2 * action - 1 + key if place % 2 else action for place, action in enumerate(slots)]
-        assert positions(4, keys, 2) == [*order]
-        one, other = (Outcome(0, hypotheses=[Hypothesis([1, 2, 3, 4], True, None, each)]) for each in (slots, keys))
-        assert score("order-agreement", [one]) == score("order-agreement", [other])
+        slots = chain(tokens, order)
+        assert positions(4, by_right_keys(slots)) == [*order]
+        for keys in (by_right_keys(slots), by_right_keys(slots)[:4] + slots[4:]):
+            cell = [Outcome(0, hypotheses=[Hypothesis(tokens, True, None, keys)])]
+            for name in ("order-agreement", "order-jump", "order-chunks"):
+                assert score(name, cell) == score(name, [output(order, tokens)])
+
+
+def turned(actions):
+    """Return a chain with every slot before its word."""
+    return [action for word, slot in zip(actions[::2], actions[1::2], strict=True) for action in (slot, word)]
+
+
+def test_slots_may_come_before_words_in_all_outputs_of_a_cell():
+    cells = [[7, 8, 9], [2, 0, 1]], [[1, 2, 2], [0, 2, 1]], [[9], [0]], [[], []]
+    for name in CONFIGS:
+        words_first = [output(order, tokens, number) for number, (tokens, order) in enumerate(cells)]
+        slots_first = [
+            Outcome(number, hypotheses=[Hypothesis(tokens, True, None, turned(chain(tokens, order)))])
+            for number, (tokens, order) in enumerate(cells)
+        ]
+        assert score(name, slots_first) == score(name, words_first)
+        with pytest.raises(SuiteError, match="is unknown"):
+            score(name, [words_first[0], slots_first[1], slots_first[0]])
+
+
+def test_every_order_is_read_where_slots_come_first():
+    for order in permutations(range(5)):
+        assert positions(5, turned(chain([7] * 5, order)), position_first=True) == [*order]
+
+
+def test_unknown_words_can_be_skipped():
+    facts = Facts(["<stop>", "<unk>", "a", "b"], [9, 9, 5, 1])
+    cell = [output([2, 0, 1], [2, 3, 1]), output([0, 1], [1, 1])]  # generated <unk> a b; <unk> <unk>
+    for skip, types, first, wanted in [
+        (False, 1, 1, 100), (True, 1, 1, 100), (True, 1, 2, 50), (False, 2, 2, 100), (True, 2, 3, 100), (False, 1, 3, 60),
+    ]:  # fmt: skip
+        config = CONFIGS["first-words"](types=types, first=first, skip_unknown=skip)
+        metric = MetricCase.of(config, cell, facts=facts).metric
+        assert metric.combine(metric.measure(cell)) == wanted, (skip, types, first)
+    without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, facts=FACTS).metric
+    assert without.combine(without.measure(MIXED)) == score("first-words", MIXED)
 
 
 def test_only_the_first_hypothesis_counts():
@@ -209,7 +255,11 @@ def test_only_the_first_hypothesis_counts():
 
 
 def test_signatures_tell_settings_apart():
-    for name, one, other in (("order-chunks", {"per": "word"}, {}), ("first-words", {"types": 5}, {"first": 5})):
+    for name, one, other in (
+        ("order-chunks", {"per": "word"}, {}),
+        ("first-words", {"types": 5}, {"first": 5}),
+        ("first-words", {"skip_unknown": True}, {}),
+    ):
         assert (
             len({CONFIGS[name](**settings).load()(CONFIGS[name](**settings)).signature for settings in (one, other)})
             == 2

@@ -45,9 +45,16 @@ def test_positive_relations_of_a_row_add_up_to_where_it_stands(number):
 
 def test_two_keys_of_a_slot_show_the_same():
     tokens, actions = DREAM
-    keys = [2 * action if place % 2 else action for place, action in enumerate(actions)]
-    assert svg(tokens, keys, 2) == svg(*DREAM)
-    assert markdown(tokens, keys, 2) == markdown(*DREAM)
+    keys = [action + place // 2 + 1 if place % 2 else action for place, action in enumerate(actions)]
+    assert svg(tokens, keys) == svg(*DREAM)
+    assert markdown(tokens, keys) == markdown(*DREAM)
+
+
+def test_slots_that_were_chosen_before_words_show_the_same():
+    tokens, actions = DREAM
+    turned = [action for word, slot in zip(actions[::2], actions[1::2], strict=True) for action in (slot, word)]
+    assert svg(tokens, turned, position_first=True) == svg(*DREAM)
+    assert markdown(tokens, turned, position_first=True) == markdown(*DREAM)
 
 
 def test_left_to_right_every_word_goes_before_the_end():
@@ -147,7 +154,7 @@ def test_an_empty_output_is_two_boundaries():
     ElementTree.fromstring(svg([], []))
 
 
-@pytest.mark.parametrize("actions", [[5], [5, 1, 6, 3], [5, 1, 6, 0]])
+@pytest.mark.parametrize("actions", [[5], [5, 1, 6, 5], [5, 3, 6, 1], [5, 1, 6, 0]])
 def test_actions_that_tell_no_order_are_refused(actions):
     for shown in (markdown, svg):
         with pytest.raises(SuiteError, match="do not tell the order of 2 tokens"):

@@ -294,7 +294,7 @@ def test_raw_keys_are_two_actions_for_each_slot():
         assert keys.shape[1] == 1 + 2 * turn
         _, state = case.model.step(state, torch.full((number,), 2 * turn))  # left of the last boundary
     assert case.model.read([1, 2, 2, 4, 3, 6]) == [1, 2, 3]
-    assert case.model.read([1, 1, 2, 1, 3, 4]) == [2, 3, 1]
+    assert case.model.read([1, 1, 2, 1, 3, 5]) == case.model.read([1, 2, 2, 3, 3, 2]) == [2, 3, 1]
 
 
 def test_a_slot_is_worth_both_of_its_raw_keys():
@@ -304,9 +304,9 @@ def test_a_slot_is_worth_both_of_its_raw_keys():
     for case, step in ((slots, 1), (keys, 2)):
         _, state = case.model.start(case.batch)
         _, state = case.model.step(state, ones)
-        _, state = case.model.step(state, step * 0 + ones)
+        _, state = case.model.step(state, step * ones)  # there is but one
         found.append(case.model.step(state, 2 * ones)[0][:, 1:])
-    torch.testing.assert_close(found[1].view(len(ones), -1, 2).logsumexp(2), found[0])
+    torch.testing.assert_close(found[1].view(len(ones), 2, -1).logsumexp(1), found[0])
 
 
 def loss_of(case, phase=None, step=0, **more):

@@ -55,6 +55,13 @@ def test_decoders_keep_their_contracts(decoder, source):
     assert len(check_decoder(case_of(decoder, source))) == 5
 
 
+@by_decoder
+def test_decoders_work_in_mixed_precision(decoder):
+    case = case_of(decoder)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert all(one.tokens or one.finished for one in decoded(decoder, case.model.float(), case.batch))
+
+
 # ---- models that know what they want
 
 

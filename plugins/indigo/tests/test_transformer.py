@@ -127,9 +127,21 @@ def without_the_second_boundary(model):
     return alone
 
 
+@pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
+def test_it_reads_as_it_writes(positions):
+    facts = tiny_facts(Source.TOKENS)
+    model = TransformerConfig(**SMALL, positions=positions).load()(
+        TransformerConfig(**SMALL, positions=positions), facts
+    )
+    assert model.encoder.positions == positions
+    bag = TransformerConfig(**SMALL, positions=positions)
+    assert bag.load()(bag, tiny_facts(Source.BAG)).encoder.positions == "none"
+
+
 def test_it_needs_no_more_weights_than_the_insertion_model_but_for_these():
     facts = tiny_facts(Source.TOKENS)
-    plain = TransformerConfig(**SMALL, positions="sinusoidal").load()(TransformerConfig(**SMALL), facts)
+    settings = TransformerConfig(**SMALL, positions="sinusoidal", source_positions="relative")
+    plain = settings.load()(settings, facts)
     config = IndigoConfig(**SMALL)
     indigo = config.load()(config, facts)
     count = lambda model: sum(weights.numel() for weights in model.parameters())  # noqa: E731

@@ -1,0 +1,121 @@
+"""Slots before words: an option of the insertion model (Gu et al., 2019, section 3), with an end that is no word.
+
+The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, which is one choice more:
+its two keys are e_stop C and e_stop D, as if stop were an item that has been placed. Then the word, stop excepted,
+is chosen by (h + a L + b R) / sqrt(3) in the place of h, where a and b are the states of the slot's neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from bench_core import STOP
+from bench_indigo.network import LOGITS
+from bench_indigo.past import Trail
+from bench_indigo.pointer import known_end, known_slots, slot_logits
+from bench_indigo.prefixes import Prefixes
+from bench_indigo.relations import neighbours
+
+if TYPE_CHECKING:
+    from bench_indigo.insertion import Indigo
+
+
+class Surroundings(nn.Module):
+    """What a word may know of the slot that it is for: a L of its left neighbour, and b R of its right one."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, width, width))  # L and R
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weights anew."""
+        for part in self.weight:
+            nn.init.xavier_uniform_(part)
+
+    def sides(self, states: Tensor) -> Tensor:
+        """Return what items [N, I, d] are to slots [N, 2, I, d]: to the one right of them, then to the one left."""
+        found: Tensor = linear(states, self.weight.flatten(0, 1))
+        return found.view(*states.shape[:2], 2, -1).transpose(1, 2)
+
+    def forward(self, states: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """Return what predicts a word [*, d], given the last items and what the neighbours are to its slot [*, d]."""
+        return (states + left + right) * 3**-0.5
+
+
+def end_logits(model: Indigo, queries: Tensor) -> Tensor:
+    """Return the logit of the end [*] for queries [*, d]."""
+    stop = model.embed(torch.full((1, 1), STOP, device=queries.device))
+    return (queries @ model.pointer.keys(stop)[0, :, 0].T).logsumexp(-1)
+
+
+def slot_log_probs(model: Indigo, trail: Trail, hidden: Tensor) -> Tensor:
+    """Return log-probabilities of the end and of the slots [N, I], or of their keys, given last items [N, d]."""
+    queries = model.pointer.alone(hidden)
+    scores = model.fit(queries, trail, trail.pool.notes[0])
+    return torch.cat([end_logits(model, queries)[:, None], model.choices(scores)], 1).log_softmax(1)
+
+
+def word_states(model: Indigo, trail: Trail, hidden: Tensor, left: Tensor) -> Tensor:
+    """Return what predicts the word [N, d] of a slot with `left` [N] items on its left."""
+    sides = trail.pool.notes[1]
+    before, after = (trail.columns.gather(1, left[:, None] + shift)[:, 0] for shift in (-1, 0))
+    found: Tensor = model.beside(hidden, sides[trail.owner, 0, before], sides[trail.owner, 1, after])
+    return found
+
+
+def costs(
+    model: Indigo, tree: Prefixes, tokens: Tensor, states: Tensor, smoothing: float, raw: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return -log p of words and slots of all items [N, I], and of the end of each order [N, W]; 0 at padding."""
+    items, real = tokens.shape[1], tree.share > 0
+    parents = torch.cat([tree.parent, tree.last], 1)[:, :, None]  # [N, I + W, 1]
+    hidden = states.gather(1, parents.expand(-1, -1, states.shape[2]))
+    seen = tree.seen.gather(1, parents.expand(-1, -1, items))
+    queries = model.pointer.alone(hidden)
+    scores = (queries[:, None] @ model.pointer.keys(states).transpose(2, 3)).transpose(1, 2)  # [N, I + W, 2, I]
+    ends = end_logits(model, queries)
+    slots = -known_slots(scores[:, :items], tree.places, seen[:, :items], tree.places, raw, ends[:, :items])
+    stops = -known_end(scores[:, items:], seen[:, items:], ends[:, items:])
+
+    sides, where = model.beside.sides(states), neighbours(tree.places, seen[:, :items], tree.places)
+    left, right = (
+        side.gather(1, item[:, :, None].expand(-1, -1, states.shape[2]))
+        for side, item in zip(sides.unbind(1), where, strict=True)
+    )
+    found = model.costs(model.beside(hidden[:, :items], left, right)[real], tokens[real], smoothing, first=STOP + 1)
+    words = found.new_zeros(real.shape).masked_scatter(real, found)
+    return words, slots.where(real, 0.0), stops.where(tree.weight > 0, 0.0)
+
+
+def gains(model: Indigo, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, rest: Tensor) -> Tensor:
+    """Return log p of the slot of each word [M, K] and of the word there, for the words of the `rest` [M, K]; else 0.
+
+    A slot that a word is left for costs a distribution over V words of its own: up to n^2 / 4 of them for an order of
+    n words, where a search for words first has n. That is the price of a search here.
+    """
+    queries = model.pointer.alone(hidden)
+    scores = slot_logits(model.fit(queries, trail, trail.pool.notes[0]))
+    placing = torch.cat([end_logits(model, queries)[:, None], scores], 1).log_softmax(1)
+    row, place = rest.nonzero().unbind(1)  # [R] ascending, and so are the slots of a row
+    slot = slots[row, place]
+    pairs, pair = torch.unique_consecutive(row * placing.shape[1] + slot, return_inverse=True)
+    owner = pairs // placing.shape[1]
+    states = word_states(model, trail.select(owner), hidden[owner], pairs % placing.shape[1] + 1)
+    log_probs = placing[row, slot + 1] + _log_probs(model, states, pair, words[row, place])
+    return log_probs.new_zeros(rest.shape).index_put((row, place), log_probs).double()
+
+
+def _log_probs(model: Indigo, states: Tensor, pair: Tensor, words: Tensor) -> Tensor:
+    """Return log p of words [R] by the states of number `pair` [R], ascending, among `states` [P, d]."""
+    most, found = max(1, LOGITS // model.tokens), []
+    for first in range(0, len(states), most):
+        logits = model.words(states[first : first + most], model.embed)[:, STOP + 1 :]
+        here = (pair >= first) & (pair < first + most)
+        number = pair[here] - first
+        found.append(logits[number, words[here] - STOP - 1] - logits.logsumexp(1)[number])
+    return torch.cat(found)
