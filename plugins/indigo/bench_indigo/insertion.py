@@ -190,6 +190,8 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
 
     def _left(self, state: Canvas, actions: Tensor) -> Tensor:
         """Return how many items are left of the slots that are meant [N]."""
+        if not self.config.raw_keys:
+            return actions
         return (actions - 1) % (state.trail.columns.shape[1] - 1) + 1
 
     def _slots(self, state: Canvas, words: Tensor) -> Tensor:
