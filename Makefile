@@ -53,6 +53,9 @@ bench: setup
 	$(BIN)/python benchmarks/self_terminating.py
 	$(BIN)/python benchmarks/gpt2.py
 	$(BIN)/python benchmarks/significance.py
+	$(BIN)/python benchmarks/state_space.py
+	$(BIN)/python benchmarks/output_layers.py
+	$(BIN)/python benchmarks/insertion.py
 
 schema: setup
 	$(BIN)/bench schema > suites/suite.schema.json

@@ -268,7 +268,8 @@ def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
     data = next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
     text = f"(the {data}, word for word)" if data else sample["text"]
-    return {**sample, "text": text, "prompt": "", "reference": ""}
+    shown = {name: value for name, value in sample.items() if not (data and name == "steps")}
+    return {**shown, "text": text, "prompt": "", "reference": ""}
 
 
 def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:

@@ -128,7 +128,8 @@ class Workshop:
         with evaluating(model):
             outcomes = examples.decoded(model, decoder)
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-        (folder / "samples.json").write_text(json.dumps([_sample(outcome) for outcome in outcomes[:SAMPLES]]))
+        shown = [_sample(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
+        (folder / "samples.json").write_text(json.dumps(shown))
         tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
         return {"examples": len(outcomes), "tokens": tokens}
 
@@ -271,6 +272,14 @@ def _sample(outcome: Outcome) -> dict[str, Any]:
         **told,
         **({"values": dict(first.values)} if first.values else {}),
     }
+
+
+def _course(model: Any, task: Task, outcome: Outcome) -> dict[str, list[str]]:
+    """Return an output as it was after each of its tokens, where these do not just follow each other."""
+    actions, each = outcome.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
+    if each == 1:
+        return {}
+    return {"steps": [task.text(model.read(actions[:end])) for end in range(each, len(actions) + 1, each)]}
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:

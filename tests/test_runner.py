@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 import bench_core
+from bench_core import Hypothesis, Outcome
 from bench_core.errors import SuiteError
 from bench_core.executor import Here
 from bench_core.record import _without_data
 from bench_core.reporting.page import page
+from bench_core.reporting.report import write_report
 from bench_core.runner import Runner, Silent
+from bench_core.stages import _course
 from bench_core.store import Store
 from bench_core.suite import load
+from bench_core.testing import Case, toys
 
 
 class Heard(Silent):
@@ -301,3 +307,22 @@ def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):
 def test_an_output_that_repeats_what_may_not_be_shown_is_told_and_not_shown(text, shown):
     sample = {"id": 0, "prompt": "ein Hund", "reference": "a dog", "text": text}
     assert _without_data(sample) == {"id": 0, "prompt": "", "reference": "", "text": shown}
+    steps = {"steps": ["a", text]}
+    assert ("steps" in _without_data(sample | steps)) == (text == shown), "nor is it shown word by word"
+
+
+def test_what_is_not_generated_in_a_row_is_kept_word_by_word():
+    case = Case.of(toys.InsertionConfig())
+    task = SimpleNamespace(text=lambda tokens: "".join("_abcd"[token] for token in tokens))
+    outcome = Outcome(7, hypotheses=[Hypothesis([2, 3, 1], False, actions=[3, 1, 2, 1, 1, 3, 4])], texts=["bca"])
+    assert _course(case.model, task, outcome) == {"steps": ["c", "bc", "bca"]}, "the word without a slot is left out"
+    assert _course(Case.of(toys.RecurrentConfig()).model, task, outcome) == {}
+
+
+def test_reports_show_outputs_word_by_word_where_a_run_has_that(go, tmp_path):
+    run, _ = go()
+    write_report(run, tmp_path / "without")
+    assert "word after word" not in (tmp_path / "without" / "report.md").read_text()
+    samples = [{**sample, "steps": ["c", "<b>c"]} for sample in run.info["samples"][:1]]
+    write_report(replace(run, info={**run.info, "samples": samples}), tmp_path / "with")
+    assert "word after word:\n\n1. c\n1. &lt;b&gt;c\n" in (tmp_path / "with" / "report.md").read_text()

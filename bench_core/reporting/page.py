@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
@@ -21,6 +21,7 @@ from bench_core.results import Number, Run
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 LONGEST_OUTPUT = 300  # characters of an output
+MOST_STEPS = 30  # of an output that are shown
 MOST_NAMES = 8  # of cells that a figure leaves out for one reason
 
 
@@ -31,6 +32,7 @@ class Sample:
     name: str  # of task, split and example
     given: Mapping[str, str]  # prompt and reference, where they may be told
     outputs: Sequence[tuple[str, str]]  # cell and output
+    courses: Sequence[tuple[str, Sequence[str]]]  # cell, and its output after each token, if these are not in a row
     told: Sequence[Mapping[str, Any]]  # all that the run keeps of each of them
 
 
@@ -160,7 +162,7 @@ def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:
         name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
         examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
     return [
-        Sample(name, _given(outputs[0]), [_output(one) for one in outputs], outputs)
+        Sample(name, _given(outputs[0]), [_output(one) for one in outputs], [*_courses(outputs)], outputs)
         for name, outputs in examples.items()
     ]
 
@@ -170,9 +172,20 @@ def _given(sample: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _output(sample: Mapping[str, Any]) -> tuple[str, str]:
-    cell = {axis: name for axis, name in sample["cell"].items() if axis not in ("task", "split", "seed")}
     ending = "" if sample.get("finished", True) else " (ended by the limit)"
-    return cell_name(cell), f"{_cut(sample['text'], LONGEST_OUTPUT)}{ending}"
+    return _called(sample), f"{_cut(sample['text'], LONGEST_OUTPUT)}{ending}"
+
+
+def _courses(outputs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what outputs were after each of their first tokens, where a run keeps that."""
+    for one in outputs:
+        steps = one.get("steps")
+        if isinstance(steps, list) and steps:
+            yield _called(one), [_cut(str(step), LONGEST_OUTPUT) for step in steps[:MOST_STEPS]]
+
+
+def _called(sample: Mapping[str, Any]) -> str:
+    return cell_name({axis: name for axis, name in sample["cell"].items() if axis not in ("task", "split", "seed")})
 
 
 def _cut(text: str, length: int) -> str:
