@@ -132,7 +132,7 @@ def test_actions_tell_in_which_order_words_came():
     )
     for one in (greedy, parallel):
         assert one.actions == [4, 1, 2, 1, 6, 3, 1, 1, 3, 3, 5, 5, 7, 7]
-        assert order(Outcome(0, hypotheses=[one])) == [3, 1, 5, 0, 2, 4, 6]
+        assert order(Outcome(0, hypotheses=[one]), False) == [3, 1, 5, 0, 2, 4, 6]
 
 
 @by_decoder
@@ -142,7 +142,7 @@ def test_metrics_of_orders_can_read_the_actions(decoder):
     outcomes = [Outcome(number, hypotheses=row) for number, row in enumerate(found)]
     assert max(len(one.hypotheses[0].tokens) for one in outcomes) > 2
     for outcome in outcomes:
-        assert sorted(order(outcome)) == [*range(len(outcome.hypotheses[0].tokens))]
+        assert sorted(order(outcome, False)) == [*range(len(outcome.hypotheses[0].tokens))]
     metric = config.load()(config)
     assert -1 <= metric.combine(metric.measure(outcomes)) <= 1
 
