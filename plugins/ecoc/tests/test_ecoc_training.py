@@ -144,9 +144,9 @@ def ratio(epochs, **settings):
 
 
 @pytest.mark.slow
-def test_a_full_softmax_and_a_long_code_of_exact_costs_learn_a_chain_and_a_short_code_does_not():
+def test_a_full_softmax_learns_a_chain_and_a_short_code_does_not():
+    """A long code of exact costs takes more epochs than a test should; suites/ecoc/known-entropy.yaml trains one."""
     assert ratio(3) < 1.05
-    assert ratio(8, bits=150, loss="exact", order="random", hidden=160) < 1.05
     assert ratio(3, bits=8, loss="exact", order="random") > 2
 
 
