@@ -91,8 +91,9 @@ class Workshop:
         (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
         parameters = sum(parameter.numel() for parameter in model.parameters())
         counts = {"parameters": parameters, "updates": trainer.progress.step}
-        about = {"about": dict(model.about())} if model.about() else {}
-        (folder / "training.json").write_text(json.dumps({**counts, **about}, ensure_ascii=False))
+        about = dict(model.about())
+        told = {**counts, "about": about} if about else counts
+        (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False))
         return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _selection(

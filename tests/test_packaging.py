@@ -53,6 +53,23 @@ def test_declared_dependencies_are_the_imports(path):
     assert declared == needed
 
 
+PLUGINS = [path for path in sorted((ROOT / "plugins").glob("*/bench_*")) if path.is_dir()]
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
+def test_plugins_build_on_what_others_offer_alone(folder):
+    """Which is in the modules `api` and `plugin`; all else of a plugin may change."""
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or node.level or not (node.module or "").startswith("bench_"):
+                continue
+            owner, _, inside = (node.module or "").partition(".")
+            if owner in ("bench_core", folder.name):
+                continue
+            modules = {inside} if inside else {alias.name for alias in node.names}
+            assert modules <= {"api", "plugin"}, f"{path.relative_to(ROOT)} imports {modules} of {owner}"
+
+
 @pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
 def test_every_distribution_says_what_users_need(path):
     about = project(path)["project"]

@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from bench_code_generation.saying import python, said
 from bench_core import Split
-from bench_language_modeling import cpython
-from bench_language_modeling.text import SPLITS
+from bench_language_modeling.api import SPLITS, cpython
 
 MOST = 30  # words of a line of code
 

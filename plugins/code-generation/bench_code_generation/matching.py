@@ -11,8 +11,7 @@ from typing import Self
 from bench_code_generation.parsing import meaning
 from bench_code_generation.plugin import ParsedCodeConfig
 from bench_core import Facts, Outcome, PluginError
-from bench_metrics.api import TextMetric, compared
-from bench_metrics.proportion import clopper_pearson
+from bench_metrics.api import TextMetric, clopper_pearson, compared
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs between versions
 

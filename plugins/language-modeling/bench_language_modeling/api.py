@@ -1,4 +1,4 @@
-"""What other plugins may use: the text of a corpus, tokens, and rows of unequal length, without its tasks.
+"""What other plugins may use: the text of a corpus, sentences, tokens, and rows of unequal length.
 
 What needs numpy and torch loads when it is first used.
 """
@@ -14,24 +14,35 @@ from pydantic import TypeAdapter
 
 from bench_core import Split
 from bench_language_modeling import corpus as _corpus
+from bench_language_modeling import cpython
+from bench_language_modeling.sentences import SPLITTERS
 from bench_language_modeling.settings import BytePairs, Characters, Corpus, Settings, Words
+from bench_language_modeling.text import SPLITS, Text
 from bench_language_modeling.tokens import Encoder, join, learn
 
 if TYPE_CHECKING:
     from bench_language_modeling.ragged import Ragged, bucketed, cut, padded, shuffled
+    from bench_language_modeling.tokenized import Tokenized, statistics
 
-_RAGGED = ("Ragged", "bucketed", "cut", "padded", "shuffled")
+_LATER = dict.fromkeys(("Ragged", "bucketed", "cut", "padded", "shuffled"), "ragged")
+_LATER |= dict.fromkeys(("Tokenized", "statistics"), "tokenized")
 
 __all__ = [
-    "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Settings", "Words", "bucketed", "cut", "digests",
-    "join", "learn", "lines", "padded", "shuffled",
+    "SPLITS", "SPLITTERS", "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Settings", "Text", "Tokenized",
+    "Words", "bucketed", "cpython", "cut", "digests", "join", "learn", "lines", "padded", "shuffled", "statistics",
+    "text",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    if name not in _RAGGED:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("bench_language_modeling.ragged"), name)
+    return getattr(import_module(f"bench_language_modeling.{_LATER[name]}"), name)
+
+
+def text(corpus: Any, data: Path) -> Text:
+    """Return a corpus, which is read when its lines are asked for; `corpus` as for `lines`."""
+    return _corpus.text(_parsed(corpus), data)
 
 
 def lines(corpus: Any, split: Split, data: Path) -> list[str]:
@@ -39,7 +50,7 @@ def lines(corpus: Any, split: Split, data: Path) -> list[str]:
 
     `corpus` is what a suite says under `corpus:`: a name, a mapping, or the Settings made of them.
     """
-    return _corpus.text(_parsed(corpus), data).paragraphs(split)
+    return text(corpus, data).paragraphs(split)
 
 
 def digests(corpus: Any, data: Path) -> Mapping[str, str]:

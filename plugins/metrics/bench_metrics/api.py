@@ -1,6 +1,6 @@
-"""What other plugins may use: metrics of text, METEOR, and programs in Java that answer line by line.
+"""What other plugins may use: metrics of text, METEOR, intervals of shares, and programs in Java.
 
-What METEOR needs loads when it is first used.
+What METEOR and intervals need loads when it is first used.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from bench_metrics.texts import TextMetric, compared
 
 if TYPE_CHECKING:
     from bench_metrics.meteor import Meteor
+    from bench_metrics.proportion import clopper_pearson
 
-__all__ = ["Meteor", "MeteorConfig", "TextMetric", "Unanswered", "ask", "compared", "java"]
+_LATER = {"Meteor": "meteor", "clopper_pearson": "proportion"}
+
+__all__ = ["Meteor", "MeteorConfig", "TextMetric", "Unanswered", "ask", "clopper_pearson", "compared", "java"]
 
 
 def __getattr__(name: str) -> object:
-    if name != "Meteor":
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("bench_metrics.meteor"), name)
+    return getattr(import_module(f"bench_metrics.{_LATER[name]}"), name)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import DataError, corpora
-from bench_language_modeling import corpus as texts
-from bench_language_modeling.text import SPLITS
+from bench_language_modeling import api
+from bench_language_modeling.api import SPLITS
 from bench_word_generation.settings import FOLDER, LISTS, FrequencyList
 
 MOST_DIGITS = 15  # of a count, so that floats hold it
@@ -32,7 +32,7 @@ def count(corpus: Any, data: Path) -> Counted:
     if isinstance(corpus, FrequencyList):
         path = located(corpus, data)
         return Counted(_label(path), read_list(path), {"embedded": False}, path)
-    text = texts.text(corpus, data)
+    text = api.text(corpus, data)
     counts = Counter[str]()
     for split in SPLITS:
         for line in text.paragraphs(split):
@@ -44,7 +44,7 @@ def count(corpus: Any, data: Path) -> Counted:
 def reads(corpus: Any, data: Path) -> Mapping[str, str]:
     """Return the digest of all that is read; raise DataError if files are missing or empty."""
     if not isinstance(corpus, FrequencyList):
-        return texts.reads(corpus, data)
+        return api.digests(corpus, data)
     path = located(corpus, data)
     known = str(corpus.file) in LISTS
     return {f"{FOLDER}/{path.name}" if known else str(corpus.file): corpora.digest(path)}

@@ -13,11 +13,21 @@ import torch
 from numpy.typing import NDArray
 
 from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split
-from bench_language_modeling import corpus
-from bench_language_modeling.api import Ragged, bucketed, cut, join, learn, padded, shuffled
-from bench_language_modeling.sentences import SPLITTERS
-from bench_language_modeling.text import SPLITS, Text
-from bench_language_modeling.tokenized import Tokenized, statistics
+from bench_language_modeling import api
+from bench_language_modeling.api import (
+    SPLITS,
+    SPLITTERS,
+    Ragged,
+    Text,
+    Tokenized,
+    bucketed,
+    cut,
+    join,
+    learn,
+    padded,
+    shuffled,
+    statistics,
+)
 from bench_word_order.plugin import WordOrderConfig
 
 FEWEST = 2  # sentences that a split must have
@@ -33,7 +43,7 @@ class WordOrder(Tokenized):
     config: WordOrderConfig
 
     def prepare(self, data: Path) -> Facts:
-        text = corpus.text(self.config.corpus, data)
+        text = api.text(self.config.corpus, data)
         cutter = SPLITTERS["lines" if text.sentences else self.config.sentences]
         sentences = {split: list(cutter(text.paragraphs(split))) for split in SPLITS}
         encoder = learn(self.config.tokenizer, sentences["train"], [])
