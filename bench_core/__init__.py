@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         ExecutorConfig,
         MetricConfig,
         ModelConfig,
+        Settings,
         TaskConfig,
+        kinded,
     )
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
@@ -43,7 +45,9 @@ _HOMES = {
         "ExecutorConfig",
         "MetricConfig",
         "ModelConfig",
+        "Settings",
         "TaskConfig",
+        "kinded",
     ],
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
@@ -63,9 +67,9 @@ __all__ = [
     "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
     "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
     "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
-    "Sampler", "Scorer", "Scores", "Scoring", "Size", "Source", "Split", "StageFailed", "State", "Stepper",
-    "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw",
-    "ended", "hookimpl", "invert", "limits", "run", "walk",
+    "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "StageFailed", "State",
+    "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw",
+    "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,10 +15,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Config(BaseModel):
-    """The face of a part: its name in suites, its settings, and the class that they build."""
+class Settings(BaseModel):
+    """Settings inside those of a part, such as a corpus: no key but those that are declared, and no infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def kinded(default: str | None = None) -> Callable[[Any], Any]:
+    """Return a validator that takes a bare word for `{kind: WORD}`; a mapping without a kind has the `default` one."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"kind": value}
+        return {"kind": default, **value} if default and isinstance(value, dict) else value
+
+    return check
+
+
+class Config(Settings):
+    """The face of a part: its name in suites, its settings, and the class that they build."""
 
     name: ClassVar[str]  #: what a suite calls it
     target: ClassVar[str]  #: "module:Class", imported by `load` alone

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_language_modeling.api import Settings
+from bench_core import Settings, kinded
 
 Usual: TypeAlias = Literal["train", "valid", "test"]
 
@@ -118,10 +118,5 @@ class ResNet(Settings):
         return self.size or (224 if self.path else 64)
 
 
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else."""
-    return {"kind": value} if isinstance(value, str) else value
-
-
 _Features: TypeAlias = Annotated[Precomputed | ResNet, Field(discriminator="kind")]
-Features: TypeAlias = Annotated[_Features, BeforeValidator(_kinded, json_schema_input_type=str | _Features)]
+Features: TypeAlias = Annotated[_Features, BeforeValidator(kinded(), json_schema_input_type=str | _Features)]

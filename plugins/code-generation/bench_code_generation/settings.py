@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from bench_language_modeling.api import Settings
+from bench_core import Settings
 from bench_translation.api import Files
 
 

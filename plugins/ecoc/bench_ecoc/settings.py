@@ -5,21 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveFloat, PositiveInt, field_validator
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, field_validator
+
+from bench_core import Settings, kinded
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Settings(BaseModel):
-    """Settings inside those of a model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else."""
-    return {"kind": value} if isinstance(value, str) else value
 
 
 # output layers
@@ -71,7 +62,7 @@ class Adaptive(Settings):
 _Output: TypeAlias = Annotated[
     Full | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
 ]
-OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(_kinded, json_schema_input_type=str | _Output)]
+OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
 
 
 # dropout
@@ -151,4 +142,4 @@ class Flips(Mixing):
 
 
 _Inputs: TypeAlias = Annotated[Gold | Scheduled | Soft | CLVMS | DLVMS | Flips, Field(discriminator="kind")]
-Inputs: TypeAlias = Annotated[_Inputs, BeforeValidator(_kinded, json_schema_input_type=str | _Inputs)]
+Inputs: TypeAlias = Annotated[_Inputs, BeforeValidator(kinded(), json_schema_input_type=str | _Inputs)]

@@ -16,7 +16,7 @@ from bench_core import Split
 from bench_language_modeling import corpus as _corpus
 from bench_language_modeling import cpython
 from bench_language_modeling.sentences import SPLITTERS
-from bench_language_modeling.settings import BytePairs, Characters, Corpus, Settings, Words
+from bench_language_modeling.settings import BytePairs, Characters, Corpus, Words
 from bench_language_modeling.text import SPLITS, Text
 from bench_language_modeling.tokens import Encoder, join, learn
 
@@ -28,7 +28,7 @@ _LATER = dict.fromkeys(("Ragged", "bucketed", "cut", "padded", "shuffled"), "rag
 _LATER |= dict.fromkeys(("Tokenized", "statistics"), "tokenized")
 
 __all__ = [
-    "SPLITS", "SPLITTERS", "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Settings", "Text", "Tokenized",
+    "SPLITS", "SPLITTERS", "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Text", "Tokenized",
     "Words", "bucketed", "cpython", "cut", "digests", "join", "learn", "lines", "padded", "shuffled", "statistics",
     "text",
 ]  # fmt: skip

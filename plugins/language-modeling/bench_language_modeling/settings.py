@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, PositiveInt, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag
 
-
-class Settings(BaseModel):
-    """Settings inside those of a task."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from bench_core import Settings, kinded
 
 
 class Named(Settings):
@@ -134,12 +130,5 @@ class Pretrained(Settings):
     stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
 
 
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
-    if isinstance(value, str):
-        return {"kind": value}
-    return {"kind": "word", **value} if isinstance(value, dict) else value
-
-
 _Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs | Pretrained, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 
-
-class Settings(BaseModel):
-    """Settings inside those of a model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from bench_core import Settings, kinded
 
 
 def _steps(least: int) -> BeforeValidator:
@@ -57,10 +53,5 @@ class Randomized(Settings):
     pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_share)]  #: how likely a gradient goes on at a step
 
 
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else."""
-    return {"kind": value} if isinstance(value, str) else value
-
-
 _BPTT: TypeAlias = Annotated[Full | Truncated | Detach | Randomized, Field(discriminator="kind")]
-BPTT: TypeAlias = Annotated[_BPTT, BeforeValidator(_kinded, json_schema_input_type=str | _BPTT)]
+BPTT: TypeAlias = Annotated[_BPTT, BeforeValidator(kinded(), json_schema_input_type=str | _BPTT)]

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_language_modeling.api import BytePairs, Characters, Settings, Words
+from bench_core import Settings, kinded
+from bench_language_modeling.api import BytePairs, Characters, Words
 
 
 def _listed(value: Any) -> Any:
@@ -78,15 +79,8 @@ _Corpus: TypeAlias = Annotated[
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
 
 
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
-    if isinstance(value, str):
-        return {"kind": value}
-    return {"kind": "word", **value} if isinstance(value, dict) else value
-
-
 _Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
 
 class Both(Settings):

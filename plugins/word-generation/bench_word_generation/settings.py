@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
+from bench_core import Settings
 from bench_language_modeling.api import Corpus as TextCorpus
-from bench_language_modeling.api import Settings
 
 FOLDER = "word-frequency"  #: of the data directory
 LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: its files

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl
+from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import BytePairs, Corpus, Words, digests
 
 supports = (1, 1)
 
 
-def _kinded(value: Any) -> Any:
-    """Take a bare kind for a mapping that holds nothing else, and words where no kind is said."""
-    if isinstance(value, str):
-        return {"kind": value}
-    return {"kind": "word", **value} if isinstance(value, dict) else value
-
-
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(_kinded, json_schema_input_type=str | _Tokenizer)]
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
 
 class WordOrderConfig(TaskConfig):
