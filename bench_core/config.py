@@ -22,7 +22,7 @@ class Settings(BaseModel):
 
 
 def kinded(default: str | None = None) -> Callable[[Any], Any]:
-    """Return a validator that takes a bare word for `{kind: WORD}`; a mapping without a kind has the `default` one."""
+    """Return a validator that takes a bare word for `{kind: WORD}`; a mapping without one is of `default`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str):
