@@ -73,7 +73,16 @@ def transitions(settings: Markov) -> list[list[float]]:
     """Return p(next | state) of a random chain, uneven enough to be worth learning."""
     random = Random(f"{settings.seed}/transitions")
     weights = [[random.random() ** 8 + 0.01 for _ in range(settings.states)] for _ in range(settings.states)]
+    if settings.successors:
+        weights = [_favoured(row, settings.successors) for row in weights]
     return [[weight / sum(row) for weight in row] for row in weights]
+
+
+def _favoured(weights: list[float], number: int) -> list[float]:
+    """Keep so many of the greatest weights, and let all others share one in a hundred alike."""
+    kept = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
+    other = sum(weights[place] for place in kept) / 99 / (len(weights) - number)
+    return [weight if place in kept else other for place, weight in enumerate(weights)]
 
 
 def stationary(chain: list[list[float]]) -> list[float]:

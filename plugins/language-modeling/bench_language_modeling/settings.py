@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import Settings, kinded
 
@@ -61,6 +61,15 @@ class Markov(Diagnostic):
 
     name: Literal["markov"]
     states: PositiveInt = 20  #: different tokens
+    successors: PositiveInt | None = (
+        None  #: so many of them follow each in 99 % of all cases; by default any may
+    )
+
+    @model_validator(mode="after")
+    def _others_are_left(self) -> Self:
+        if self.successors and self.successors >= self.states:
+            raise ValueError(f"`successors` are some of the {self.states} `states`, and {self.successors} are not")
+        return self
 
 
 class Copy(Diagnostic):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import pairwise
-from math import log
+from math import exp, log
+from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
@@ -45,6 +47,25 @@ def test_a_chain_stays_in_its_stationary_distribution():
         weights
     )
     assert all(sum(row) == pytest.approx(1) for row in chain)
+
+
+def test_a_chain_may_have_few_successors_that_follow_in_99_percent_of_all_cases():
+    chain = transitions(Markov(name="markov", states=30, successors=4))
+    for row in chain:
+        best = sorted(row, reverse=True)
+        assert sum(best[:4]) == pytest.approx(0.99)
+        assert best[4:] == pytest.approx([0.01 / 26] * 26)
+    with pytest.raises(ValueError, match="`successors` are some of the 5 `states`, and 5 are not"):
+        Markov(name="markov", states=5, successors=5)
+
+
+def test_the_chain_of_the_codes_suite_has_the_perplexity_that_its_claims_name():
+    suite = (Path(__file__).parents[3] / "suites" / "ecoc" / "known-entropy.yaml").read_text()
+    chain = Markov(name="markov", states=199, successors=8, tokens=200_000)
+    nats = optimum(chain, 20_000) / 20_000
+    assert "{name: markov, states: 199, successors: 8, tokens: 200000}" in suite
+    named = set(re.findall(r"1\.05 \* ([0-9.]+)", suite))
+    assert [float(each) for each in named] == [pytest.approx(exp(nats), abs=0.001)]
 
 
 def test_splits_of_a_chain_share_its_transitions_and_differ(tmp_path):

@@ -41,6 +41,7 @@ class TranslationConfig(TaskConfig):
     lowercase: bool = False  #: whether both sides are in lower case, references too
     longest: PositiveInt | None = None  # tokens of a side; longer pairs are not trained on
     ratio: float | None = Field(None, ge=1)  # of the longer to the shorter side; more uneven pairs are not trained on
+    examples: PositiveInt | None = None  #: train on at most so many pairs, spaced evenly over the corpus
     source_limit: PositiveInt | None = None  # tokens of a source that a model can read
     over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
     parse: Parse | None = None  #: what tells how the words of the target depend on each other; by default nothing

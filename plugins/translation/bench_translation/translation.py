@@ -110,6 +110,10 @@ class Translation(Task):
                 f"empty; {left_out['left_out_long']:,} are too long and {left_out['left_out_uneven']:,} too uneven. "
                 "Change `longest`, `ratio` or `source_limit`, or choose a larger corpus."
             )
+        most, places = self.config.examples, np.flatnonzero(kept)
+        if most is not None and most < len(places):
+            left_out["left_out_examples"] = len(places) - most
+            kept = np.isin(np.arange(len(kept)), places[np.arange(most) * len(places) // most])
         return rows if kept.all() else rows.where(kept), left_out
 
     def _limited(self, rows: Examples, source: Lines) -> tuple[Examples, dict[str, int]]:

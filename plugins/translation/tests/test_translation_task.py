@@ -144,6 +144,14 @@ def test_pairs_to_train_on_are_chosen_by_length(files, tmp_path, settings, kept,
     assert list(task.sources("test")) == [0, 1, 2]
 
 
+def test_pairs_to_train_on_are_spaced_evenly_over_those_that_fit(files, tmp_path):
+    task, facts = prepared(tmp_path, **files, longest=3, examples=2)
+    assert list(task.sources("train")) == [0, 4]
+    assert facts.extras["statistics"]["train"]["left_out_examples"] == 2
+    assert set("xyz") < set(facts.vocabulary)
+    assert list(task.sources("test")) == [0, 1, 2]
+
+
 def test_what_leaves_too_little_to_train_on_is_refused(files, tmp_path):
     with pytest.raises(DataError, match=r"1 pairs of own files .* of 6 that are not empty; 5 are too long and 0"):
         prepared(tmp_path, **files, longest=1)
