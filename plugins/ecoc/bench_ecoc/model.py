@@ -80,8 +80,9 @@ class ConditionalLM(nn.Module, Stepper[Memory], Scorer):
         return self.output.loss(hidden, batch, past.output, training)
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return what is known of each row [N] besides its probability."""
-        return {}
+        """Return what is known of rows [N]: millions of parameters of the output layer, for all the same."""
+        count = sum(weights.numel() for weights in self.output.parameters())
+        return {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
 
     def _next(self, hidden: Tensor, past: Memory) -> tuple[Tensor, Memory]:
         log_probs, output = self.output.log_probs(hidden, past.output)
@@ -160,9 +161,9 @@ class ECOCLM(ConditionalLM):
         return -log_probs, output
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the share of bits that a threshold would give wrong, over all tokens of the row."""
+        """Return also the share of bits that a threshold would give wrong, over all tokens of the row."""
         wrong = self.output.bit_errors(hidden[batch.mask], batch.gold[batch.mask])
-        return {"bit_error_rate": _by_row(wrong, batch).sum(1) / batch.length}
+        return {**super()._values(hidden, batch), "bit_error_rate": _by_row(wrong, batch).sum(1) / batch.length}
 
 
 class SoftmaxLM(ConditionalLM):

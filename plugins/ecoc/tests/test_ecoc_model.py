@@ -266,6 +266,21 @@ def test_the_bit_error_rate_of_an_example_is_over_all_its_tokens():
     assert 0 < rates.mean() < 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "millions"),
+    [
+        ("full", {}, 0.4 * 10 + 0.01),  # half of the paper's 8.02, which has the embedding too
+        ("hierarchical", {"output": {"kind": "hierarchical", "size": 10}}, 4.411),  # the paper's 4.4
+        ("ecoc", {"bits": 1000}, 0.401),
+    ],
+)
+def test_the_parameters_of_the_output_layer_are_those_of_the_paper(kind, settings, millions):
+    facts = replace(FACTS, vocabulary=[str(token) for token in range(10_000)], counts=[1] * 10_000)
+    lm = model(kind, facts, hidden=400, layers=1, **settings).eval()
+    told = lm.score(batch(), Scoring("exact", NOISE)).values["decoder_parameters"]
+    assert told.tolist() == pytest.approx([millions] * 4)
+
+
 def test_a_bound_is_not_above_what_it_bounds():
     lm, rows = model("ecoc").eval(), batch()
     exact, bits = (lm.score(rows, Scoring(by, NOISE)).log_probs for by in ("exact", "bits"))
