@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench_core.executor import Executor, Order, StageFailed, carry_out, check_answer
     from bench_core.hooks import hookimpl
     from bench_core.metric import Metric, Summed
-    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training
+    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Stackable, State, Stepper, Training
     from bench_core.noise import Noise
     from bench_core.runner import run
     from bench_core.task import Size, Split, Task
@@ -55,7 +55,7 @@ _HOMES = {
     "executor": ["Executor", "Order", "StageFailed", "carry_out", "check_answer"],
     "hooks": ["hookimpl"],
     "metric": ["Metric", "Summed"],
-    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training"],
+    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "Stackable", "State", "Stepper", "Training"],
     "noise": ["Noise"],
     "runner": ["run"],
     "task": ["Size", "Split", "Task"],
@@ -67,9 +67,9 @@ __all__ = [
     "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
     "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
     "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
-    "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "StageFailed", "State",
-    "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer", "draw",
-    "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
+    "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
+    "State", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer",
+    "draw", "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
-from bench_core.model import Scorer
+from bench_core.model import Scorer, Stackable
 
 if TYPE_CHECKING:
     from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
@@ -23,7 +23,7 @@ def check_fit(suite: Suite, cells: list[Cell]) -> None:
         for pair, sentence in _misfits(suite, cell):
             misfits[pair] = sentence
             broken.add(cell)
-    misfits |= dict(_selection_misfits(suite))
+    misfits |= {**dict(_selection_misfits(suite)), **dict(_together_misfits(suite))}
     if misfits:
         width = max(map(len, misfits))
         lines = [f"  {pair:<{width}}  {sentence}" for pair, sentence in misfits.items()]
@@ -98,6 +98,13 @@ def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
             reason = misfit(suite.decoders[select.decoder], entry.config)
         if reason:
             yield pair, reason
+
+
+def _together_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
+    for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
+        if entry.training.together and not any(issubclass(given, Stackable) for given in entry.config.gives):
+            reason = f"{entry.config.name} cannot be trained together. Give it `training: {{together: false}}`."
+            yield f"{suite.origins.get(name, name)} x together", reason
 
 
 def needs_scores(metrics: Mapping[str, MetricConfig], name: str) -> bool:

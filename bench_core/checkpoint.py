@@ -36,6 +36,7 @@ class Checkpoints:
     label: str
     every: float  # seconds from one to the next
     until: float | None = None  # seconds since 1970 at which to stop
+    of: str = ""  # key of a training that is to come of it, where that is another one
     spent: float = 0.0  # seconds of earlier runs
     begun: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)  # when the last one was
@@ -76,7 +77,12 @@ class Checkpoints:
     def save(self, step: int, model: nn.Module, kept: Kept) -> None:
         """Keep a model and what else changes; where it cannot be written, warn and go on without."""
         key = _key(self.key, self.place)
-        about = {"label": f"{self.label} at step {step}", "of": self.key, "step": step, "seconds": self.seconds()}
+        about = {
+            "label": f"{self.label} at step {step}",
+            "of": self.of or self.key,
+            "step": step,
+            "seconds": self.seconds(),
+        }
         tensors: dict[str, Tensor] = {}
         try:
             rest = _flat(kept, tensors)

@@ -63,11 +63,16 @@ def catalogue() -> dict[str, Corpus]:
 
 def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
     files = {
-        file: File(sha256, f"{GITHUB}/{group['at']}/{file}" if "at" in group else None)
+        file: File(sha256, f"{GITHUB}/{group['at']}/{_published(file, group)}" if "at" in group else None)
         for group in entry["from"]
         for file, sha256 in group["files"].items()
     }
     return Corpus(name, entry["about"], entry["licence"], files, entry.get("get", ""), (*entry.get("cite", ()),))
+
+
+def _published(file: str, group: Mapping[str, Any]) -> str:
+    """Return what a file is called where it comes from."""
+    return f"{group['there']}{Path(file).suffix}" if "there" in group else file
 
 
 def corpus(name: str) -> Corpus:

@@ -207,7 +207,7 @@ def _make(workshop: Workshop, stage: Stage) -> None:
             with Cost() as cost:
                 counts = workshop.perform(stage, folder)
             about["cost"] = {**cost.values, **counts}
-        if stage.kind == "train":  # not before its weights are safe
+        if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.checkpoint import Checkpoints
 
             Checkpoints(store, stage.key, stage.label, math.inf).remove()

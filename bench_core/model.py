@@ -140,6 +140,19 @@ class Stepper(Sampler, Generic[S]):
         return walk(self, batch, draw(noise), max_tokens)
 
 
+class Stackable(Model):
+    """Can be trained as several copies at once, which see the same batches (`training: {together: true}`)."""
+
+    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+        """Return what `loss` does, within `torch.func.vmap` over the copies; by default `loss`.
+
+        So it does without what vmap has no rule for, such as torch's own recurrent layers, without torch's generator,
+        which dropout draws from, and without a memory; and no Python number or branch may come of weights or noise.
+        Buffers that are not kept with the weights are those of the first copy.
+        """
+        return self.loss(batch, training)
+
+
 class Scorer(Model):
     """Knows how probable a given target is."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -45,7 +45,7 @@ class Cell:
 class Stage:
     """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
 
-    kind: str  # prepare, train, decode, score, measure, certify
+    kind: str  # prepare, together, train, decode, score, measure, certify
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
@@ -195,25 +195,53 @@ class Planner:
         """Return the key of a trained model."""
         asked = ("train", task, model, hardware, seed)
         if asked not in self.made:
-            entry = self.suite.models[model].at(task)
-            select, parts = self._select(entry.training.select, entry.config)
-            training = entry.training.model_dump(mode="json", exclude={"select", "initial"})
-            initial = Path(entry.training.initial).resolve() if entry.training.initial else None
-            settings = {
-                "model": described(entry.config),
-                "training": {**training, "select": select},
-                "initial": keys.file_digest(initial) if initial else None,
-                "files": self.files(entry.config),
-                "seed": seed,
-                **self._hardware(hardware),
-            }
-            inputs = {"task": ("prepare", self.prepare(task))}
-            parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
-            libraries = self._libraries(*(config for _, config in parts), torch=True)
-            label = f"{task} x {model}, seed {seed}"
-            begin = {"begin": str(initial)} if initial else {}  # where the file is does not matter to the key
-            self.made[asked] = self._add("train", settings, inputs, label, parts, libraries, begin)
+            seeds = self.suite.seeds if self.suite.models[model].at(task).training.together else []
+            if len(seeds) < 2:
+                self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
+            else:
+                self._train_together(task, model, hardware)
         return self.made[asked]
+
+    def _train_together(self, task: str, model: str, hardware: str) -> None:
+        """Add a stage that trains all seeds, and for each seed one that takes its own out of that."""
+        seeds = [*self.suite.seeds]
+        joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        for seed in seeds:
+            own = {"together": seeds, "seed": seed}
+            inputs = {"together": ("together", joint)}
+            key = self._train("train", task, model, hardware, own, f"seed {seed}", inputs)
+            self.made["train", task, model, hardware, seed] = key
+        # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
+        first = {"first": self.made["train", task, model, hardware, seeds[0]]}
+        self.stages[joint] = replace(self.stages[joint], settings={**self.stages[joint].settings, **first})
+
+    def _train(
+        self,
+        kind: str,
+        task: str,
+        model: str,
+        hardware: str,
+        own: Mapping[str, Any],
+        which: str,
+        inputs: Mapping[str, tuple[str, str]] | None = None,
+    ) -> str:
+        entry = self.suite.models[model].at(task)
+        select, parts = self._select(entry.training.select, entry.config)
+        training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
+        initial = Path(entry.training.initial).resolve() if entry.training.initial else None
+        settings = {
+            "model": described(entry.config),
+            "training": {**training, "select": select},
+            "initial": keys.file_digest(initial) if initial else None,
+            "files": self.files(entry.config),
+            **own,
+            **self._hardware(hardware),
+        }
+        inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
+        parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        begin = {"begin": str(initial)} if initial else {}  # where the file is does not matter to the key
+        return self._add(kind, settings, inputs, f"{task} x {model}, {which}", parts, libraries, begin)
 
     def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
         """Return what decides which weights are kept, with the settings of the parts that it names."""

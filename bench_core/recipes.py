@@ -13,7 +13,10 @@ Way: TypeAlias = tuple[str, ...]  #: stage, sort and name, as in `("train", "set
 SHARED = {"seed": "seed", "device": "hardware", "precision": "hardware", "threads": "hardware"}
 
 #: What the stages that read an artifact call it.
-INPUTS = {"prepare": "task", "train": "training", "decode": "outputs", "score": "scores"}
+INPUTS = {"prepare": "task", "together": "training", "train": "training", "decode": "outputs", "score": "scores"}
+
+#: Kinds whose settings are those of another, so that what differs in both is told once.
+TAKEN_FOR = {"together": "train"}
 
 
 class Ingredient(NamedTuple):
@@ -93,7 +96,7 @@ def shown(text: str | None, longest: int = 60) -> str:
 
 def recipe(ingredients: Mapping[str, Any]) -> dict[Way, Ingredient]:
     """Return the ingredients of a stage, but for its inputs and the scheme of its key."""
-    kind = str(ingredients["kind"])
+    kind = TAKEN_FOR.get(str(ingredients["kind"]), str(ingredients["kind"]))
     found: dict[Way, Ingredient] = {(kind,): KNOWN}
     for name, value in ingredients["settings"].items():
         if name in SHARED:

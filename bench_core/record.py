@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core.carried import kept
+from bench_core.carried import OUTCOMES, kept
 from bench_core.costs import write_costs
+from bench_core.courses import COURSE, with_courses
 from bench_core.distributions import Distribution, distribution, write_distributions
 from bench_core.errors import StoreError
-from bench_core.outcomes import read_lines
+from bench_core.outcomes import read_lines, read_outcomes
 from bench_core.plan import Cell, Plan, likelihood
 from bench_core.provenance import environment
 from bench_core.published import plain
 from bench_core.results import SHORT, CellResult, Number, write_cells
+from bench_core.stages import sample_of
 
 if TYPE_CHECKING:
     from bench_core.config import CertificateConfig, MetricConfig
@@ -174,9 +176,23 @@ class Record:
         for cell, artifacts in self.plan.of_cell.items():
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
                 continue
-            for sample in self._stored("decode", artifacts["decode"], "samples.json") or ():
+            for sample in self._outputs(cell, artifacts["decode"], cell.task in embedded):
                 shown = sample if cell.task in embedded else _without_data(sample)
                 yield {"cell": cell.axes, **shown}
+
+    def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
+        """Return the outputs that are kept of a cell, with the courses of those whose orders figures show."""
+        samples = self._stored("decode", key, "samples.json") or ()
+        drawn = [one for one in self.suite.figures if one.kind == "order" and one.covers(cell.axes)]
+        if not drawn:
+            return samples
+        try:
+            outcomes = read_outcomes(self.store.get("decode", key).file(OUTCOMES))
+        except StoreError:  # only what reports are made of was carried here
+            return samples
+        facts = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
+        hidden = [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
+        return with_courses(samples, outcomes, (one.examples for one in drawn), facts.get("vocabulary", ()), hidden)
 
     def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
         """Yield one planned cell for each name on an axis."""
@@ -224,7 +240,7 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._manifests:
+            if stage.key in self._manifests and stage.kind != "together":  # each of its seeds costs its share
                 yield stage.kind, stage.label, stage.key, self._manifests[stage.key].get("cost", {})
 
     def _copy_histories(self, folder: Path) -> None:
@@ -265,11 +281,16 @@ class Record:
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return an output without what it was made from, which it may repeat, and without the reference."""
-    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
-    data = next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
+    data = _repeated(sample)
     text = f"(the {data}, word for word)" if data else sample["text"]
-    shown = {name: value for name, value in sample.items() if not (data and name == "steps")}
+    shown = {name: value for name, value in sample.items() if not (data and name in ("steps", *COURSE))}
     return {**shown, "text": text, "prompt": "", "reference": ""}
+
+
+def _repeated(sample: Mapping[str, Any]) -> str | None:
+    """Return which of what an output was made from, or was to be, it says word for word; None if neither."""
+    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
+    return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
 
 
 def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:

@@ -150,7 +150,9 @@ class Runner:
     def build(self) -> None:
         """Prepare every task and build every model on the meta device; `failures` says what does not work."""
         self._plan()
-        self._prepare([stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "train")])
+        self._prepare(
+            [stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "together", "train")]
+        )
 
     def _plan(self) -> None:
         check_fit(self.suite, cells_of(self.suite))
@@ -195,7 +197,7 @@ class Runner:
 
     def _check_builds(self, needed: list[Stage]) -> None:
         """Build every model that is to be trained on the meta device, so that none fails after hours."""
-        stages = [stage for stage in needed if stage.kind == "train"]
+        stages = [stage for stage in needed if stage.kind in ("together", "train")]
         built = [stage for stage in stages if stage.inputs["task"][1] not in self.failures]
         for stage, failure in self._each(built, lambda stage: None, build=True):
             if failure:

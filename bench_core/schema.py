@@ -98,6 +98,22 @@ class TrainingConfig(Strict):
     select: Select = Select()  #: which weights are kept
     phases: tuple[Phase, ...] = ()  #: stretches of training, one after the other; by default one
     initial: str | None = None  #: a safetensors file of weights to begin with
+    together: bool = False  #: all seeds as one model of several copies, on the batches of the first seed
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> TrainingConfig:
+        alone = {
+            "patience": self.patience is not None,
+            "schedule: plateau": self.schedule == "plateau",
+            "reset": any(phase.reset for phase in self.phases),
+        }
+        if self.together and any(alone.values()):
+            name = next(name for name, given in alone.items() if given)
+            raise ValueError(
+                f"seeds that are trained together take every update together, at one rate, so there is no `{name}`. "
+                "Leave it out, or say `together: false`"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> TrainingConfig:
@@ -256,14 +272,18 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "line": ("x", "y"),
     "scatter": ("x", "y"),
     "heat": ("x", "y", "value"),
+    "order": ("examples",),
 }  #: what each kind of figure is drawn from
+CALLED = {"heat": "heat map", "order": "figure of orders"}
+USUAL_WIDTH, MOST_EXAMPLES = 5.5, 20
+Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
 
 
 class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    kind: Literal["histogram", "line", "box", "scatter", "heat"]  #: what is drawn of each group
+    kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: what is drawn of each group
     caption: str = ""  #: what stands below it
     values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
     value: str = ""  #: a metric, its mean over seeds (heat)
@@ -272,8 +292,9 @@ class Figure(Strict):
     by: tuple[Axis, ...] = ()  #: axes that make the groups
     where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
     bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
+    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: how many of the first outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
-    width: float = Field(5.5, ge=2, le=20)  #: inches; letters keep their size
+    width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: inches; letters keep their size
 
     @field_validator("by", mode="before")
     @classmethod
@@ -287,8 +308,8 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
-        needed, name = NEEDED[self.kind], str(self.kind).replace("heat", "heat map")
-        for key in ("values", "value", "x", "y", "bins"):
+        needed, name = NEEDED[self.kind], CALLED.get(self.kind, self.kind)
+        for key in ("values", "value", "x", "y", "bins", "examples"):
             if key in needed and not getattr(self, key):
                 raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
             if getattr(self, key) and key not in (*needed, *(["bins"] if self.kind == "histogram" else [])):
@@ -297,6 +318,10 @@ class Figure(Strict):
             raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
         if self.kind == "box" and self.scales.y != "linear":
             raise ValueError("the y axis of a box figure holds the groups; its values lie on x")
+        if self.kind == "order" and (self.scale != "linear" or self.width != USUAL_WIDTH):
+            raise ValueError(
+                f"a {name} is as large as its words need, and has no axes; leave `scale` and `width` out"
+            )
         for name in self.costs:
             _check_cost(name)
         return self

@@ -1,4 +1,7 @@
-"""What stages do: prepare, train, decode, score, measure, certify. Each reads stored artifacts and fills a folder."""
+"""What stages do: prepare, together, train, decode, score, measure, certify.
+
+Each reads stored artifacts and fills a folder.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from bench_core.carried import kept
 from bench_core.data import Facts, Outcome, Purpose
-from bench_core.errors import PluginError, Stopped, StoreError
+from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
 from bench_core.executor import Order
 from bench_core.noise import Noise
 from bench_core.outcomes import read_outcomes, write_lines, write_outcomes
@@ -62,8 +66,9 @@ class Workshop:
 
     def _train(self, stage: Stage, folder: Path) -> dict[str, Any]:
         import torch
-        from safetensors.torch import save_model
 
+        if "together" in stage.inputs:
+            return self._taken(stage, folder)
         from bench_core.checkpoint import Checkpoints
         from bench_core.schema import TrainingConfig
         from bench_core.train import Trainer
@@ -74,27 +79,83 @@ class Workshop:
         noise = Noise(settings["seed"]).fork("train")
         device = computing(settings)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(noise.fork("weights").key % 2**63)
-            known = self._with_files(facts, settings["model"])
-            model = built("model", settings["model"], known).to(device)
-            model.setup(known, noise.fork("setup"))
-            model.survey(lambda: _surveyed(task, plan, device), noise.fork("survey"))
-            if "begin" in settings:
-                load_weights(model, Path(settings["begin"]))
+            model = self._begun(settings, task, facts, plan, noise, device)
             selection = self._selection(settings, task, facts, noise, device)
             bf16 = settings["precision"] == "bf16"
             order = self.order or Order(stage)
             checkpoints = Checkpoints(self.store, stage.key, stage.label, order.every, order.until)
             trainer = Trainer(model, task, plan, noise, device, selection, bf16, self.tell, checkpoints)
             history = trainer.run()
-        save_model(model, str(folder / "weights.safetensors"))
-        (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        counts = {"parameters": parameters, "updates": trainer.progress.step}
-        about = dict(model.about())
-        told = {**counts, "about": about} if about else counts
-        (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False))
+        counts = _leave_trained(model, history, trainer.progress.step, folder)
         return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
+
+    def _together(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        """Train all seeds of a row as one; leave of each what it would have left alone, or why it failed."""
+        import torch
+
+        from bench_core.checkpoint import Checkpoints
+        from bench_core.schema import TrainingConfig
+        from bench_core.together import JointTrainer, Stack
+
+        settings, seeds = stage.settings, stage.settings["together"]
+        plan = TrainingConfig.model_validate({**settings["training"], "select": {}})
+        task, facts = self._task(stage)
+        noises = [Noise(seed).fork("train") for seed in seeds]
+        device = computing(settings)
+        order = self.order or Order(stage)
+        checkpoints = Checkpoints(
+            self.store, stage.key, stage.label, order.every, order.until, of=settings.get("first", "")
+        )
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            stack = Stack([self._begun(settings, task, facts, plan, noise, device) for noise in noises])
+            selections = [self._selection(settings, task, facts, noise, device) for noise in noises]
+            bf16 = settings["precision"] == "bf16"
+            trainer = JointTrainer(
+                stack, task, plan, noises[0], device, selections[0], bf16, self.tell, checkpoints, noises, selections
+            )
+            trainer.run()
+        failures, counts = {}, {}
+        for number, (seed, copy) in enumerate(zip(seeds, trainer.progress.copies, strict=True)):
+            if copy.failure is not None:
+                failures[str(seed)] = copy.failure
+                continue
+            (folder / str(seed)).mkdir()
+            counts = _leave_trained(stack.at(number), copy.history, trainer.progress.step, folder / str(seed))
+        (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False))
+        return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
+
+    def _taken(self, stage: Stage, folder: Path) -> dict[str, Any]:
+        """Take what one of several seeds has left that were trained as one; each costs the same share."""
+        joint, seed, seeds = self._input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
+        failures = joint.json("failures.json")
+        if seed in failures:
+            raise TrainingError(failures[seed])
+        for name in ("weights.safetensors", "history.jsonl", "training.json"):
+            copyfile(joint.file(f"{seed}/{name}"), folder / name)
+        cost = joint.manifest["cost"]
+        shares = {name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}
+        return {**cost, **shares}
+
+    def _begun(
+        self,
+        settings: Mapping[str, Any],
+        task: Task,
+        facts: Facts,
+        plan: TrainingConfig,
+        noise: Noise,
+        device: torch.device,
+    ) -> Any:
+        """Return a model as it is before its first update; torch's generator goes on from its weights."""
+        import torch
+
+        torch.manual_seed(noise.fork("weights").key % 2**63)
+        known = self._with_files(facts, settings["model"])
+        model = built("model", settings["model"], known).to(device)
+        model.setup(known, noise.fork("setup"))
+        model.survey(lambda: _surveyed(task, plan, device), noise.fork("survey"))
+        if "begin" in settings:
+            load_weights(model, Path(settings["begin"]))
+        return model
 
     def _selection(
         self, settings: Mapping[str, Any], task: Task, facts: Facts, noise: Noise, device: Any
@@ -129,7 +190,7 @@ class Workshop:
         with evaluating(model):
             outcomes = examples.decoded(model, decoder)
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-        shown = [_sample(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
+        shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
         (folder / "samples.json").write_text(json.dumps(shown))
         tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
         return {"examples": len(outcomes), "tokens": tokens}
@@ -246,6 +307,19 @@ class Workshop:
         return self.kept["model"][1], task, device
 
 
+def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, folder: Path) -> dict[str, Any]:
+    """Write a trained model and how it became that; return counts for the costs."""
+    from safetensors.torch import save_model
+
+    save_model(model, str(folder / "weights.safetensors"))
+    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
+    counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), "updates": updates}
+    about = dict(model.about())
+    told = {**counts, "about": about} if about else counts
+    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False))
+    return counts
+
+
 def _surveyed(task: Task, plan: TrainingConfig, device: torch.device) -> Iterator[Batch]:
     """Yield the training split in file order, on a device."""
     from bench_core.task import Size
@@ -259,7 +333,7 @@ def _as_json(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _sample(outcome: Outcome) -> dict[str, Any]:
+def sample_of(outcome: Outcome) -> dict[str, Any]:
     """Return what a report shows of an example."""
     first = outcome.hypotheses[0]
     told = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}

@@ -151,7 +151,7 @@ class Trainer:
         kept = self.checkpoints.last(self.model, self.device) if self.checkpoints else None
         if kept is None:
             return False
-        self.progress = Progress(**kept["progress"])
+        self.progress = type(self.progress)(**kept["progress"])
         self.best, self.memory = kept["best"], kept["memory"]
         for optimizer, state in zip(self.optimizers, kept["optimizers"], strict=True):
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
@@ -171,19 +171,33 @@ class Trainer:
                 group["lr"] = rate * self._rate()
             optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            loss: Loss = self.model.loss(batch, self._training(batch, settings))
-        loss.value.backward()  # type: ignore[no-untyped-call]
+            loss = self._loss(batch, settings)
+        loss.value.backward(torch.ones_like(loss.value))  # type: ignore[no-untyped-call]
         norm = self._clip()
-        if not torch.isfinite(loss.value.detach() + norm):
-            raise TrainingError(
-                f"step {self.progress.step + 1}: the loss is {loss.value.item():g} and the gradient's norm "
-                f"{norm.item():g}. Lower `lr`, set `clip`, or train in fp32.{self._last_good()}"
-            )
-        for optimizer in self.optimizers:
-            optimizer.step()
+        self._check(loss, norm)
+        self._step()
         self.memory = loss.memory.change(Tensor.detach) if loss.memory is not None else None
         self.progress.step += 1
         self.losses.add(loss, norm)
+
+    def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
+        loss: Loss = self.model.loss(batch, self._training(batch, settings))
+        return loss
+
+    def _check(self, loss: Loss, norm: Tensor) -> None:
+        """Raise TrainingError if loss or gradient is not finite."""
+        if not torch.isfinite(loss.value.detach() + norm):
+            raise TrainingError(f"{self._broken(loss.value, norm)}{self._last_good()}")
+
+    def _broken(self, value: Tensor, norm: Tensor) -> str:
+        return (
+            f"step {self.progress.step + 1}: the loss is {value.item():g} and the gradient's norm {norm.item():g}. "
+            "Lower `lr`, set `clip`, or train in fp32."
+        )
+
+    def _step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
 
     def _training(self, batch: Batch, settings: Mapping[str, Any]) -> Training:
         step, total = self.progress.step, sum(self.progress.planned)
@@ -224,25 +238,29 @@ class Trainer:
         progress = self.progress
         with evaluating(self.model):
             value = self.selection.judge(self.model)
-        best = progress.best
-        improved = not math.isnan(value) and (best is None or (value - best) * self.selection.better > 0)
+        improved = self._improves(value, progress.best)
         if improved or not self.best:
             progress.best, progress.stale = value if improved else None, 0
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         else:
             progress.stale += 1
             progress.scale *= self.config.factor if self.config.schedule == "plateau" else 1.0
-        rate = self.optimizers[0].param_groups[0]["lr"]
-        entry = {
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "lr": rate,
+        progress.history.append({**self._entry(value, improved), **self.losses.values()})
+        self.losses = Average()
+        self._tell(f", {self.selection.name} {value:.4g}")
+
+    def _improves(self, value: float, best: float | None) -> bool:
+        return not math.isnan(value) and (best is None or (value - best) * self.selection.better > 0)
+
+    def _entry(self, value: float, improved: bool) -> dict[str, Any]:
+        """Return what the history tells of an evaluation, but for the losses."""
+        return {
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "lr": self.optimizers[0].param_groups[0]["lr"],
             self.selection.name: value,
             "best": improved,
         }
-        progress.history.append({**entry, **self.losses.values()})
-        self.losses = Average()
-        self._tell(f", {self.selection.name} {value:.4g}")
 
     def _tell(self, more: str = "") -> None:
         total = sum(self.progress.planned)

@@ -1,6 +1,8 @@
 """What deep state space models cost: `python benchmarks/state_space.py [--quick]`.
 
-P(w) of as many types as the paper has, and an update beside nothing but its matrix products and triangular systems.
+P(w) of as many types as the paper has, an update beside nothing but its matrix products and triangular systems, and
+updates of ten seeds as one model (`training: {together: true}`) beside those of each alone: in seconds, and in calls of
+torch beside those of one seed, which are what an update of a model as small as this takes on a GPU.
 """
 
 from __future__ import annotations
@@ -21,12 +23,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
 from bench_core import Batch, Facts, Noise, Scoring, Training
+from bench_core.together import Stack, clip_each
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
 
-TYPES, LETTERS = 143_000, 26
+TYPES, LETTERS, SEEDS = 143_000, 26, 10
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linalg_solve_triangular"}
-BUDGETS = {"P(w), seconds": 5.0, "P(w), MB": 500.0, "update / its products": 4.0}
+BUDGETS = {
+    "P(w), seconds": 5.0,
+    "P(w), MB": 500.0,
+    "update / its products": 4.0,
+    "10 seeds together / alone": 1.0,
+    "calls, 10 seeds together / one": 2.0,
+}
 
 
 def words(number: int) -> Batch:
@@ -65,14 +74,16 @@ class Memory:
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps every product of matrices, with what was multiplied."""
+    """Counts calls, and keeps every product of matrices with what was multiplied."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.calls = 0
         self.products: list[tuple[Any, list[Any], dict[str, Any]]] = []
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.calls += not call.is_view  # which computes nothing
         if call.overloadpacket.__name__ in PRODUCTS:
             copies = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
             self.products.append((call, copies, kwargs))
@@ -90,6 +101,35 @@ def update(model: DeepSSM, batch: Batch) -> Callable[[], None]:
         optimizer.step()
 
     return run
+
+
+def joint_update(models: list[DeepSSM], batch: Batch) -> Callable[[], None]:
+    """Return an update of several models by a batch, as one."""
+    stack = Stack(models)
+    optimizer = torch.optim.Adam(stack.parameters(), 1e-3, fused=True)
+    keys = [*range(len(models))]
+
+    def run() -> None:
+        optimizer.zero_grad()
+        losses = stack.losses(batch, Training(0, 1, 0, 1, Noise(0)), keys).value
+        torch.autograd.backward(losses, torch.ones_like(losses))
+        clip_each(stack.parameters(), 5.0)
+        optimizer.step()
+
+    return run
+
+
+def joint_ratios(config: DeepSSMConfig, facts: Facts, batch: Batch, repeats: int) -> tuple[list[float], float]:
+    """Return how long an update of ten seeds takes beside one of each, in turns, and its calls beside those of one."""
+    alone = [update(DeepSSM(config, facts), batch) for _ in range(SEEDS)]
+    together = joint_update([DeepSSM(config, facts) for _ in range(SEEDS)], batch)
+    calls = []
+    for run in (together, alone[0]):
+        with Recorder() as recorder:
+            run()
+        calls.append(recorder.calls)
+    found = [seconds(together) / sum(map(seconds, alone)) for _ in range(repeats + 1)]
+    return found[1:], calls[0] / calls[1]
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -118,7 +158,8 @@ def main() -> None:
     number, repeats = (10_000, 5) if parser.parse_args().quick else (TYPES, 20)
     torch.manual_seed(0)
     facts = Facts(["</w>", *map(chr, range(97, 97 + LETTERS))])
-    model = DeepSSM(DeepSSMConfig(generative="2xtril", samples=10), facts)
+    config = DeepSSMConfig(generative="2xtril", samples=10)
+    model = DeepSSM(config, facts)
     types = words(number)
     times, memory = [], []
     for turn in range(3):
@@ -126,7 +167,14 @@ def main() -> None:
             times.append(seconds(partial(model.score, types, Scoring("trajectories", Noise(turn)))))
         memory.append(more.most / 2**20)
     rows = types.select(torch.arange(128))
-    found = {"P(w), seconds": times, "P(w), MB": memory, "update / its products": ratios(model, rows, repeats)}
+    joint, calls = joint_ratios(config, facts, rows, repeats)
+    found = {
+        "P(w), seconds": times,
+        "P(w), MB": memory,
+        "update / its products": ratios(model, rows, repeats),
+        "10 seeds together / alone": joint,
+        "calls, 10 seeds together / one": [calls],
+    }
     table = [
         (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS[name])
         for name, values in found.items()

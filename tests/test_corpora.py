@@ -43,7 +43,7 @@ def toy(home, monkeypatch):
 
 
 def test_the_catalogue_names_every_corpus_of_the_suites():
-    names = """wikitext-2 wikitext-2-raw wikitext-103 ptb multi30k small_parallel_enja wmt-ro-en wmt-tr-en kftt django
+    names = """wikitext-2 wikitext-2-raw wikitext-103 ptb multi30k small_parallel_enja wmt-ro-en wmt-tr-en tatoeba-tr-ro-en kftt django
         django-clean word-frequency coco-captions coco-mini flickr8k-mini"""
     assert set(corpora.catalogue()) == set(names.split())
 
@@ -168,3 +168,14 @@ def test_what_is_not_utf8_text_is_refused_with_its_place(content, message, tmp_p
     with pytest.raises(DataError, match=message) as caught:
         corpora.read_text(path)
     assert str(path) in str(caught.value)
+
+
+def test_files_that_are_called_otherwise_where_they_come_from_are_fetched_from_there():
+    files = corpora.corpus("tatoeba-tr-ro-en").files
+    ends = {name: file.url.rpartition("testsets/")[2] for name, file in files.items()}
+    assert ends == {
+        f"tatoeba-test-v2021-08-07.eng-{other}.{language}": f"eng-{other}/tatoeba-test-v2021-08-07.{language}"
+        for other in ("tur", "ron")
+        for language in ("eng", other)
+    }
+    assert all(file.url.endswith(f"/{name}") for name, file in corpora.corpus("wmt-ro-en").files.items())

@@ -478,7 +478,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     ("figure", "message"),
     [
         ("id: main, kind: box, values: [ended], by: [model, decoder]", "another figure has the id 'main' too"),
-        ("id: f, kind: bars, values: [ended]", "'kind': input should be 'histogram', 'line', 'box', 'scatter' or 'heat'"),
+        ("id: f, kind: bars, values: [ended]", "'kind': input should be 'histogram', 'line', 'box', 'scatter', 'heat' or 'order'"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
         ("id: f, kind: box, values: [ended], by: [modle]", "'seed' (found 'modle')"),

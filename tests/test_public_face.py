@@ -17,7 +17,11 @@ from bench_core.registry import GROUP
 CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
-WITH_TORCH = {"train.py", "checkpoint.py"}  # a worker imports these when it trains, and nothing else does
+WITH_TORCH = {
+    "train.py",
+    "together.py",
+    "checkpoint.py",
+}  # a worker imports these when it trains, and nothing else does
 #: A report imports these, a worker that measures, `bench diff` and `bench why`.
 WITH_NUMPY = {"contrasts.py", "draws.py", "nearest.py", "permutation.py", "resampling.py", "significance.py"}
 PLUGINS = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_core.store import Store
 
 
-STAGES = ("prepare", "train", "decode", "score", "measure", "certify")
+STAGES = ("prepare", "together", "train", "decode", "score", "measure", "certify")
 
 
 @click.command()
@@ -47,6 +47,7 @@ def command(
     kept = Store(store)
     left = needed(found, loaded, lambda stage, told: is_stored(kept, stage, told))
     rows = [_row(kind, found, kept, sum(stage.kind == kind for stage in left)) for kind in STAGES]
+    rows = [row for row in rows if row["used"] or row["stage"] != "together"]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
         click.echo(json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))

@@ -112,7 +112,9 @@ def of_suite(suite: Suite, planned: Plan, store: Store, which: str) -> Found:
     cells = chosen(planned.cells, lambda one: one.axes, which)
     whole = not which and lists_tasks(planned, suite)
     tasks = [*planned.tasks.values()] if whole else []
-    found = Found(len(cells), {*tasks, *(key for one in cells for key in planned.of_cell.get(one, {}).values())})
+    own = {*tasks, *(key for one in cells for key in planned.of_cell.get(one, {}).values())}
+    read = {key for one in own for _, key in planned.stages[one].inputs.values()}  # such as a training of all seeds
+    found = Found(len(cells), own | read)
     making = needed(planned, suite, lambda stage, told: is_stored(store, stage, told), cells if which else None)
     wanted = [stage.key for stage in making]
     idle = [key for key in found.stages.difference(wanted) if not store.has(planned.stages[key].kind, key)]

@@ -11,6 +11,7 @@ from math import ceil, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.distributions import has_place
+from bench_core.reporting.insertions import draw_courses
 from bench_core.reporting.markup import visible
 from bench_core.reporting.tiles import Layout, draw_tiles
 
@@ -67,7 +68,7 @@ def draw(picture: Picture) -> dict[str, bytes]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         canvas = Canvas(layout="constrained")
-        (_matrix if picture.figure.kind == "heat" else _groups)(canvas, picture)
+        WHOLE.get(picture.figure.kind, _groups)(canvas, picture)
         for kind, metadata in METADATA.items():
             file = BytesIO()
             canvas.savefig(file, format=kind, metadata=metadata)
@@ -254,3 +255,5 @@ DRAWERS: Mapping[str, Callable[[Axes, Sequence[Series]], Artists]] = {
     "box": _boxes,
     "scatter": _spots,
 }
+#: What draws all of a figure; others have axes, and one thing on them for each group.
+WHOLE: Mapping[str, Callable[[Canvas, Picture], None]] = {"heat": _matrix, "order": draw_courses}

@@ -15,6 +15,7 @@ from bench_core.names import join
 from bench_core.registry import suggestion
 from bench_core.reporting.draft import Draft, Names, Picture, Point, Series, Spot, axis_label, with_unit
 from bench_core.reporting.heat import heat_picture
+from bench_core.reporting.insertions import order_picture
 from bench_core.reporting.spending import Spent, cost_label
 from bench_core.reporting.spreads import spread_picture
 from bench_core.reporting.stats import summary
@@ -182,4 +183,5 @@ MAKERS: Mapping[str, Callable[[Draft], Picture]] = {
     "line": line_picture,
     "scatter": scatter_picture,
     "heat": heat_picture,
+    "order": order_picture,
 }

@@ -213,6 +213,8 @@ def _behind(picture: Picture) -> str:
     """Say how many seeds and examples are behind a figure."""
     kind, own = picture.figure.kind, [one for one in picture.series if not one.shared] or picture.series
     seeds = {one.seeds for one in own}
+    if kind == "order":
+        return "Outputs of the first seed."
     if kind == "heat":
         seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."

@@ -24,6 +24,7 @@ from bench_core.reporting.entries import Column, Entry, Grid, Row
 from bench_core.reporting.environments import environments
 from bench_core.reporting.figures import cost_pictures, pictures
 from bench_core.reporting.html import html_costs, html_report
+from bench_core.reporting.insertions import course_tables
 from bench_core.reporting.latex import TableFile, Tabular, table_files
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.reporting.order import ordered
@@ -204,7 +205,7 @@ def _rendered(
     return templates.get_template(template).render(
         page=said, statistics=statistics, tables=tables, samples=samples, differences=differences, papers=papers,
         claims=judged, claimed=told(judged), grounds=grounds(judged),
-        figures=[(one.figure, one.empty, figure_notes(run, one)) for one in shown],
+        figures=[(one.figure, one.empty, figure_notes(run, one), course_tables(one, markup)) for one in shown],
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
+    Stackable,
     Stepper,
     Training,
     draw,
@@ -32,6 +33,7 @@ from bench_core.schema import TrainingConfig
 from bench_core.testing.cases import Case, one_row, replay, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.mutants import models as mutants
+from bench_core.together import Stack
 from bench_core.train import optimizers
 
 DRAWS = 20_000
@@ -54,7 +56,7 @@ def the_config_says_what_the_class_gives(case: Case) -> None:
     kind, gives = case.config.load(), case.config.gives
     for capability in gives:
         assert issubclass(kind, capability), f"{kind.__name__} is no {capability.__name__}, as its Config says"
-    for capability in (Sampler, Stepper, Scorer):
+    for capability in (Sampler, Stepper, Scorer, Stackable):
         claimed = any(issubclass(given, capability) for given in gives)
         assert claimed == issubclass(kind, capability), f"the Config does not say that it gives {capability.__name__}"
     assert issubclass(kind, Scorer) == bool(case.config.likelihoods), "a Scorer has likelihoods, and none else"
@@ -223,6 +225,24 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
         assert kind is not Kind.EXACT or (log_probs == log_probs[0]).all(), f"{by} is exact, but depends on noise"
 
 
+@catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Stackable))
+def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
+    """Each by its own weights and noise, parts included."""
+    other = deepcopy(case.model)
+    for weights in other.parameters():
+        weights.mul_(0.7)
+    copies, noises = (case.model, other), (case.noise, case.noise.fork("other"))
+    training = Training(0, 100, 0, 1, case.noise)
+    found = Stack(copies).losses(case.batch, training, [noise.key for noise in noises])
+    for number, (model, noise) in enumerate(zip(copies, noises, strict=True)):
+        wanted = model.loss(case.batch, replace(training, noise=noise))
+        close(found.value[number], wanted.value, f"loss of copy {number}")
+        assert found.weight[number] == wanted.weight, f"copy {number} weighs {found.weight[number]}"
+        assert {*found.parts} == {*wanted.parts}, "a stack shows other parts of the loss"
+        for name, part in wanted.parts.items():
+            close(found.parts[name][number], part, f"{name} of copy {number}")
+
+
 @catches(mutants.keeps_something_to_itself)
 def what_is_saved_is_what_is_loaded(case: Case) -> None:
     """Without another `setup`: the state_dict holds all that `setup` and training filled."""
@@ -267,6 +287,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_loss_is_finite_and_weighs_target_tokens,
     windows_of_a_stream_score_as_the_whole_does,
     samples_occur_as_often_as_their_score_says,
+    copies_in_a_stack_lose_what_they_lose_alone,
     what_is_saved_is_what_is_loaded,
     eight_examples_can_be_learnt_by_heart,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log, log1p
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, pad
+from torch.nn.functional import binary_cross_entropy_with_logits, linear, logsigmoid, pad
 
 from bench_core import (
     STOP,
@@ -20,6 +22,7 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
+    Stackable,
     State,
     Stepper,
     Training,
@@ -253,7 +256,7 @@ def insert(words: Tensor, slots: Tensor, new: Tensor) -> Tensor:
     return torch.where(places == slots[:, None], new[:, None], moved)
 
 
-class Latent(nn.Module, Sampler, Scorer):
+class Latent(nn.Module, Sampler, Scorer, Stackable):
     """h_t = h_{t-1} + g(h_{t-1}) + xi_t, y_t ~ p(y | h_t): no word feeds back (Schmidt and Hofmann, 2018)."""
 
     def __init__(self, config: LatentConfig, facts: Facts) -> None:
@@ -281,6 +284,24 @@ class Latent(nn.Module, Sampler, Scorer):
         tokens = batch.mask.sum()
         return Loss(-self._elbo(batch, training.noise).sum() / tokens, tokens)
 
+    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+        tokens = batch.mask.sum()
+        return Loss(-self._elbo(batch, training.noise, self._read_in_a_loop).sum() / tokens, tokens)
+
+    def _read(self, gold: Tensor) -> Tensor:
+        read: Tensor = self.infer(self.embed(gold))[0]
+        return read
+
+    def _read_in_a_loop(self, gold: Tensor) -> Tensor:
+        """Do as `_read`, by what vmap knows: it has no rule for torch's recurrent layers."""
+        layer: Any = self.infer
+        hidden, steps = self.drift.weight.new_zeros(len(gold), layer.hidden_size), []
+        for inputs in self.embed(gold).unbind(1):
+            read = linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0)
+            hidden = torch.tanh(read + linear(hidden, layer.weight_hh_l0, layer.bias_hh_l0))
+            steps.append(hidden)
+        return torch.stack(steps, 1)
+
     def _origin(self, rows: int) -> Tensor:
         return self.drift.weight.new_zeros(rows, self.config.hidden)
 
@@ -288,9 +309,9 @@ class Latent(nn.Module, Sampler, Scorer):
         moved: Tensor = hidden + torch.tanh(self.drift(hidden)) + noise.to(hidden.dtype)
         return moved
 
-    def _elbo(self, batch: Batch, noise: Noise) -> Tensor:
+    def _elbo(self, batch: Batch, noise: Noise, read: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return a lower bound of each log p(y) [N], from one trajectory inferred from y."""
-        means, log_stds = self.infer(self.embed(batch.gold))[0].chunk(2, 2)
+        means, log_stds = (read or self._read)(batch.gold).chunk(2, 2)
         hidden, total = self._origin(len(batch)), self.drift.weight.new_zeros(len(batch))
         for t, (mean, log_std) in enumerate(zip(means.unbind(1), log_stds.unbind(1), strict=True)):
             drawn = noise.normal(batch.ids, t, self.config.hidden)

@@ -20,6 +20,7 @@ from bench_core import (
     Sampler,
     Scorer,
     Source,
+    Stackable,
     Stepper,
     TaskConfig,
     hookimpl,
@@ -76,7 +77,7 @@ class LatentConfig(ModelConfig):
     """A latent trajectory that no word feeds back to."""
 
     name, target = "toy-latent", "bench_core.testing.toy_models:Latent"
-    gives = {Sampler, Scorer}
+    gives = {Sampler, Scorer, Stackable}
     likelihoods = {"elbo": Kind.BOUND, "trajectories": Kind.ESTIMATE}
 
     hidden: PositiveInt = 4

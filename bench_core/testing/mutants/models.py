@@ -23,6 +23,7 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
+    Stackable,
     State,
     Stepper,
     Training,
@@ -154,6 +155,25 @@ def samples_too_sharply(case: Case) -> Case:
         return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
 
     return replace(case, model=patched(case.model, sample=sample))
+
+
+def loses_otherwise_in_a_stack(case: Case) -> Case:
+    """The loss of a stack is another one."""
+
+    def stacked_loss(model: Stackable, batch: Batch, training: Training) -> Loss:
+        loss = model.stacked_loss(batch, training)
+        return replace(loss, value=1.1 * loss.value)
+
+    return replace(case, model=patched(case.model, stacked_loss=stacked_loss))
+
+
+def draws_alike_in_all_copies(case: Case) -> Case:
+    """The loss of a stack gives all copies the noise of the first."""
+
+    def stacked_loss(model: Stackable, batch: Batch, training: Training) -> Loss:
+        return model.stacked_loss(batch, replace(training, noise=Noise(training.noise.key)))
+
+    return replace(case, model=patched(case.model, stacked_loss=stacked_loss))
 
 
 def takes_every_action_for_the_first(case: Case) -> Case:

@@ -38,6 +38,9 @@ class Ecoc(Layer):
 
     The orders `embedding` and `tour` are made of the word vectors in `facts.files["vectors"]`, or else of skip-gram
     vectors of `size` dimensions that `survey` learns; until then the order is `unigram`.
+
+    Scores of tokens are sums of about d / 2 logits, all of which an update changes. Where they are learnt by their
+    `exact` likelihood, logits begin at 0 and are multiplied by a `gain`, so that scores do not leap.
     """
 
     codes_packed: Tensor  # uint8 [V, ceil(d / 8)], by token
@@ -45,13 +48,22 @@ class Ecoc(Layer):
     own_checks: Tensor  # [V, K - 1], columns of the check bits whose flipping gives the other codewords of a token
 
     def __init__(
-        self, hidden: int, tokens: int, bits: int | None, order: Order, group: int = 1, size: int = 300
+        self,
+        hidden: int,
+        tokens: int,
+        bits: int | None,
+        order: Order,
+        group: int = 1,
+        size: int = 300,
+        exact: bool = False,
     ) -> None:
         super().__init__()
         self.tokens, self.order, self.group, self.size = tokens, order, group, size
         self.length = _length(tokens, bits, order)
         if group < 1 or (order == "identity" and group > 1):
             raise SuiteError(f"a group of {group} codewords for each token cannot be, with the order {order}.")
+        self.exact = exact
+        self.gain = (2 / self.length) ** 0.5 if exact and order != "identity" else 1.0
         self.linear = nn.Linear(hidden, self.length)
         self.register_buffer("codes_packed", torch.zeros(tokens, -(-self.length // 8), dtype=torch.uint8))
         self.register_buffer("ranks", torch.zeros(tokens, dtype=torch.int64))
@@ -92,7 +104,8 @@ class Ecoc(Layer):
 
     def bits(self, hidden: Tensor) -> Tensor:
         """Return z, the logit of every bit [*, d]."""
-        return self.linear(hidden).to(self.linear.weight.dtype)  # type: ignore[no-any-return]
+        z: Tensor = self.linear(hidden).to(self.linear.weight.dtype)
+        return z if self.gain == 1 else self.gain * z
 
     def code_scores(self, z: Tensor) -> Tensor:
         """Return C_w . z of every token [*, V]."""
@@ -207,14 +220,15 @@ class Ecoc(Layer):
         self._vectors, self._missing = {"word vectors": vectors.described(counts)}, False
 
     def _place(self, order: Tensor, facts: Facts) -> None:
-        """Give the codewords to the tokens in this order [V]; begin with bits as probable as they are in training."""
+        """Give the codewords to the tokens in this order [V]; bits begin as probable as they are in training."""
         order = order.to(self.ranks.device)
         before = self.ranks.argsort()
         for by_token in (self.codes_packed, self.own_checks):
             by_token[order] = by_token[before]
         self.ranks[order] = torch.arange(self.tokens, device=order.device)
-        with torch.no_grad():
-            self.linear.bias.copy_(self._bit_frequencies(facts).logit())
+        if not self.exact:
+            with torch.no_grad():
+                self.linear.bias.copy_(self._bit_frequencies(facts).logit())
 
     def _bit_frequencies(self, facts: Facts) -> Tensor:
         """Return how often each bit is 1 in the training split [d], float64; never quite never, nor always."""

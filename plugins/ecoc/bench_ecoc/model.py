@@ -150,9 +150,11 @@ class ECOCLM(ConditionalLM):
 
     def __init__(self, config: ECOCLMConfig, facts: Facts) -> None:
         tokens = len(facts.vocabulary)
-        output = Ecoc(config.hidden, tokens, config.bits, config.order, config.group, config.vector_size)
+        exact = config.loss == "exact"
+        output = Ecoc(config.hidden, tokens, config.bits, config.order, config.group, config.vector_size, exact)
+        output.gain = config.gain or output.gain
         super().__init__(config, facts, output)
-        self.by_bits = config.loss == "bits"
+        self.by_bits = not exact
 
     def _costs(self, hidden: Tensor, batch: Batch, past: Memory, training: Training) -> tuple[Tensor, State]:
         if self.by_bits:

@@ -84,6 +84,13 @@ class ECOCLMConfig(RecurrentConfig):
     vectors: str | None = Field(None, min_length=1)  #: a file for `order: embedding` and `tour`; by default learnt
     vector_size: PositiveInt = 300  #: numbers of a vector that is learnt
     loss: Literal["bits", "exact"] = "bits"  #: what is minimised; exact costs a softmax over the vocabulary
+    gain: PositiveFloat | None = None  #: of exact: what the bits' logits are multiplied by; by default sqrt(2 / bits)
+
+    @model_validator(mode="after")
+    def _gain_is_of_exact(self) -> Self:
+        if self.gain is not None and self.loss != "exact":
+            raise ValueError("`gain` is of `loss: exact`; bits are predicted as they are. Leave it out")
+        return self
 
     @model_validator(mode="after")
     def _reads_vectors(self) -> Self:

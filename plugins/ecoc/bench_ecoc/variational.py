@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from bench_ecoc.lstm import walk
 from bench_rnn.api import Recurrent, Units
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class VariationalLayers(nn.Module):
     """L recurrent layers of H units; their state is a tuple of [N, L, H], as that of `Recurrent`.
 
     Dropout is variational (Gal and Ghahramani, 2016, arXiv:1512.05287): one mask for each row and layer, reused at
-    every step. What is dropped of the units that a layer hands over to its own next step asks for a loop over steps;
-    without that, a layer is torch's own.
+    every step. What is dropped of the units that a layer hands over to its own next step asks for a loop over steps,
+    for LSTMs one with a gradient of its own; without that, a layer is torch's own.
     """
 
     def __init__(self, cell: Cell, inputs: int, hidden: int, layers: int, rates: Dropout) -> None:
@@ -67,6 +68,8 @@ class VariationalLayers(nn.Module):
             inputs, hidden = _masked(inputs, masks.inputs[number]), masks.hidden[number]
             if hidden is None:
                 inputs, end = layer(inputs, own)
+            elif self.cells and not torch.is_autocast_enabled(inputs.device.type):
+                inputs, end = walk(layer.layers, inputs, own, hidden[:, 0])
             else:
                 inputs, end = layer.unroll(inputs, own, partial(_hand_over, hidden[:, 0]))
             ends.append(end)

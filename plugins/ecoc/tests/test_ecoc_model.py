@@ -291,8 +291,22 @@ def test_the_exact_loss_is_minus_the_exact_score():
     lm, rows = model("ecoc", loss="exact"), batch()
     expected = -lm.score(rows, Scoring("exact", NOISE)).log_probs.sum() / 14
     torch.testing.assert_close(lm.loss(rows, TRAINING).value, expected)
-    bits = -lm.score(rows, Scoring("bits", NOISE)).log_probs.sum() / 14
-    torch.testing.assert_close(model("ecoc").loss(rows, TRAINING).value, bits)
+    other = model("ecoc")
+    bits = -other.score(rows, Scoring("bits", NOISE)).log_probs.sum() / 14
+    torch.testing.assert_close(other.loss(rows, TRAINING).value, bits)
+
+
+def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps():
+    lm = model("ecoc", loss="exact")
+    hidden = torch.randn(3, 5)
+    assert lm.output.gain == pytest.approx((2 / 6) ** 0.5)
+    torch.testing.assert_close(lm.output.bits(hidden), lm.output.gain * hidden @ lm.output.linear.weight.T)
+    assert model("ecoc", loss="exact", order="identity", bits=None).output.gain == 1
+    assert model("ecoc", loss="exact", gain=0.25).output.gain == 0.25
+    assert model("ecoc").output.gain == 1
+    assert model("ecoc").output.linear.bias.any()
+    with pytest.raises(ValueError, match="`gain` is of `loss: exact`"):
+        model("ecoc", gain=0.25)
 
 
 def test_vectors_are_learnt_of_whole_rows_and_told_of():

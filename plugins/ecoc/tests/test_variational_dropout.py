@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 import torch
 
+from bench_ecoc.lstm import walk
 from bench_ecoc.settings import Dropout
 from bench_ecoc.variational import VariationalLayers
 from bench_rnn.api import Recurrent
@@ -55,6 +56,37 @@ def test_a_mask_of_ones_in_a_loop_is_the_fused_layer(cell):
     looped = rnn(inputs, units, type(plain)(plain.inputs, ones, None))
     fused = rnn(inputs, units, plain)
     torch.testing.assert_close(looped, fused)
+
+
+def loop_of_autograd(layer, inputs, units, mask):
+    return layer.unroll(inputs, units, lambda given, step: (given[0] * mask, *given[1:]))
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_lstm_with_a_gradient_of_its_own_is_the_loop_of_autograd(begun):
+    layer, inputs = Recurrent("lstm", 3, 5, 1, 0.0), torch.randn(4, 6, 3, requires_grad=True)
+    units = tuple(torch.randn(4, 1, 5, requires_grad=True) for _ in range(2)) if begun else None
+    mask = (torch.rand(4, 5) < 0.7).double() / 0.7
+    wanted = [inputs, *layer.parameters(), *(units or ())]
+    found = []
+    for hidden, (last, cells) in (
+        walk(layer.layers, inputs, units, mask), loop_of_autograd(layer, inputs, units, mask),
+    ):  # fmt: skip
+        weights = torch.arange(hidden.numel()).view(hidden.shape).cos()  # every unit of every step matters
+        total = (hidden * weights).sum() + (last * 2).sum() + cells.square().sum()
+        found.append((hidden, last, cells, *torch.autograd.grad(total, wanted)))
+    torch.testing.assert_close(*found)
+
+
+def test_the_gradient_of_the_lstm_is_that_of_finite_differences():
+    layer, mask = Recurrent("lstm", 2, 3, 1, 0.0).layers, torch.tensor([[0.0, 2, 2], [2, 0, 2]])
+
+    def run(inputs, hidden, cells):
+        found, last = walk(layer, inputs, (hidden, cells), mask)
+        return (found, *last)
+
+    shapes = [(2, 3, 2), (2, 1, 3), (2, 1, 3)]
+    assert torch.autograd.gradcheck(run, [torch.randn(shape, requires_grad=True) for shape in shapes])
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -9,8 +9,8 @@ from math import nan
 from typing import Self
 
 from bench_core import Facts, Outcome, SuiteError, Summed
+from bench_core.trajectory import orders
 from bench_indigo.plugin import FirstWordsConfig, OrderAgreementConfig, OrderChunksConfig, OrderJumpConfig
-from bench_indigo.trajectory import positions
 
 UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
 
@@ -110,39 +110,6 @@ class FirstWords(Ratio):
     def _first(self, outcome: Outcome, order: Sequence[int]) -> list[int]:
         generated = (outcome.hypotheses[0].tokens[place] for place in order)
         return [*islice((token for token in generated if token not in self.skipped), self.config.first)]
-
-
-def orders(outcomes: Sequence[Outcome]) -> list[list[int]]:
-    """Return the reading positions of the words of first hypotheses, in the order of their generation.
-
-    Words come before their slots, or, where not all outputs read so, after them: in all outputs of a cell alike.
-    Raises SuiteError naming an example of which the order is unknown.
-    """
-    words_first = [order(outcome, position_first=False) for outcome in outcomes]
-    slots_first = [order(outcome, position_first=True) for outcome in outcomes] if None in words_first else []
-    for readings in (words_first, slots_first):
-        found = [places for places in readings if places is not None]
-        if len(found) == len(outcomes):
-            return found
-    both = [*zip(outcomes, words_first, slots_first, strict=True)]
-    strange = [outcome for outcome, one, other in both if one is None and other is None]
-    first = (strange or [outcome for outcome, one, _ in both if one is None])[0]
-    raise SuiteError(
-        f"the order in which example {first.id} was generated is unknown: its output of "
-        f"{len(first.hypotheses[0].tokens)} words comes with no chain of as many words, or of words and slots. "
-        "Leave this metric out for models that make no words one by one."
-    )
-
-
-def order(outcome: Outcome, position_first: bool) -> list[int] | None:
-    """Return the reading positions of the first hypothesis's words as they were generated; None if unknown."""
-    tokens, actions = outcome.hypotheses[0].tokens, outcome.hypotheses[0].actions
-    places = None if actions is None else positions(len(tokens), actions, position_first)
-    if actions is None or places is None:
-        return None
-    words = actions if len(actions) == len(tokens) else actions[1 if position_first else 0 :: 2]
-    reads = all(tokens[place] == word for place, word in zip(places, words, strict=True))
-    return places if reads else None
 
 
 def tau(places: Sequence[int]) -> float:

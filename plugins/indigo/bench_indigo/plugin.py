@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
-from bench_indigo.settings import OrderName, Positions
+from bench_indigo.settings import OrderName, PartOfSpeech, Positions
 
 supports = (1, 1)
 
@@ -156,6 +156,16 @@ class FirstWordsConfig(MetricConfig):
     skip_unknown: bool = False  #: whether `<unk>` is passed over, in outputs and among the commonest types
 
 
+class FirstPartsConfig(MetricConfig):
+    """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
+
+    name, target = "first-parts", "bench_indigo.parts:FirstParts"
+    libraries = {"tokenizers"}
+
+    part: PartOfSpeech = "NOUN"  #: of Universal Dependencies
+    first: PositiveInt | None = 3  #: how many words of an output are its first; null for all, to compare with
+
+
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
     """Return the models."""
@@ -171,4 +181,4 @@ def bench_decoders() -> list[type[DecoderConfig]]:
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics of orders."""
-    return [OrderAgreementConfig, OrderJumpConfig, OrderChunksConfig, FirstWordsConfig]
+    return [OrderAgreementConfig, OrderJumpConfig, OrderChunksConfig, FirstWordsConfig, FirstPartsConfig]

@@ -1,4 +1,4 @@
-"""What a suite may say of the orders in which an insertion model places words."""
+"""What a suite may say of the orders in which an insertion model places words, and of what comes first."""
 
 from __future__ import annotations
 
@@ -7,3 +7,7 @@ from typing import Literal, TypeAlias
 Known: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]  # beforehand
 OrderName: TypeAlias = Literal[Known, "searched"]
 Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
+PartOfSpeech: TypeAlias = Literal[
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
+    "SYM", "VERB", "X",
+]  # fmt: skip

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 from bench_core import Facts, Hypothesis, Outcome, SuiteError
 from bench_core.testing import MetricCase, catches, check_metric
+from bench_core.trajectory import positions
 from bench_indigo.plugin import bench_metrics
-from bench_indigo.trajectory import positions
 
 CONFIGS = {config.name: config for config in bench_metrics()}
-FACTS = Facts(["<stop>", "a", "b", "c", "d", "e"], [90, 5, 4, 9, 4, 1])
+TAGS = {"name": "bank", "kind": "word", "words": {"a": "DET", "b": "NOUN", "c": "VERB", "d": "NOUN"}}
+FACTS = Facts(["<stop>", *"abcdefghi"], [90, 5, 4, 9, 4, 1], extras={"tags": TAGS})
 
 
 def chain(tokens, order):
@@ -48,6 +49,8 @@ SETTINGS = [(name, {}) for name in CONFIGS] + [
     ("order-chunks", {"per": "word"}),
     ("first-words", {"types": 2}),
     ("first-words", {"skip_unknown": True}),
+    ("first-parts", {"part": "X", "first": 1}),
+    ("first-parts", {"part": "NOUN", "first": None}),
 ]
 
 

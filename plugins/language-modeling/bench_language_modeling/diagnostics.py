@@ -74,15 +74,17 @@ def transitions(settings: Markov) -> list[list[float]]:
     random = Random(f"{settings.seed}/transitions")
     weights = [[random.random() ** 8 + 0.01 for _ in range(settings.states)] for _ in range(settings.states)]
     if settings.successors:
-        weights = [_favoured(row, settings.successors) for row in weights]
+        weights = [_favoured(row, (state + 1) % len(row), settings.successors) for state, row in enumerate(weights)]
     return [[weight / sum(row) for weight in row] for row in weights]
 
 
-def _favoured(weights: list[float], number: int) -> list[float]:
-    """Keep so many of the greatest weights, and let all others share one in a hundred alike."""
+def _favoured(weights: list[float], always: int, number: int) -> list[float]:
+    """Keep so many of the greatest weights; one place is `always` among them, so that every state can be reached."""
     kept = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
-    other = sum(weights[place] for place in kept) / 99 / (len(weights) - number)
-    return [weight if place in kept else other for place, weight in enumerate(weights)]
+    shares = {place: weights[place] for place in kept}
+    if always not in shares:
+        shares[always] = shares.pop(kept[-1])
+    return [shares.get(place, 0.0) for place in range(len(weights))]
 
 
 def stationary(chain: list[list[float]]) -> list[float]:

@@ -61,9 +61,7 @@ class Markov(Diagnostic):
 
     name: Literal["markov"]
     states: PositiveInt = 20  #: different tokens
-    successors: PositiveInt | None = (
-        None  #: so many of them follow each in 99 % of all cases; by default any may
-    )
+    successors: PositiveInt | None = None  #: so many of them may follow each, and none else; by default all
 
     @model_validator(mode="after")
     def _others_are_left(self) -> Self:

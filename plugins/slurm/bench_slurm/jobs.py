@@ -36,7 +36,7 @@ def perform(order: str, store: str, data: str, place: str, seconds: float | None
     from bench_core.store import Store
 
     asked, warned = json.loads(order), list[str]()
-    if seconds is not None and asked["stage"]["kind"] == "train":
+    if seconds is not None and asked["stage"]["kind"] in ("train", "together"):
         asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
     workshop = Workshop(Store(Path(store), warn=warned.append), Path(data), Teller(Path(place)))
     _write(Path(place) / ANSWER, {**carry_out(asked, workshop), "warned": warned})

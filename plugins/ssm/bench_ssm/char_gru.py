@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Facts, Loss, Noise, Scores, Scoring, Training, invert
+from bench_core import STOP, Batch, Facts, Loss, Noise, Scores, Scoring, Stackable, Training, invert
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.averaging import Averaging, check_apart
+from bench_ssm.posterior import in_a_loop
 
 if TYPE_CHECKING:
     from bench_ssm.plugin import CharGRUConfig
 
 
-class CharGRU(RecurrentLM, Averaging):
+class CharGRU(RecurrentLM, Averaging, Stackable):
     """p(w) = prod_t p(w_t | h_t), with h_t from a GRU over the letters before, and h_1 from a vector that is learnt.
 
     Along a trajectory the GRU reads letters that it drew itself. As trajectories of a deep state space model never
@@ -32,6 +34,11 @@ class CharGRU(RecurrentLM, Averaging):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return replace(super().loss(batch, training), memory=None)  # a word does not go on
+
+    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+        hidden, past = self._run(batch.inputs, batch.gold.shape[1], None, partial(in_a_loop, self.rnn))
+        costs, _ = self.output.loss(hidden, batch, past.output, training)  # [M] real tokens
+        return Loss(costs.mean(), batch.length.sum())
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":

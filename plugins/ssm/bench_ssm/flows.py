@@ -63,14 +63,16 @@ class Triangular(Flow):
         self.register_buffer("places", places, persistent=False)
 
     def at(self, state: Tensor) -> Map:
-        size = state.shape[-1]
-        shift, diagonal, below = self.network(state).to(state.dtype).split(self.sizes, -1)
+        return Triangle(*self.parts(self.network(state).to(state.dtype)))
+
+    def parts(self, told: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return g [*, d], G [*, d, d] and ln |det G| [*, 1] of what the network told."""
+        size = self.sizes[0]
+        shift, diagonal, below = torch.split(told, self.sizes, -1)
         diagonal = keep_away(diagonal, self.delta)
         entries = torch.cat([diagonal, below], -1)
         matrix = entries.new_zeros(*entries.shape[:-1], size * size).index_copy(-1, self.places, entries)
-        return Triangle(
-            shift, matrix.view(*entries.shape[:-1], size, size), diagonal.abs().log().sum(-1, keepdim=True)
-        )
+        return shift, matrix.view(*told.shape[:-1], size, size), diagonal.abs().log().sum(-1, keepdim=True)
 
 
 class CouplingLayer(Flow):
@@ -93,7 +95,13 @@ class Composition(Flow):
         self.flows = nn.ModuleList(flows)
 
     def at(self, state: Tensor) -> Map:
-        return compose([flow.at(state) for flow in self.flows if isinstance(flow, Flow)])
+        flows = [flow for flow in self.flows if isinstance(flow, Flow)]
+        triangular = [flow for flow in flows if isinstance(flow, Triangular)]
+        if len(triangular) < len(flows):
+            return compose([flow.at(state) for flow in flows])
+        told = torch.stack([flow.network(state) for flow in triangular]).to(state.dtype)
+        parts = zip(*(part.unbind() for part in triangular[0].parts(told)), strict=True)  # of all of them at once
+        return compose([Triangle(*each) for each in parts])
 
 
 class Inverse(Flow):
@@ -144,8 +152,9 @@ def network(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 def keep_away(diagonal: Tensor, delta: float) -> Tensor:
     """Return sign(D) max(|D|, delta), where the sign of 0 is 1; gradients pass as if nothing had been done."""
-    kept = torch.where(diagonal < 0, diagonal.clamp(max=-delta), diagonal.clamp(min=delta))
-    return kept.detach() + (diagonal - diagonal.detach())
+    still = diagonal.detach()
+    kept = torch.where(still < 0, still.clamp(max=-delta), still.clamp(min=delta))
+    return kept + (diagonal - still)
 
 
 def _last(layers: nn.Sequential) -> nn.Linear:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from bench_core import (
     Noise,
     Scores,
     Scoring,
+    Stackable,
     Training,
     invert,
 )
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from bench_ssm.plugin import DeepSSMConfig
 
 BITS = 1 / log(2)
+
+Read: TypeAlias = Callable[
+    [Tensor, Tensor], Tensor
+]  # targets [N, T], their lengths [N] -> what is made of them [N, T, H]
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Emission(nn.Linear):
         return logits.to(states.dtype).log_softmax(-1)
 
 
-class DeepSSM(nn.Module, Latent, Averaging):
+class DeepSSM(nn.Module, Latent, Averaging, Stackable):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
     No token feeds back, so a prefix has no say. Training draws trajectories h_t = F_q(h_{t-1}, xi_t) with another
@@ -72,7 +78,13 @@ class DeepSSM(nn.Module, Latent, Averaging):
         self.emission = Emission(config.state, len(facts.vocabulary))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        bound = self.bound(batch, training.noise, self.config.samples)
+        return self._lost(batch, training, self.posterior.read)
+
+    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+        return self._lost(batch, training, partial(self.posterior.read, looped=True))
+
+    def _lost(self, batch: Batch, training: Training, read: Read) -> Loss:
+        bound = self.bound(batch, training.noise, self.config.samples, read)
         tokens = batch.length.sum()
         parts = {"fit": -bound.fit.sum() / tokens, **self._prior_parts(training.noise.fork("log"), tokens)}
         return Loss(-bound.total.sum() / tokens, tokens, parts)
@@ -133,10 +145,11 @@ class DeepSSM(nn.Module, Latent, Averaging):
         mean = (log_probs.logsumexp(-2) - log(drawn.shape[-2])).clamp(max=0)
         return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
 
-    def bound(self, batch: Batch, noise: Noise, samples: int) -> Bound:
+    def bound(self, batch: Batch, noise: Noise, samples: int, read: Read | None = None) -> Bound:
         """Return bounds by `samples` proposals a step, of which one is kept in proportion to its weight.
 
-        Rows are sorted by length, so that those which go on are always the first ones.
+        Rows are sorted by length, so that those which go on are always the first ones. The posterior reads targets,
+        or `read` does so for it.
         """
         most, size = self.longest(batch), self.config.state
         order = batch.length.argsort(descending=True, stable=True)
@@ -148,7 +161,7 @@ class DeepSSM(nn.Module, Latent, Averaging):
         drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), rows)
         peeks = torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), rows) if self.peeks else drawn
         chances = torch.split(noise.fork("survivor").uniform(numbers), rows)
-        contexts = self.posterior.read(gold, length)
+        contexts = (read or self.posterior.read)(gold, length)
         state, told = self.origin.expand(len(ids), size), []
         for t, number in enumerate(rows):
             step = Step(state[:number], contexts[:number, t], gold[:number, t], drawn[t], peeks[t], chances[t])
@@ -156,9 +169,11 @@ class DeepSSM(nn.Module, Latent, Averaging):
             told.append(terms)
         total, gain, log_probs = (torch.cat(parts) for parts in zip(*told, strict=True))
 
+        places, back = real.flatten().nonzero()[:, 0], order.argsort()
+
         def summed(terms: Tensor) -> Tensor:
-            table = terms.new_zeros(real.shape).masked_scatter(real, terms)
-            return table.sum(0)[order.argsort()]
+            table = terms.new_zeros(real.numel()).index_copy(0, places, terms)
+            return table.view(real.shape).sum(0)[back]
 
         return Bound(summed(total), summed(gain), summed(entropy(log_probs)) / batch.length)
 

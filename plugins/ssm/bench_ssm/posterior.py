@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from bench_core import Facts
+from bench_rnn.api import Recurrent, Units
 
 if TYPE_CHECKING:
     from bench_ssm.plugin import DeepSSMConfig
@@ -27,20 +29,24 @@ class Posterior(nn.Module):
         size = config.embedding or config.state
         directions = 1 + config.bidirectional
         self.embed = nn.Embedding(len(facts.vocabulary), size)
-        self.readers = nn.ModuleList(nn.GRU(size, config.reader, batch_first=True) for _ in range(directions))
+        self.readers = nn.ModuleList(Recurrent("gru", size, config.reader, 1, 0.0) for _ in range(directions))
         self.context = nn.Linear(directions * config.reader, config.posterior)
         self.state = nn.Linear(config.state, config.posterior, bias=False) if config.q_sees_state else None
         self.peek = nn.Linear(config.state, config.posterior, bias=False) if config.samples > 1 else None
         self.proposal = nn.Linear(config.posterior, 2 * config.state)
 
-    def read(self, gold: Tensor, length: Tensor) -> Tensor:
-        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it."""
+    def read(self, gold: Tensor, length: Tensor, looped: bool = False) -> Tensor:
+        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it.
+
+        Where `looped`, the layers take their steps one by one, as copies in a stack have to.
+        """
         places = torch.arange(gold.shape[1], device=gold.device)
         turned = torch.where(places < length[:, None], length[:, None] - 1 - places, places)
         tokens = self.embed(gold)
         backward, *forward = self.readers
-        read = _gather(backward(_gather(tokens, turned))[0], turned)
-        contexts: Tensor = self.context(torch.cat([read, *(reader(tokens)[0] for reader in forward)], 2))
+        run: Callable[[Any, Tensor], tuple[Tensor, Units]] = in_a_loop if looped else Recurrent.__call__
+        read = _gather(run(backward, _gather(tokens, turned))[0], turned)
+        contexts: Tensor = self.context(torch.cat([read, *(run(reader, tokens)[0] for reader in forward)], 2))
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -52,6 +58,11 @@ class Posterior(nn.Module):
             hidden = hidden + self.peek(peek)
         mean, log_std = self.proposal(torch.tanh(hidden)).to(state.dtype).chunk(2, -1)
         return mean, log_std.clamp(LEAST, MOST)
+
+
+def in_a_loop(layers: Recurrent, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
+    """Run recurrent layers step by step, which `torch.func.vmap` can do where torch's own kernels have no rule."""
+    return layers.unroll(inputs, units, lambda units, step: units)
 
 
 def _gather(steps: Tensor, places: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 Sorted targets form a trie, whose nodes are their beginnings. A node's products [N] are its parent's times those of
 one token, for as many trajectories at a time as fit in a cache. The last two tokens of targets, few pairs where the
-last one is stop, are the other side of a matrix product that sums over trajectories.
+last one is stop, are the other side of what sums over trajectories: a product of matrices where most nodes of a level
+go on with most pairs, else a product for each target.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 WORDS = 4096  # targets of one trie
-PRODUCTS = 2**20  # of a level of a trie at a time, on a processor; 4 MiB in float32
-PAIRS = 64  # different endings of a level up to which a matrix product is less work
+PRODUCTS = 2**19  # of a level of a trie at a time, on a processor; 2 MiB in float32
+CROSS = 8  # times as many products of matrices, of all nodes with all endings, cost no more than those needed alone
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,12 @@ def _sums(probs: Tensor, gold: Tensor, length: Tensor, few: int) -> Tensor:
     levels = list(_trie(gold, length, probs.shape[1] - 1))
     most = max(len(level.tokens) for level in levels)
     size = max(16, PRODUCTS // most) if probs.device.type == "cpu" else max(16, 2**27 // most)
-    sums = probs.new_zeros(len(gold), 2, dtype=torch.float64)
-    for start, end, column in ((0, few, 0), (few, probs.shape[2], 1)):
+    found = [probs.new_zeros(2, len(level.rows), dtype=torch.float64) for level in levels]
+    for start, end, part in ((0, few, 0), (few, probs.shape[2], 1)):
         for first in range(start, end, size):
-            _add(sums[:, column], levels, probs[:, :, first : min(first + size, end)])
-    return sums.cumsum(1)
+            _add([sums[part] for sums in found], levels, probs[:, :, first : min(first + size, end)])
+    rows = torch.cat([level.rows for level in levels])
+    return torch.cat(found, 1)[:, rows.argsort()].T.cumsum(1)
 
 
 def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[Level]:
@@ -103,18 +105,20 @@ def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[Level]:
         yield Level(parents, tokens, rows, node[ending], (pairs // (none + 1), pairs % (none + 1)), pair)
 
 
-def _add(sums: Tensor, levels: list[Level], probs: Tensor) -> None:
-    """Add to `sums` [W] the products of some trajectories, whose probabilities are `probs` [T + 1, V + 1, n]."""
+def _add(sums: list[Tensor], levels: list[Level], probs: Tensor) -> None:
+    """Add to sums [E] of each level the products of some trajectories, of probabilities `probs` [T + 1, V + 1, n]."""
     values = probs[-1, -1:]  # [1, n] of the root, 1
-    for size, level in enumerate(levels):
+    for size, (total, level) in enumerate(zip(sums, levels, strict=True)):
         if size:
             values = values.index_select(0, level.parents).mul_(probs[size - 1].index_select(0, level.tokens))
+        if not len(total):
+            continue
         first, second = level.endings
-        tails = probs[size, first] * probs[size + 1, second]  # [P, n]
-        if len(tails) <= PAIRS:
-            sums[level.rows] += (values @ tails.T)[level.nodes, level.pairs]
+        tails = probs[size].index_select(0, first).mul_(probs[size + 1].index_select(0, second))  # [P, n]
+        if len(values) * len(tails) <= CROSS * len(total):
+            total += (values @ tails.T)[level.nodes, level.pairs]
         else:
-            sums[level.rows] += (values[level.nodes] * tails[level.pairs]).sum(1)
+            total += values.index_select(0, level.nodes).mul_(tails.index_select(0, level.pairs)).sum(1)
 
 
 def _careful(table: Tensor, gold: Tensor, length: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from bench_ssm import flows
-from bench_ssm.maps import Inverted, Triangle
+from bench_ssm.maps import Inverted, Triangle, compose
 from bench_ssm.plugin import DeepSSMConfig
 
 KINDS = [
@@ -71,6 +71,13 @@ def test_what_a_flow_does_depends_on_the_state(settings):
     transition, point = flow(**settings), torch.randn(1, 1, 4)
     first, second = (transition.at(state).forward(point)[0] for state in torch.randn(2, 1, 4))
     assert (first - second).abs().max() > 1e-3
+
+
+def test_triangular_flows_that_are_told_together_are_those_told_one_by_one():
+    learnt, states = flow(generative="3xtril", inverse=False), torch.randn(5, 4)
+    together, apart = learnt.at(states), compose([each.at(states) for each in learnt.flows])
+    for name in ("shift", "matrix", "log_det"):
+        torch.testing.assert_close(getattr(together, name), getattr(apart, name))
 
 
 def test_diagonals_keep_away_from_zero_and_learn_as_if_they_did_not():

@@ -40,11 +40,11 @@ def naively(table, gold, length):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize(("block", "products", "pairs"), [(4096, 2**20, 64), (7, 100, 64), (50, 100, 0)])
-def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, products, pairs):
+@pytest.mark.parametrize(("block", "products", "cross"), [(4096, 2**20, 8), (7, 100, 1000), (50, 100, 0)])
+def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, products, cross):
     monkeypatch.setattr(trajectories, "WORDS", block)
     monkeypatch.setattr(trajectories, "PRODUCTS", products)
-    monkeypatch.setattr(trajectories, "PAIRS", pairs)
+    monkeypatch.setattr(trajectories, "CROSS", cross)
     gold, length = words(100)
     for lp in (table(), table(number=1), table(tokens=9)):
         few = max(1, lp.shape[2] // 10)

@@ -22,6 +22,7 @@ class Sentence:
     words: list[str]
     heads: list[int]
     relations: list[str]
+    tags: list[str]  # parts of speech
     spans: dict[int, tuple[int, str]]  # from the first word of a token of several words to its last one and its form
 
     def place(self, word: int) -> str:
@@ -85,6 +86,7 @@ def _sentence(path: Path, rows: Sequence[tuple[int, list[str]]]) -> Sentence:
         [columns[1] for _, columns in words],
         heads,
         [columns[7] for _, columns in words],
+        [columns[3] for _, columns in words],
         spans,
     )
     for word in range(len(words)):

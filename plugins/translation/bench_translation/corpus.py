@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
@@ -16,6 +16,7 @@ from bench_translation.settings import Corpus, Files, Invented, Named, Pair
 Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
 
 SPLITS = ("train", "valid", "test")
+HUNDRED = 100  # lines, of which splits that share a file have shares
 INVENTED = ("en", "art")  # ISO 639-2 calls made-up languages so
 
 
@@ -25,9 +26,16 @@ class Lines:
 
     texts: list[str]
     files: Sequence[tuple[str, int]]  # where they are from, and how many lines each has
+    numbers: Sequence[int] | None = None  # those of the texts in a file, counted from 0, if not all are of the split
+
+    def of(self, share: range) -> Lines:
+        """Return those lines of a file that are in a share of every hundred."""
+        numbers = [number for number in range(len(self.texts)) if number % HUNDRED in share]
+        return replace(self, texts=[self.texts[number] for number in numbers], numbers=numbers)
 
     def place(self, index: int) -> str:
         """Return the file and line, counted from 1, of a text."""
+        index = self.numbers[index] if self.numbers is not None else index
         ends = accumulate(number for _, number in self.files)
         file, end, number = next((*one, end) for one, end in zip(self.files, ends, strict=True) if index < end)
         return f"line {index + 1 - (number - end)} of {file}"
@@ -50,6 +58,19 @@ def languages(corpus: Corpus) -> Sequence[str]:
     return LAYOUTS[corpus.name].languages if isinstance(corpus, Named) and corpus.name in LAYOUTS else ()
 
 
+def has(corpus: Corpus, source: str, target: str) -> bool:
+    """Return whether a corpus, whose languages are known, has a pair."""
+    layout = LAYOUTS[corpus.name] if isinstance(corpus, Named) else Layout(languages(corpus), {})
+    return layout.pairs(source, target)
+
+
+def told(corpus: Corpus) -> str:
+    """Return the languages of a corpus in words."""
+    hub = LAYOUTS[corpus.name].hub if isinstance(corpus, Named) else ""
+    others = [one for one in languages(corpus) if one != hub]
+    return f"{hub} with {' or '.join(others)}" if hub else ", ".join(others)
+
+
 def splits(corpus: Corpus) -> Sequence[Split]:
     """Return the splits of a corpus."""
     return tuple(LAYOUTS[corpus.name].splits) if isinstance(corpus, Named) and corpus.name in LAYOUTS else SPLITS
@@ -70,7 +91,8 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
                     f"{one} has {here:,} lines and {other} {there:,}: line n of one must translate line n of the "
                     "other. Lines end with a line feed and nothing else. Correct the files."
                 )
-        return source, target
+        share = _share(corpus, split)
+        return (source.of(share), target.of(share)) if share else (source, target)
 
     return Parallel(_name(corpus, paths), tuple(paths), read)
 
@@ -92,9 +114,9 @@ def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Spli
     layout = LAYOUTS.get(corpus.name) or _folder(corpus.name, pair, data)
     if "train" not in own:
         _check_training(corpus.name, layout, pair, data)
-    names = {split: [layout.files(split, one) for one in pair] for split in layout.splits if split not in own}
+    names = {split: [layout.files(split, one, pair) for one in pair] for split in layout.splits if split not in own}
     every = [name for sides in names.values() for side in sides for name in side]
-    at = dict(zip(every, corpora.locate(corpus.name, every, data), strict=True))
+    at = dict(zip(every, corpora.locate(layout.folder or corpus.name, every, data), strict=True))
     known = {
         split: ([at[name] for name in one], [at[name] for name in other]) for split, (one, other) in names.items()
     }
@@ -120,13 +142,13 @@ def _folder(name: str, pair: tuple[str, str], data: Path) -> Layout:
         f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join([*LAYOUTS, 'invented'])}."
     )
     what = f"corpus {name!r} is not parallel" if name in corpora.catalogue() else f"no corpus is called {name!r}"
-    wanted = ", ".join(file for split in SPLITS for one in pair for file in layout.files(split, one))
+    wanted = ", ".join(file for split in SPLITS for one in pair for file in layout.files(split, one, pair))
     raise DataError(f"{what}. {advice} Or put {wanted} into {data / name}.")
 
 
 def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path) -> None:
     """Raise DataError if the part to train on is missing where the catalogue cannot fetch it."""
-    wanted = [file for one in pair for file in layout.files("train", one)]
+    wanted = [file for one in pair for file in layout.files("train", one, pair)]
     missing = [file for file in wanted if not (data / name / file).is_file()]
     if missing and layout.train_from:
         raise DataError(
@@ -134,6 +156,13 @@ def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path
             f"{'is' if len(missing) == 1 else 'are'} missing, and only valid and test can be fetched. To train, put "
             f"them there ({layout.train_from}), or name files of your own as `train:` of the corpus."
         )
+
+
+def _share(corpus: Named | Files, split: Split) -> range | None:
+    """Return which of every hundred lines are of a split; None where its files are its own."""
+    if isinstance(corpus, Files) or getattr(corpus, split, None):
+        return None
+    return LAYOUTS[corpus.name].shares.get(split) if corpus.name in LAYOUTS else None
 
 
 def _lines(paths: Sequence[Path]) -> Lines:

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_language_modeling.api import Words
-from bench_translation import corpus, parsing
+from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS, UNSPACED
 from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
 
@@ -30,6 +30,7 @@ class TranslationConfig(TaskConfig):
         "parse.kind=spacy: honnibal2020",
         "parse.kind=train: honnibal2020",
         "parse.treebank=ud-english-ewt: silveira2014",
+        "tags=ud-english-ewt: silveira2014",
     ]
 
     corpus: Corpus = Invented(name="invented")  #: the pairs: a name, generated ones with their settings, or files
@@ -45,6 +46,7 @@ class TranslationConfig(TaskConfig):
     source_limit: PositiveInt | None = None  # tokens of a source that a model can read
     over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
     parse: Parse | None = None  #: what tells how the words of the target depend on each other; by default nothing
+    tags: str | None = Field(None, min_length=1)  #: a treebank, folder or file, that metrics know parts of speech by
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -64,6 +66,11 @@ class TranslationConfig(TaskConfig):
                 f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none to "
                 "`parse`: leave it out, or take a corpus whose tokens are set apart"
             )
+        if self.tags and self.languages[1] in UNSPACED and not self.tokenized:
+            raise ValueError(
+                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none for "
+                "`tags`: leave it out, or take a corpus whose tokens are set apart"
+            )
         return self
 
     def _check_pair(self) -> None:
@@ -71,8 +78,8 @@ class TranslationConfig(TaskConfig):
         if not known and self.pair is None:
             raise ValueError("give the languages of the corpus as `pair:`, such as de-en")
         source, target = self.languages
-        if known and (source == target or not {source, target} <= set(known)):
-            raise ValueError(f"{self.pair!r} is no pair of this corpus; it has {', '.join(known)}")
+        if known and not corpus.has(self.corpus, source, target):
+            raise ValueError(f"{self.pair!r} is no pair of this corpus; it has {corpus.told(self.corpus)}")
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -94,7 +101,8 @@ class TranslationConfig(TaskConfig):
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file; the generated language has none, but what parses it may."""
         parsed = parsing.reads(self.parse, data) if self.parse else {}
-        return {**corpus.reads(self.corpus, self.languages, data), **parsed}
+        tagged = tags.reads(self.tags, data) if self.tags else {}
+        return {**corpus.reads(self.corpus, self.languages, data), **parsed, **tagged}
 
 
 class CopySourceConfig(ModelConfig):

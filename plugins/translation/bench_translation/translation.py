@@ -21,6 +21,7 @@ from bench_translation.parsing import Parser, parser
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 from bench_translation.sides import Side
+from bench_translation.tags import tags
 
 FEWEST = 2  # pairs to train on
 
@@ -67,7 +68,7 @@ class Translation(Task):
         (self.folder / "vocabulary.json").write_text(json.dumps(target.vocabulary), encoding="utf-8")
         train = Examples.load(self.folder, "train").target.tokens
         counts = np.bincount(train, minlength=len(target.vocabulary)).tolist()
-        about = self._about(corpus, found) | ({"parser": parse.about} if parse else {})
+        about = self._about(corpus, found) | ({"parser": parse.about} if parse else {}) | self._tags(data)
         return Facts(target.vocabulary, counts, source.vocabulary, extras=about)
 
     def _spaced(self, split: Split, source: Lines, target: Lines) -> Spaced:
@@ -147,6 +148,14 @@ class Translation(Task):
         best = {"entropy": 0.0} if isinstance(self.config.corpus, Invented) else {}  # nats per token of the target
         about = {"corpus": corpus.name, "embedded": corpus.embedded, "shared": self.config.shared}
         return {**about, "languages": {"source": source, "target": target}, "statistics": statistics, **best}
+
+    def _tags(self, data: Path) -> dict[str, Any]:
+        """Return the parts of speech of words, and what tokens are of these, where that is asked for."""
+        if not self.config.tags:
+            return {}
+        _, target = Side.of(self.config)
+        known = tags(self.config.tags, data, target.language, target.lowered)
+        return {"tags": {**known, "kind": self.config.tokenizer.target.kind}}
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield a pair a row; a size in tokens counts the longer side of each pair, padded as it is."""

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from hashlib import sha256
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -319,5 +320,12 @@ def test_the_catalogue_has_every_file_but_those_to_train_on_that_cannot_be_fetch
 
     for name, layout in LAYOUTS.items():
         splits = set(layout.splits) - ({"train"} if layout.train_from else set())
-        wanted = {file for split in splits for language in layout.languages for file in layout.files(split, language)}
-        assert wanted == set(corpora.corpus(name).files)
+        pairs = [pair for pair in permutations(layout.languages, 2) if layout.pairs(*pair)]
+        wanted = {
+            file
+            for split in splits
+            for pair in pairs
+            for language in pair
+            for file in layout.files(split, language, pair)
+        }
+        assert wanted == set(corpora.corpus(layout.folder or name).files)

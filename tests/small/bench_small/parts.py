@@ -22,6 +22,7 @@ from bench_core import (
     Scorer,
     Scores,
     Size,
+    Stackable,
     State,
     Stepper,
     Task,
@@ -76,7 +77,7 @@ class Last(State):
     token: torch.Tensor
 
 
-class Bigram(nn.Module, Stepper, Scorer):
+class Bigram(nn.Module, Stepper, Scorer, Stackable):
     def __init__(self, config, facts):
         super().__init__()
         if config.breaks == "building":
@@ -84,7 +85,12 @@ class Bigram(nn.Module, Stepper, Scorer):
         self.config = config
         self.table = nn.Embedding(len(facts.vocabulary), len(facts.vocabulary))
         nn.init.normal_(self.table.weight, 0, config.scale)
+        self.register_buffer("luck", torch.ones(()))
         self.counted = []
+
+    def setup(self, facts, noise):
+        if self.config.breaks == "by chance":
+            self.luck.fill_(noise.uniform(torch.arange(1)).item() - 0.5)
 
     def survey(self, batches, noise):
         if self.config.counts:
@@ -116,7 +122,8 @@ class Bigram(nn.Module, Stepper, Scorer):
         value = self._costs(batch).sum() / weight
         if training.phase.get("noisy"):
             value = value * (1 + 0.1 * torch.rand(()))
-        return Loss(value * (float("nan") if self.config.breaks == "nan" and training.step >= 2 else 1), weight)
+        value = value * (float("nan") if self.config.breaks == "nan" and training.step >= 2 else 1)
+        return Loss(value * torch.where((self.luck > 0) | (training.step < 2), 1.0, torch.nan), weight)
 
     def score(self, batch, scoring):
         return Scores(-self._costs(batch).sum(1) * (1.5 if scoring.by == "half" else 1))

@@ -17,6 +17,7 @@ from bench_core import (
     Sampler,
     Scorer,
     Source,
+    Stackable,
     Stepper,
     TaskConfig,
     hookimpl,
@@ -51,9 +52,10 @@ class BigramConfig(ModelConfig):
     """A table of next-letter scores."""
 
     name, target = "bigram", "bench_small.parts:Bigram"
-    gives, likelihoods, by_phase = {Stepper, Scorer}, {"exact": Kind.EXACT, "half": Kind.BOUND}, {"noisy"}
+    gives, by_phase = {Stepper, Scorer, Stackable}, {"noisy"}
+    likelihoods = {"exact": Kind.EXACT, "half": Kind.BOUND}
     scale: float = 0.1
-    breaks: Literal["never", "building", "training", "nan"] = "never"
+    breaks: Literal["never", "building", "training", "nan", "by chance"] = "never"
     noisy: bool = False
     counts: bool = False  # whether it begins with the counts of the training split
 

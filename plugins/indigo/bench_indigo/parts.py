@@ -1,0 +1,102 @@
+"""Which parts of speech come first: words are known by their tags in a treebank, generated ones too."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from bench_core import Facts, Outcome, SuiteError
+from bench_core.trajectory import orders
+from bench_indigo.agreement import UNKNOWN, Ratio
+from bench_indigo.plugin import FirstPartsConfig
+from bench_language_modeling.api import join
+
+SPACE = "Ġ"  # what begins those byte pairs that begin a word
+
+
+class FirstParts(Ratio):
+    """Share of one part of speech among the words that were generated first, or among all words.
+
+    Pooled over outputs; one that is shorter has fewer first words. Tokens that are pieces make one word together,
+    which is generated when the first of its pieces is. What the words of the finished output are decides their parts.
+    """
+
+    unit, scale = "%", 100.0
+
+    def __init__(
+        self, config: FirstPartsConfig, vocabulary: Sequence[str] = (), tags: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(config)
+        self.vocabulary, self.tags = vocabulary, tags or {}
+        source = f"|tags:{tags['name']}" if tags else ""
+        self.signature = f"part:{config.part}|first:{config.first or 'all'}{source}"
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        """Take the tags that the task tells; raise SuiteError where it does not."""
+        tags = facts.extras.get("tags")
+        if not tags:
+            raise SuiteError(
+                "first-parts needs the parts of speech of words, which this task does not give. Translation gives "
+                "them where the task says `tags:`, such as `tags: ud-english-ewt`; otherwise leave this metric out "
+                "for this task."
+            )
+        return type(self)(self.config, facts.vocabulary, tags)
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
+        """Return how many of the first words are of the part, and how many there are."""
+        first = map(self._first, outcomes, orders(outcomes))
+        return [
+            [sum(part(word, self.tags["words"]) == self.config.part for word in words), len(words)] for words in first
+        ]
+
+    def _first(self, outcome: Outcome, order: Sequence[int]) -> list[str]:
+        """Return the first words in the order of their generation."""
+        tokens = [self.vocabulary[token] for token in outcome.hypotheses[0].tokens]
+        groups = generated(self.tags["kind"], tokens, order)[: self.config.first]
+        return [self._word([tokens[place] for place in places]) for places in groups]
+
+    def _word(self, pieces: Sequence[str]) -> str:
+        return join(self.tags["kind"], pieces).strip()
+
+
+def generated(kind: str, tokens: Sequence[str], order: Sequence[int]) -> list[list[int]]:
+    """Return the places of the tokens of each word, in the order in which the first token of each came."""
+    turns = {place: turn for turn, place in enumerate(order)}
+    return sorted(grouped(kind, tokens), key=lambda places: min(turns[place] for place in places))
+
+
+def grouped(kind: str, tokens: Sequence[str]) -> list[list[int]]:
+    """Return the places of the tokens of each word; spaces between characters are of none."""
+    if kind == "word":
+        return [[place] for place in range(len(tokens))]
+    words: list[list[int]] = []
+    fresh = True
+    for place, token in enumerate(tokens):
+        if kind == "char" and token == " ":
+            fresh = True
+            continue
+        if fresh or token == UNKNOWN or (kind == "bpe" and token.startswith(SPACE)):
+            words.append([])
+        words[-1].append(place)
+        fresh = token == UNKNOWN
+    return words
+
+
+def part(word: str, known: Mapping[str, str]) -> str:
+    """Return the part of speech of a word: as it is known, else as its lower case is, else by how it is written.
+
+    Words unknown to the treebank are NUM if they have digits and no letters, PUNCT if they are all punctuation, SYM
+    if they have no letters otherwise, PROPN if they begin with a capital, and X.
+    """
+    tag = known.get(word) or known.get(word.lower())
+    if tag:
+        return tag
+    kinds = {unicodedata.category(sign) for sign in word}
+    if word == UNKNOWN or not kinds:
+        return "X"
+    if any(kind[0] == "L" for kind in kinds):
+        return "PROPN" if word[0].isupper() else "X"
+    if any(kind[0] == "N" for kind in kinds):
+        return "NUM"
+    return "PUNCT" if all(kind[0] == "P" for kind in kinds) else "SYM"

@@ -1,0 +1,415 @@
+"""Seeds that are trained as one: each ends as it would alone on the same batches, and fails alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+import bench_core
+from bench_core import Batch, Loss, Noise, Stackable, Task
+from bench_core.checkpoint import Checkpoints
+from bench_core.cli import bench
+from bench_core.errors import SuiteError, TrainingError
+from bench_core.executor import Order, StageFailed, perform
+from bench_core.model import State, Training
+from bench_core.plan import plan
+from bench_core.reporting.report import write_report
+from bench_core.runner import Silent
+from bench_core.schema import TrainingConfig
+from bench_core.stages import Workshop
+from bench_core.store import Store
+from bench_core.suite import load
+from bench_core.together import JointTrainer, Noises, Stack
+from bench_core.train import Selection, Trainer
+
+CPU = torch.device("cpu")
+NOISES = [Noise(seed).fork("train") for seed in (3, 1, 4)]
+
+
+@pytest.fixture
+def double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+class Rows(Task):
+    """Ten rows in the order of the file, three batches an epoch; in one by noise if asked."""
+
+    shuffled = False
+
+    def prepare(self, data): ...
+    def text(self, tokens): ...
+    def references(self, split): ...
+
+    def batches(self, split, purpose, size, noise=None):
+        ids = torch.arange(10)
+        if self.shuffled:
+            ids = ids[noise.uniform(ids).argsort()]
+        for rows in ids.split(4):
+            gold = rows[:, None] % 5
+            yield Batch(rows, gold, gold, gold[:, 0] * 0 + 1)
+
+
+class Net(nn.Module, Stackable):
+    """Draws noise, has tied weights and one that is never used, and breaks at an update that a buffer tells."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.hidden, self.top = nn.Embedding(5, 4), nn.Linear(4, 4), nn.Linear(4, 5)
+        self.top.weight = self.embed.weight
+        self.scale, self.unused = nn.Parameter(torch.ones(())), nn.Parameter(torch.ones(2))
+        self.register_buffer("fuse", torch.tensor(10_000))
+        self.register_buffer("shift", torch.arange(4.0), persistent=False)
+        self.seen = []
+
+    def loss(self, batch, training):
+        self.seen.append(batch.ids.tolist())
+        words = batch.gold[:, 0]
+        units = self.hidden(self.embed(words) + self.shift / 10).tanh() * self.scale
+        units = units + 0.3 * training.noise.fork("units").normal(batch.ids, 0, 4)
+        value = nn.functional.cross_entropy(self.top(units), (words + 1) % 5) * training.phase.get("weight", 1.0)
+        value = value * torch.where(self.fuse > training.step, 1.0, torch.nan)
+        return Loss(value, batch.length.sum(), {"half": value / 2})
+
+
+def net(seed, fuse=10_000):
+    torch.manual_seed(seed)
+    model = Net()
+    model.fuse.fill_(fuse)
+    return model
+
+
+def judge(model, seed):
+    return model.embed.weight[seed, 0].item()
+
+
+SELECTIONS = [Selection(partial(judge, seed=seed), -1, "size") for seed in range(3)]
+
+
+def joint(config, nets=None, noises=NOISES, selections=SELECTIONS, task=None, checkpoints=None):
+    stack = Stack(nets or [net(seed) for seed in range(len(noises))])
+    task = task or Rows(None, None)
+    return JointTrainer(
+        stack, task, config, noises[0], CPU, selections[0], checkpoints=checkpoints, noises=noises,
+        selections=selections,
+    )  # fmt: skip
+
+
+def ended(trainer):
+    """Return histories, failures, and the weights of all copies at the end."""
+    trainer.run()
+    copies = trainer.progress.copies
+    return copies, [
+        {name: t.clone() for name, t in trainer.model.at(n).state_dict().items()} for n in range(len(copies))
+    ]
+
+
+def same(found, wanted):
+    return all(torch.equal(found[name], tensor) for name, tensor in wanted.items()) and found.keys() == wanted.keys()
+
+
+CONFIGS = {
+    "plain": {"epochs": 4, "lr": 0.02},
+    "clipped": {"updates": 10, "clip": 0.2, "schedule": "linear", "warmup": 2, "lr": 0.05, "evaluate_every": 3},
+    "sgd": {"updates": 9, "optimizer": "sgd", "momentum": 0.9, "lr": 0.1, "clip": 0.5, "evaluate_every": 2},
+    "phases": {"phases": [{"updates": 4, "weight": 2.0}, {"updates": 5, "lr": 0.1}], "optimizer": "adamw"},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_copy_ends_as_it_would_alone_on_the_same_batches(name, double):
+    config = TrainingConfig(**CONFIGS[name])
+    copies, weights = ended(joint(config))
+    for seed, (copy, own) in enumerate(zip(copies, weights, strict=True)):
+        alone = Trainer(net(seed), Rows(None, None), config, NOISES[seed], CPU, SELECTIONS[seed])
+        wanted = alone.run()
+        torch.testing.assert_close(own, dict(alone.model.state_dict()), rtol=1e-10, atol=1e-12)
+        assert [entry["best"] for entry in copy.history] == [entry["best"] for entry in wanted]
+        assert [pytest.approx(entry, rel=1e-8) for entry in wanted] == copy.history
+    assert len({tuple(entry["best"] for entry in copy.history) for copy in copies}) > 1, "each keeps its own best"
+
+
+def test_in_float32_too():
+    config = TrainingConfig(**CONFIGS["clipped"])
+    _, weights = ended(joint(config))
+    for seed, own in enumerate(weights):
+        alone = Trainer(net(seed), Rows(None, None), config, NOISES[seed], CPU, SELECTIONS[seed])
+        alone.run()
+        torch.testing.assert_close(own, dict(alone.model.state_dict()), rtol=1e-5, atol=1e-5)
+
+
+def test_batches_are_those_of_the_first_seed():
+    task = Rows(None, None)
+    task.shuffled = True
+    seen = []
+    for noises in (NOISES, NOISES[:1], NOISES[::-1]):
+        nets = [net(seed) for seed in range(len(noises))]
+        joint(TrainingConfig(epochs=2), nets, noises, SELECTIONS[: len(noises)], task).run()
+        seen.append(nets[0].seen)
+    assert seen[0] == seen[1]
+    assert seen[0] != seen[2]
+
+
+def test_noise_in_a_stack_is_what_each_copy_has_alone():
+    def drawn(noise):
+        ids = torch.tensor([5, 0, 7])
+        inner = noise.fork("one").fork(2)
+        return inner.uniform(ids), inner.uniform(ids, 3, 2), noise.normal(ids, 1, 4), noise.shared("book", (2, 3))
+
+    keys = tuple(noise.key for noise in NOISES)
+    found = torch.func.vmap(lambda copy: drawn(Noises(keys[0], keys, copy)))(torch.arange(3))
+    for number, noise in enumerate(NOISES):
+        assert all(torch.equal(mine[number], own) for mine, own in zip(found, drawn(noise), strict=True))
+
+
+def test_a_copy_that_fails_keeps_its_weights_and_leaves_the_others_as_they_were():
+    config = TrainingConfig(updates=9, evaluate_every=3, clip=1.0)
+    _, wanted = ended(joint(config))
+    failing = joint(config, [net(0), net(1, fuse=4), net(2)])
+    copies, found = ended(failing)
+    assert [copy.failure is None for copy in copies] == [True, False, True]
+    assert copies[1].failure.startswith("step 5: the loss is nan and the gradient's norm nan. Lower `lr`")
+    assert [len(copy.history) for copy in copies] == [3, 1, 3], "nor is it judged any more"
+    for number in (0, 2):
+        assert same({**found[number], "fuse": wanted[number]["fuse"]}, wanted[number])
+
+
+def test_the_weights_of_a_copy_do_not_change_once_it_has_failed():
+    failing, after = joint(TrainingConfig(updates=9), [net(0), net(1, fuse=4), net(2)]), []
+    step = failing._step
+
+    def traced():
+        step()
+        after.append(failing.model.get_parameter("hidden/weight").detach().clone())
+
+    failing._step = traced
+    failing.run()
+    moved = [[not torch.equal(now[copy], then[copy]) for then, now in pairwise(after)] for copy in range(3)]
+    assert moved == [[True] * 8, [True] * 3 + [False] * 5, [True] * 8]
+
+
+def test_a_training_of_which_no_copy_is_left_fails():
+    with pytest.raises(TrainingError, match=r"all 2 seeds failed; the first at step 3: the loss is nan"):
+        joint(TrainingConfig(updates=9), [net(0, fuse=2), net(1, fuse=5)], NOISES[:2]).run()
+
+
+class Often(Checkpoints):
+    """Written every other step; the process is killed, as it were, at the n-th."""
+
+    asked, fatal = 0, None
+
+    def due(self):
+        self.asked += 1
+        if self.asked == self.fatal:
+            raise KeyboardInterrupt
+        return self.asked % 2 == 0
+
+
+@pytest.mark.parametrize("fatal", [2, 5, 8])
+def test_a_training_that_is_killed_and_taken_up_ends_as_if_undisturbed(fatal, tmp_path):
+    config = TrainingConfig(updates=10, evaluate_every=3, clip=0.5)
+    nets = lambda: [net(0), net(1, fuse=4), net(2)]  # noqa: E731
+    copies, wanted = ended(joint(config, nets()))
+    kept = Often(Store(tmp_path), "f" * 64, "nets", 1e9)
+    kept.fatal = fatal
+    with pytest.raises(KeyboardInterrupt):
+        joint(config, nets(), checkpoints=kept).run()
+    kept = Often(Store(tmp_path), "f" * 64, "nets", 1e9)
+    again, found = ended(joint(config, [net(9) for _ in range(3)] if fatal > 2 else nets(), checkpoints=kept))
+    assert again == copies
+    assert all(map(same, found, wanted))
+    assert kept.spent > 0 or fatal == 2
+
+
+class Remembering(Net):
+    def loss(self, batch, training):
+        return replace(super().loss(batch, training), memory=State())
+
+
+class Dropping(Net):
+    def loss(self, batch, training):
+        loss = super().loss(batch, training)
+        return replace(loss, value=loss.value * nn.functional.dropout(self.scale, 0.5))
+
+
+def test_what_cannot_be_trained_together_is_refused():
+    training = Training(0, 1, 0, 1, NOISES[0])
+    (batch, *_) = Rows(None, None).batches("train", None, None)
+    with pytest.raises(SuiteError, match=r"Remembering carries a memory\. Say `training: \{together: false\}`"):
+        Stack([Remembering(), Remembering()]).losses(batch, training, [1, 2])
+    with pytest.raises(RuntimeError, match="random"):
+        Stack([Dropping(), Dropping()]).losses(batch, training, [1, 2])
+    sparse = [net(0), net(1)]
+    for one in sparse:
+        one.embed.sparse = True
+    with pytest.raises(SuiteError, match="`sparse: false`"):
+        Stack(sparse)
+    for settings in ({"patience": 3}, {"schedule": "plateau"}, {"phases": [{"updates": 2, "reset": ["top"]}]}):
+        with pytest.raises(ValueError, match=r"there is no `.*`\. Leave it out, or say `together: false`"):
+            TrainingConfig(together=True, **settings)
+
+
+# Suites
+
+TOGETHER = {
+    "training: {epochs: 3,": "training: {together: true, epochs: 3,",
+    "seeds: 2": "seeds: 3",
+    "  draw: {name: draw}\n": "",
+}
+
+
+class Heard(Silent):
+    def __init__(self):
+        self.kinds, self.warnings = [], []
+
+    def begin(self, stage, number, total):
+        self.kinds.append(stage.kind)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def go(tmp_path, suite_file):
+    def run(store="store", changes=None, **options):
+        heard, path = Heard(), suite_file(**{**TOGETHER, **(changes or {})})
+        places = {"store": tmp_path / store, "out": tmp_path / "runs", "data": tmp_path}
+        return bench_core.run(path, progress=heard, **places, **options), heard
+
+    return run
+
+
+def weights(store, run):
+    """Return the bytes of the weights of each model and seed."""
+    keys = {(cell.cell["model"], cell.cell["seed"]): cell.artifacts["train"] for cell in run.cells}
+    return {name: (store / "train" / key / "weights.safetensors").read_bytes() for name, key in keys.items()}
+
+
+def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
+    run, heard = go()
+    assert {cell.status for cell in run.cells} == {"done"}
+    assert (heard.kinds.count("together"), heard.kinds.count("train"), heard.kinds.count("decode")) == (2, 6, 6)
+    again, heard = go()
+    assert heard.kinds == []
+    other, _ = go("other")
+    assert weights(tmp_path / "store", run) == weights(tmp_path / "other", other), "to the byte"
+    assert len({*weights(tmp_path / "store", run).values()}) == 6
+    assert [cell.numbers for cell in run.cells] == [cell.numbers for cell in again.cells]
+    costs = [line.split(",") for line in (run.folder / "costs.csv").read_text().splitlines()]
+    assert [row[0] for row in costs].count("train") == 6, "each seed costs its share"
+    assert "together" not in [row[0] for row in costs]
+    write_report(run, tmp_path / "report")
+    assert "3 seeds" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_the_first_seed_is_what_it_is_alone_and_the_others_are_not(go):
+    """They see its batches, not those of their own order."""
+    found = {}
+    for name, changes in (("together", {}), ("alone", {"training: {epochs: 3,": "training: {epochs: 3,"})):
+        run, _ = go(name, changes)
+        found[name] = {(row["model"], row["seed"]): row["nats"] for row in run.rows()}
+    for (model, seed), nats in found["together"].items():
+        assert (nats == pytest.approx(found["alone"][model, seed], rel=1e-6)) == (seed == 0)
+
+
+def test_keys_name_the_seeds_and_one_seed_alone_is_no_other_training(suite_file, tmp_path):
+    def keys(seeds, together):
+        path = suite_file(
+            **{**TOGETHER, "seeds: 2": f"seeds: {seeds}", **({} if together else {"together: true, ": ""})}
+        )
+        found = plan(load(path), tmp_path)
+        return found, {cell.seed: found.of_cell[cell]["train"] for cell in found.cells if cell.model == "one"}
+
+    three, trained = keys(3, True)
+    assert (three.count("together"), three.count("train")) == (2, 6)
+    assert len({*trained.values(), *keys(2, True)[1].values(), *keys(3, False)[1].values()}) == 3 + 2 + 3
+    single, alone = keys(1, True)
+    assert single.count("together") == 0
+    assert alone[0] == keys(1, False)[1][0]
+
+
+def test_a_seed_that_fails_says_why_and_takes_no_other_down(go):
+    changes = {"two: {name: bigram, scale: 2.0}": "two: {name: bigram, breaks: by chance}", "seeds: 2": "seeds: 4"}
+    run, _ = go(changes=changes)
+    status = {cell.cell["seed"]: cell for cell in run.cells if cell.cell["model"] == "two"}
+    failed = {seed for seed, cell in status.items() if cell.status == "failed"}
+    assert 0 < len(failed) < 4
+    for seed in failed:
+        start = f"train of words x two, seed {seed}: step 3: the loss is nan"
+        assert status[seed].reason.startswith(start)
+    alone, _ = go("alone", {**changes, "training: {epochs: 3,": "training: {epochs: 3,"})
+    assert {cell.cell["seed"] for cell in alone.cells if cell.status == "failed"} == failed
+    assert {cell.status for cell in run.cells if cell.cell["model"] == "one"} == {"done"}
+
+
+def test_models_that_cannot_be_trained_together_are_named(suite_file):
+    two = {
+        "two: {name: bigram, scale: 2.0}": "two: {name: blind}",
+        "  nats: {name: nats}\n": "",
+        ", select: {metric: nats}": "",
+        "values: [ended, nats]": "values: [ended]",
+    }
+    with pytest.raises(SuiteError, match=r"two x together +blind cannot be trained together\. Give it `training"):
+        bench_core.run(suite_file(**TOGETHER, **two))
+
+
+def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
+    first, _ = go()
+    store = tmp_path / "store"
+    for path in store.glob("together/*/1/weights.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    for path in store.glob("train/*/weights.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    run, heard = go(changes={"argmax: {name: argmax}": "argmax: {name: argmax, max_tokens: 4}"})
+    assert {cell.status for cell in run.cells} == {"done"}
+    assert any("It is made again" in text for text in heard.warnings)
+    assert weights(store, run) == weights(store, first)
+
+
+def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(suite_file, tmp_path, small):
+    path, store = suite_file(**TOGETHER), Store(tmp_path / "store")
+    found = plan(load(path), tmp_path)
+    workshop = Workshop(store, tmp_path)
+    stages = {stage.kind: stage for stage in found.stages.values()}
+    perform(workshop, Order(stages["prepare"]))
+    with pytest.raises(StageFailed, match="time was up"):
+        perform(workshop, Order(stages["together"], until=time.time() - 1))
+    ((kind, key),) = [name for name in store.entries() if name[0] == "checkpoint"]
+    about = store.get(kind, key).manifest
+    assert about["step"] == 1
+    trains = [
+        key for key, stage in found.stages.items() if stages["together"].key in dict(stage.inputs.values()).values()
+    ]
+    assert about["of"] == trains[0], "a training that a run names, which `bench store gc` can find"
+    perform(workshop, Order(stages["together"]))
+    perform(workshop, Order(found.stages[trains[0]]))
+    assert not [name for name in store.entries() if name[0] == "checkpoint"]
+
+
+def test_why_tells_of_a_changed_setting_once(go, suite_file, tmp_path):
+    go()
+    path = suite_file(**{**TOGETHER, "lr: 0.1": "lr: 0.2"})
+    words = ["why", str(path), "--store", str(tmp_path / "store"), "--data", str(tmp_path)]
+    told = CliRunner().invoke(bench, words).output
+    assert "training.lr: 0.1 -> 0.2" in told
+    (number, everything) = re.search(r"(\d+) of (\d+) stages behind", told).groups()
+    assert (number, everything) == (str(2 * 3 * 5 + 2), str(2 * 3 * 5 + 2 + 1)), "all but the task"
+    assert told.count("training.lr: 0.1 -> 0.2") == told.count("cause:"), told
+
+
+def test_a_plan_shows_the_joint_trainings(suite_file, tmp_path):
+    words = ["--store", str(tmp_path / "store"), "--data", str(tmp_path), "--json"]
+    for changes, expected in ((TOGETHER, {"together": 2, "train": 6}), ({}, {"train": 4})):
+        result = CliRunner().invoke(bench, ["plan", str(suite_file(**changes)), *words])
+        rows = {row["stage"]: row["to do"] for row in json.loads(result.output)["stages"]}
+        assert {kind: rows[kind] for kind in ("together", "train") if kind in rows} == expected
