@@ -13,7 +13,7 @@ from bench_core.schema import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row
 from bench_core.train import optimizers
-from bench_indigo.agreement import order
+from bench_core.trajectory import order
 from bench_indigo.plugin import (
     InsertGreedyConfig,
     InsertionTransformerConfig,
