@@ -629,7 +629,7 @@ def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, 
     assert re.search(
         rf"{run.name}\.zip: [\d.]+ KiB: the run, 8 outputs of cells, 4 scores of cells, 12 numbers", told
     )
-    assert re.search(r"left out: .*weights \(4, 720 bytes\)", told)
+    assert re.search(r"left out: .*weights \(4, 960 bytes\)", told)
     told = bench("import", f"{run.name}.zip").stdout
     assert "4 trainings without weights" in told
     assert f"run     runs/{run.name}" in told
