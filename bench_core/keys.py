@@ -20,7 +20,10 @@ from bench_core.registry import installed
 SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
 #: The modules of the core that decide what a stage computes.
-COMPUTING = ("data", "rows", "model", "noise", "walking", "evaluate", "train", "together", "checkpoint", "outcomes")
+COMPUTING = (
+    "data", "rows", "model", "noise", "walking", "trajectory", "evaluate", "train", "together", "checkpoint",
+    "outcomes",
+)  # fmt: skip
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:

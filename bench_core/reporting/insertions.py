@@ -132,7 +132,7 @@ def _relation_table(course: Sequence[Step], markup: Markup) -> list[list[str]]:
 
 def plain(word: str) -> str:
     """Return a word with something to be seen in it, cut where it is very long."""
-    shown = re.sub(r"[\ufffe\uffff]", "�", visible(word))
+    shown = plain_label(word)
     return (shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…") or "␣" * max(1, min(LONGEST, len(word)))
 
 

@@ -56,6 +56,7 @@ class Ecoc(Layer):
         group: int = 1,
         size: int = 300,
         exact: bool = False,
+        gain: float | None = None,
     ) -> None:
         super().__init__()
         self.tokens, self.order, self.group, self.size = tokens, order, group, size
@@ -63,7 +64,8 @@ class Ecoc(Layer):
         if group < 1 or (order == "identity" and group > 1):
             raise SuiteError(f"a group of {group} codewords for each token cannot be, with the order {order}.")
         self.exact = exact
-        self.gain = (2 / self.length) ** 0.5 if exact and order != "identity" else 1.0
+        usual = (2 / self.length) ** 0.5 if exact and order != "identity" else 1.0
+        self.gain = gain or usual
         self.linear = nn.Linear(hidden, self.length)
         self.register_buffer("codes_packed", torch.zeros(tokens, -(-self.length // 8), dtype=torch.uint8))
         self.register_buffer("ranks", torch.zeros(tokens, dtype=torch.int64))

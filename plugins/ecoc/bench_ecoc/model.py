@@ -151,8 +151,8 @@ class ECOCLM(ConditionalLM):
     def __init__(self, config: ECOCLMConfig, facts: Facts) -> None:
         tokens = len(facts.vocabulary)
         exact = config.loss == "exact"
-        output = Ecoc(config.hidden, tokens, config.bits, config.order, config.group, config.vector_size, exact)
-        output.gain = config.gain or output.gain
+        sizes = config.group, config.vector_size
+        output = Ecoc(config.hidden, tokens, config.bits, config.order, *sizes, exact, config.gain)
         super().__init__(config, facts, output)
         self.by_bits = not exact
 

@@ -21,16 +21,16 @@ from bench_language_modeling.text import SPLITS, Text
 from bench_language_modeling.tokens import Encoder, join, learn
 
 if TYPE_CHECKING:
-    from bench_language_modeling.ragged import Ragged, bucketed, cut, padded, shuffled
+    from bench_language_modeling.ragged import Ragged, bucketed, cut, evenly, padded, shuffled
     from bench_language_modeling.tokenized import Tokenized, statistics
 
-_LATER = dict.fromkeys(("Ragged", "bucketed", "cut", "padded", "shuffled"), "ragged")
+_LATER = dict.fromkeys(("Ragged", "bucketed", "cut", "evenly", "padded", "shuffled"), "ragged")
 _LATER |= dict.fromkeys(("Tokenized", "statistics"), "tokenized")
 
 __all__ = [
     "SPLITS", "SPLITTERS", "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Text", "Tokenized",
-    "Words", "bucketed", "cpython", "cut", "digests", "join", "learn", "lines", "padded", "shuffled", "statistics",
-    "text",
+    "Words", "bucketed", "cpython", "cut", "digests", "evenly", "join", "learn", "lines", "padded", "shuffled",
+    "statistics", "text",
 ]  # fmt: skip
 
 

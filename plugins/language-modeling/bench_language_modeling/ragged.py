@@ -71,6 +71,11 @@ def shuffled(number: int, noise: Noise | None) -> Numbers:
     return noise.uniform(torch.arange(number)).argsort(stable=True).numpy() if noise else np.arange(number)
 
 
+def evenly(places: Numbers, most: int) -> Numbers:
+    """Return `most` of places [M], of which there are at least as many, spaced evenly."""
+    return places[np.arange(most) * len(places) // most]
+
+
 def cut(rows: Numbers, lengths: Numbers, size: Size) -> Iterator[Numbers]:
     """Cut `rows` [M] of `lengths` [M] into batches of as many rows, or rows times longest row, as `size` allows."""
     if size.unit == "rows":

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 BITS = 1 / log(2)
 
-Read: TypeAlias = Callable[
-    [Tensor, Tensor], Tensor
-]  # targets [N, T], their lengths [N] -> what is made of them [N, T, H]
+#: Targets [N, T] and their lengths [N] -> what is made of them [N, T, H].
+Read: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)

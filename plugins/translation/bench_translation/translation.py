@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
-from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, learn, padded, shuffled
+from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
 from bench_translation.examples import Examples, load_lines, save_lines
 from bench_translation.heads import spread, widths
@@ -114,7 +114,7 @@ class Translation(Task):
         most, places = self.config.examples, np.flatnonzero(kept)
         if most is not None and most < len(places):
             left_out["left_out_examples"] = len(places) - most
-            kept = np.isin(np.arange(len(kept)), places[np.arange(most) * len(places) // most])
+            kept = np.isin(np.arange(len(kept)), evenly(places, most))
         return rows if kept.all() else rows.where(kept), left_out
 
     def _limited(self, rows: Examples, source: Lines) -> tuple[Examples, dict[str, int]]:

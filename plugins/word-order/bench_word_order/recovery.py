@@ -22,6 +22,7 @@ from bench_language_modeling.api import (
     Tokenized,
     bucketed,
     cut,
+    evenly,
     join,
     learn,
     padded,
@@ -76,7 +77,7 @@ class WordOrder(Tokenized):
         most = self.config.examples
         if split == "train" and most is not None and most < len(kept):
             left_out["left_out_examples"] = len(kept) - most
-            kept = kept[np.arange(most) * len(kept) // most]
+            kept = evenly(kept, most)
         return kept, left_out
 
     def _bags(self, rows: Ragged, split: Split) -> Ragged:
