@@ -164,9 +164,12 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
         state, told = self.origin.expand(len(ids), size), []
         for t, number in enumerate(rows):
             step = Step(state[:number], contexts[:number, t], gold[:number, t], drawn[t], peeks[t], chances[t])
-            state, *terms = self._advance(step)
-            told.append(terms)
-        total, gain, log_probs = (torch.cat(parts) for parts in zip(*told, strict=True))
+            state, gained = self._advance(step)
+            told.append((state.detach(), gained))
+        states, total = (torch.cat(parts) for parts in zip(*told, strict=True))
+        with torch.no_grad():  # nothing below is learnt from
+            log_probs = self.emission(states)
+            fit = log_probs.gather(1, gold.T[real][:, None])[:, 0]
 
         places, back = real.flatten().nonzero()[:, 0], order.argsort()
 
@@ -174,15 +177,15 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
             table = terms.new_zeros(real.numel()).index_copy(0, places, terms)
             return table.view(real.shape).sum(0)[back]
 
-        return Bound(summed(total), summed(gain), summed(entropy(log_probs)) / batch.length)
+        return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
 
     @property
     def peeks(self) -> bool:
         """Whether proposals see a state that the generative flow might go to."""
         return self.config.samples > 1
 
-    def _advance(self, step: Step) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the next states [N, d], L_t [N], and ln P(w_t | h_t) [N] and ln P(. | h_t) [N, V] at these."""
+    def _advance(self, step: Step) -> tuple[Tensor, Tensor]:
+        """Return the next states [N, d] and L_t [N]."""
         state, samples = step.state, step.drawn.shape[1]
         to_state = self.generative.at(state)
         proposing = to_state if self.inference is None else self.inference.at(state)
@@ -190,16 +193,15 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
         mean, log_std = self.posterior(step.context, state, peek)  # [N, K, d], or [N, 1, d]
         moved, log_det_q = proposing.forward(mean + log_std.exp() * step.drawn)  # [N, K, d]
         origin, log_det_g = to_state.inverse(moved)
-        log_probs = self.emission(moved)
-        gains = log_probs.gather(2, step.tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
+        gains = self.emission(moved).gather(2, step.tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
         density = 0.5 * (step.drawn.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
         weights = gains + density + log_det_q - log_det_g  # [N, K]
         if samples == 1:
-            return moved[:, 0], weights[:, 0], gains[:, 0].detach(), log_probs[:, 0].detach()
+            return moved[:, 0], weights[:, 0]
         total = weights.logsumexp(1)
         kept = invert((weights - total[:, None]).detach(), step.chance)
         rows = torch.arange(len(state), device=state.device)
-        return moved[rows, kept], total - log(samples), gains.detach()[rows, kept], log_probs.detach()[rows, kept]
+        return moved[rows, kept], total - log(samples)
 
     def drawn_from(self) -> Tensor:
         parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
