@@ -32,6 +32,11 @@ def _as_list(value: Any) -> Any:
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+Axes: TypeAlias = Annotated[tuple[Axis, ...], BeforeValidator(_as_list, json_schema_input_type=Axis | list[Axis])]
+_Chosen: TypeAlias = dict[Literal["chosen"], str]
+Shown: TypeAlias = Annotated[
+    tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str] | _Chosen)
+]
 
 
 class Strict(BaseModel):
@@ -177,10 +182,10 @@ class Table(Strict):
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
     caption: str = ""  #: what stands above it
     of: Literal["results", "choices", "tasks"] = "results"  #: what it shows, see above
-    rows: tuple[Axis, ...] = ()  #: axes whose names label its rows
-    columns: tuple[Axis, ...] = ()  #: axes whose names label its columns
+    rows: Axes = ()  #: axes whose names label its rows
+    columns: Axes = ()  #: axes whose names label its columns
     values: tuple[str, ...] = Field((), validate_default=True)  #: metrics; several make several columns
-    where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
+    where: dict[Axis, Shown] = {}  #: which cells, by names on axes; all by default
     chosen: Names = ()  #: a choice, or one of each kind: what they were made among is shown as what was chosen
     test: Literal["bootstrap", "permutation"] = "bootstrap"  #: of the best of a column against the others, by pairs
     reference: Reference | None = None  #: a published table, to stand beside ours
@@ -206,14 +211,12 @@ class Table(Strict):
 
     @field_validator("where", mode="before")
     @classmethod
-    def _listed(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        if any(isinstance(names, Mapping) for names in value.values()):
+    def _named(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and any(isinstance(names, Mapping) for names in value.values()):
             raise ValueError(
                 "`where` gives names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
             )
-        return {axis: _as_list(names) for axis, names in value.items()}
+        return value
 
     @field_validator("values")
     @classmethod
@@ -289,22 +292,12 @@ class Figure(Strict):
     value: str = ""  #: a metric, its mean over seeds (heat)
     x: str = ""  #: `step` or `epoch` (line), a metric or a cost (scatter), an axis or a setting (heat)
     y: str = ""  #: what histories tell, such as `loss` or `valid perplexity` (line), otherwise as x
-    by: tuple[Axis, ...] = ()  #: axes that make the groups
-    where: dict[Axis, tuple[str, ...]] = {}  #: which cells, by names on axes; all by default
+    by: Axes = ()  #: axes that make the groups
+    where: dict[Axis, Names] = {}  #: which cells, by names on axes; all by default
     bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
     examples: Examples | tuple[NonNegativeInt, ...] = ()  #: how many of the first outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
     width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: inches; letters keep their size
-
-    @field_validator("by", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return _as_list(value)
-
-    @field_validator("where", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return {axis: _as_list(names) for axis, names in value.items()} if isinstance(value, Mapping) else value
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
@@ -390,17 +383,12 @@ class Figure(Strict):
 class Skip(Strict):
     """Combinations left out on purpose, by names of their axes; one with a metric leaves out that metric alone."""
 
-    task: tuple[str, ...] = ()  #: a name or several
-    model: tuple[str, ...] = ()  #: likewise; one with a grid means all of its combinations
-    decoder: tuple[str, ...] = ()  #: a name or several
-    split: tuple[str, ...] = ()  #: a name or several
-    hardware: tuple[str, ...] = ()  #: a name or several
-    metric: tuple[str, ...] = ()  #: leaves out these metrics instead of the cells
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return _as_list(value)
+    task: Names = ()  #: a name or several
+    model: Names = ()  #: likewise; one with a grid means all of its combinations
+    decoder: Names = ()  #: a name or several
+    split: Names = ()  #: a name or several
+    hardware: Names = ()  #: a name or several
+    metric: Names = ()  #: leaves out these metrics instead of the cells
 
     def covers(self, **names: str | None) -> bool:
         """Return whether every axis given here holds the name in question."""

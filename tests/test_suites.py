@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from bench_core import located
 from bench_core.check import check_fit
@@ -30,6 +31,28 @@ def test_a_shipped_suite_fits_in_every_profile(path):
 def test_editors_find_the_schema(path):
     line = path.read_text().splitlines()[0]
     assert (path.parent / line.partition("$schema=")[2]).resolve() == (SUITES / "suite.schema.json").resolve()
+
+
+@pytest.fixture(scope="module")
+def editor():
+    """What an editor that reads the schema objects to: the places of a suite."""
+    validator = Draft202012Validator(schema())
+    return lambda suite: [[*error.absolute_path] for error in validator.iter_errors(suite)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))
+def test_editors_find_nothing_wrong_with_a_shipped_suite(path, editor):
+    assert editor(located.read(path).data) == []
+
+
+def test_editors_take_a_name_for_a_list_of_one_and_know_what_is_no_axis(editor):
+    tasks = {"cycle": {"name": "language-modeling", "corpus": {"name": "cycle"}}}
+    table = {"id": "t", "rows": "model", "values": ["perplexity"], "where": {"split": "test"}}
+    suite = {"suite": "s", "tasks": tasks, "tables": [table], "skip": [{"model": "gru"}]}
+    assert editor(suite) == []
+    assert editor(suite | {"tables": [table | {"where": {"slit": "test"}}]}) == [["tables", 0, "where"]]
+    assert editor(suite | {"skip": [{"model": 3}]}) == [["skip", 0, "model"]]
+    assert editor(suite | {"tables": [table | {"rows": "modl"}]}) == [["tables", 0, "rows"]]
 
 
 def settings_of(schema):

@@ -50,4 +50,14 @@ def schema() -> dict[str, Any]:
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
-    return whole
+    found: dict[str, Any] = _lenient(whole)
+    return found
+
+
+def _lenient(schema: Any) -> Any:
+    """Let several of the alternatives fit at once: what tells them apart is code, which no schema can say."""
+    if isinstance(schema, list):
+        return [_lenient(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {"anyOf" if key == "oneOf" else key: _lenient(value) for key, value in schema.items()}
