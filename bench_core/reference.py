@@ -16,8 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from bench_core import published, schema
 from bench_core.registry import KINDS, Part, parts
+from bench_core.suites import published, schema
 
 HOME = Path(__file__).parent
 LONGEST = 80  # characters of a default that is shown

@@ -14,9 +14,9 @@ from typing import Any
 from tabulate import tabulate
 
 import bench_core
-from bench_core.plan import plan
+from bench_core.execution.plan import plan
 from bench_core.reporting.report import write_report
-from bench_core.suite import load
+from bench_core.suites.suite import load
 
 SUITE = """
 suite: benchmarks/store
@@ -72,7 +72,7 @@ def main(folder: Path) -> None:
     cells = len(found.cells)
     seconds = timed(go)
     rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
-    many = bench_core.results.Run(
+    many = bench_core.runs.results.Run(
         found.folder, found.suite, found.info, [*found.cells] * (1000 // cells), found.published
     )
     rows.append(["report of 1,000 cells", timed(lambda: write_report(many, folder / "report")), "1 s"])

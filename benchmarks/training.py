@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Facts, Noise, Purpose, Size, Split, Task
-from bench_core.schema import TrainingConfig
-from bench_core.train import Progress, Selection, Trainer
+from bench_core.computing.train import Progress, Selection, Trainer
+from bench_core.suites.schema import TrainingConfig
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 

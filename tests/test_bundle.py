@@ -20,20 +20,21 @@ from bench_small.suites import SUITE
 from click.testing import CliRunner
 
 import bench_core
-from bench_core import carried, registry
-from bench_core.artifact import write_manifest
-from bench_core.bundle import export
+from bench_core import registry
 from bench_core.commands.export import command as export_command
 from bench_core.commands.import_ import command as import_command
 from bench_core.commands.plan import command as plan_command
+from bench_core.computing.outcomes import write_lines
 from bench_core.errors import StoreError, SuiteError
-from bench_core.importing import take_in
-from bench_core.outcomes import write_lines
+from bench_core.execution.runner import Silent
 from bench_core.reporting.report import screen
-from bench_core.results import read_run
-from bench_core.runner import Silent
-from bench_core.store import Store
-from bench_core.unbundle import LIMIT, opened
+from bench_core.runs.bundle import export
+from bench_core.runs.importing import take_in
+from bench_core.runs.results import read_run
+from bench_core.runs.unbundle import LIMIT, opened
+from bench_core.storage import carried
+from bench_core.storage.artifact import write_manifest
+from bench_core.storage.store import Store
 
 FIGURES = """
 figures:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core.check import check_fit
 from bench_core.errors import SuiteError
-from bench_core.plan import cells_of
-from bench_core.suite import load
+from bench_core.execution.plan import cells_of
+from bench_core.suites.check import check_fit
+from bench_core.suites.suite import load
 
 
 def misfits(path):

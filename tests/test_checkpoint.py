@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.checkpoint import KIND, TENSORS, Checkpoints
+from bench_core.computing.checkpoint import KIND, TENSORS, Checkpoints
+from bench_core.computing.train import Selection, Trainer, optimizers
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.rows import Rows
-from bench_core.schema import TrainingConfig
-from bench_core.store import Store
-from bench_core.train import Selection, Trainer, optimizers
+from bench_core.storage.store import Store
+from bench_core.suites.schema import TrainingConfig
 
 LENGTH = 11  # batches of an epoch
 

@@ -17,9 +17,9 @@ from markdown_it import MarkdownIt
 from bench_core.errors import SuiteError
 from bench_core.reporting.claims import judge
 from bench_core.reporting.report import screen, write_report
-from bench_core.results import Number
-from bench_core.schema import Claim
-from bench_core.suite import load
+from bench_core.runs.results import Number
+from bench_core.suites.schema import Claim
+from bench_core.suites.suite import load
 
 SEEDS = 10
 

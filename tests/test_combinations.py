@@ -8,11 +8,11 @@ import pytest
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.check import check_fit
 from bench_core.errors import SuiteError
-from bench_core.plan import cells_of
-from bench_core.results import read_run
-from bench_core.suite import load
+from bench_core.execution.plan import cells_of
+from bench_core.runs.results import read_run
+from bench_core.suites.check import check_fit
+from bench_core.suites.suite import load
 
 TWO = "two: {name: bigram, scale: 2.0}"
 

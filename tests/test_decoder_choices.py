@@ -15,8 +15,8 @@ from bench_core.errors import SuiteError
 from bench_core.reporting.choices import choices
 from bench_core.reporting.page import footnotes
 from bench_core.reporting.tables import grids, whole_grids
-from bench_core.results import Run
-from bench_core.suite import load
+from bench_core.runs.results import Run
+from bench_core.suites.suite import load
 
 BEAMS = ["beam-1", "beam-2", "beam-4"]
 DECODERS = ["greedy", *BEAMS]

@@ -9,7 +9,7 @@ from math import inf, isnan, nan
 
 import pytest
 
-from bench_core.distributions import (
+from bench_core.runs.distributions import (
     Distribution,
     box,
     distribution,

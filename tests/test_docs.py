@@ -15,13 +15,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bench_core import located, reference
-from bench_core.check import check_fit
+from bench_core import reference
 from bench_core.cli import bench
-from bench_core.plan import cells_of
-from bench_core.results import read_run
-from bench_core.schema import Phase, Strict, SuiteFile
-from bench_core.suite import load
+from bench_core.execution.plan import cells_of
+from bench_core.runs.results import read_run
+from bench_core.suites import located
+from bench_core.suites.check import check_fit
+from bench_core.suites.schema import Phase, Strict, SuiteFile
+from bench_core.suites.suite import load
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -285,10 +286,10 @@ def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
 def test_the_worked_examples_of_the_statistics_are_right():
     from scipy.stats import binomtest
 
-    from bench_core.published import Value
     from bench_core.reporting.significance import holm
     from bench_core.reporting.stats import Summary, summary
     from bench_core.reporting.verdicts import comparison
+    from bench_core.suites.published import Value
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     found = summary([6.2, 59.8, 0.0])

@@ -9,10 +9,10 @@ import tempfile
 import pytest
 from click.testing import CliRunner
 
-from bench_core import drill, scratch
 from bench_core.cli import bench
-from bench_core.drill import DRILLS, held
-from bench_core.scratch import Scratch
+from bench_core.execution import drill, scratch
+from bench_core.execution.drill import DRILLS, held
+from bench_core.execution.scratch import Scratch
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +45,14 @@ def without(place):
 
 def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
     found = without(
-        "flipped byte", "from bench_core.artifact import Artifact\nArtifact._compare = lambda *given: None\n"
+        "flipped byte", "from bench_core.storage.artifact import Artifact\nArtifact._compare = lambda *given: None\n"
     )
     assert (found.state, "it was not said: " in found.found) == ("missed", True)
 
 
 def parsed(expression):
     """Return code that makes something else of the text of modules in keys."""
-    return f"from bench_core import keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
+    return f"from bench_core.storage import keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
 
 
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
@@ -71,23 +71,23 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     [
         (
             "flipped byte",  # told, but not made again
-            "from bench_core.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
+            "from bench_core.execution.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
             "a command ended with 1, not 0",
         ),
         (
             "killed worker",
-            "from bench_core.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
-            "from bench_core.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
+            "from bench_core.computing.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
+            "from bench_core.execution.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
             "a command ended with 0, not 1",
         ),
         (
             "full disk",
-            "from bench_core import store\nstore.shutil.rmtree = lambda *given, **more: None\n",
+            "from bench_core.storage import store\nstore.shutil.rmtree = lambda *given, **more: None\n",
             "something half-written was left behind",
         ),
         (
             "two runs at once",
-            "from contextlib import nullcontext\nfrom bench_core.store import Store\n"
+            "from contextlib import nullcontext\nfrom bench_core.storage.store import Store\n"
             "Store.lock = lambda *given: nullcontext()\n",
             "a training was done 2 times",
         ),

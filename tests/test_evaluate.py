@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from bench_core import Batch, Facts, Hypothesis, Task
+from bench_core.computing.evaluate import Examples
 from bench_core.errors import PluginError
-from bench_core.evaluate import Examples
 from bench_core.model import Scores, State
 from bench_core.noise import Noise
 

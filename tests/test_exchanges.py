@@ -13,9 +13,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import registry
-from bench_core.bundle import export
 from bench_core.errors import StoreError
-from bench_core.merge import merge
 from bench_core.reporting.contrasts import contrast
 from bench_core.reporting.evidence import Shelf
 from bench_core.reporting.exchanges import FILE, MARGIN, couple_name, keep_permutations, permutations
@@ -23,9 +21,11 @@ from bench_core.reporting.page import footnotes
 from bench_core.reporting.permutation import DRAWS
 from bench_core.reporting.report import records, write_report
 from bench_core.reporting.tables import grids
-from bench_core.results import read_run
-from bench_core.store import Store
-from bench_core.suite import load
+from bench_core.runs.bundle import export
+from bench_core.runs.merge import merge
+from bench_core.runs.results import read_run
+from bench_core.storage.store import Store
+from bench_core.suites.suite import load
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
     "rows: [decoder], columns: [model]", "rows: [model, decoder]"

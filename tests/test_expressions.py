@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from bench_core.expressions import LONGEST, MOST_TERMS, Query, read
 from bench_core.reporting.draws import Resampled, drawn_seeds
+from bench_core.suites.expressions import LONGEST, MOST_TERMS, Query, read
 
 VALUES = {
     "low": [1.0, 2.0, 3.0],

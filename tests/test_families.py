@@ -29,7 +29,7 @@ from bench_core import (
     Stepper,
     Training,
 )
-from bench_core.check import misfit
+from bench_core.suites.check import misfit
 from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_facts, toys
 from bench_core.testing.cases import costs, one_row
 

@@ -19,17 +19,17 @@ from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.distributions import distribution, read_distributions, write_distributions
+from bench_core.computing.outcomes import read_lines
 from bench_core.errors import SuiteError
-from bench_core.outcomes import read_lines
 from bench_core.reporting.drawing import draw
 from bench_core.reporting.figures import pictures
 from bench_core.reporting.markup import visible
 from bench_core.reporting.page import figure_notes
 from bench_core.reporting.report import write_report
-from bench_core.results import read_run
-from bench_core.schema import Figure
-from bench_core.suite import load
+from bench_core.runs.distributions import distribution, read_distributions, write_distributions
+from bench_core.runs.results import read_run
+from bench_core.suites.schema import Figure
+from bench_core.suites.suite import load
 
 
 def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm"), **figure):

@@ -15,12 +15,12 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.matrix import label
 from bench_core.reporting.drawing import draw
 from bench_core.reporting.figures import pictures
 from bench_core.reporting.page import figure_notes
-from bench_core.schema import Figure
-from bench_core.suite import load
+from bench_core.suites.matrix import label
+from bench_core.suites.schema import Figure
+from bench_core.suites.suite import load
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

@@ -17,10 +17,10 @@ from bench_small.asking import asked
 from bench_small.flipping import UNDRAWN, Place
 from bench_small.mangling import mangled_file
 
-from bench_core.artifact import MANIFEST, write_manifest
 from bench_core.errors import BenchError
-from bench_core.locks import Locks
-from bench_core.results import read_run
+from bench_core.runs.results import read_run
+from bench_core.storage.artifact import MANIFEST, write_manifest
+from bench_core.storage.locks import Locks
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from bench_core.reporting.page import page
 from bench_core.reporting.sheets import html_text, results
 from bench_core.reporting.sheets import number as number_in
 from bench_core.reporting.tables import grids
-from bench_core.schema import Claim, Figure
+from bench_core.suites.schema import Claim, Figure
 
 VOID = {"meta", "img", "wbr", "br", "link", "input", "hr"}
 ENDED = {"script", "style", "title"}  # what holds text and nothing else

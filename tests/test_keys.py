@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core import keys
-from bench_core.plan import plan
-from bench_core.suite import load
+from bench_core.execution.plan import plan
+from bench_core.storage import keys
+from bench_core.suites.suite import load
 
 CODE = '''
 """A module."""

@@ -14,12 +14,12 @@ from bench_small.killing import SUITES, Place, differences
 from safetensors.torch import load_file, save_file
 
 import bench_core
-from bench_core import store as stores
-from bench_core.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
-from bench_core.executor import Order, StageFailed
-from bench_core.plan import Stage
-from bench_core.store import Store
-from bench_core.workers import Workers, _answers
+from bench_core.computing.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
+from bench_core.execution.executor import Order, StageFailed
+from bench_core.execution.plan import Stage
+from bench_core.execution.workers import Workers, _answers
+from bench_core.storage import store as stores
+from bench_core.storage.store import Store
 
 
 @pytest.mark.parametrize(("name", "workers"), [pytest.param("sentences", 2, marks=pytest.mark.slow), ("stream", 1)])
@@ -141,7 +141,7 @@ def test_a_run_folder_is_there_as_a_whole_or_not_at_all(suite_file, tmp_path, mo
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("bench_core.record.write_cells", killed)
+        patch.setattr("bench_core.runs.record.write_cells", killed)
         with pytest.raises(Killed):
             bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs")
     assert not list((tmp_path / "runs").glob("[!.]*"))

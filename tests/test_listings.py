@@ -17,7 +17,7 @@ from bench_core.errors import DataError, SuiteError
 from bench_core.reporting.page import footnotes
 from bench_core.reporting.report import records
 from bench_core.reporting.tables import grids
-from bench_core.suite import load
+from bench_core.suites.suite import load
 
 TABLE = {"of": "tasks", "rows": ["task"], "columns": [], "values": ["train/rows", "train/length", "vocabulary"]}
 WORDS = {"statistics": {"train": {"rows": 76_488, "length": 25.915}, "test": {"rows": 9338}}, "vocabulary": 33_237}

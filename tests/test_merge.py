@@ -15,15 +15,15 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core import registry
-from bench_core.agreement import in_order
-from bench_core.bundle import export
 from bench_core.commands.merge import command
 from bench_core.errors import SuiteError
-from bench_core.importing import take_in
-from bench_core.merge import merge
-from bench_core.results import read_run, write_cells
-from bench_core.store import Store
-from bench_core.unbundle import opened
+from bench_core.runs.agreement import in_order
+from bench_core.runs.bundle import export
+from bench_core.runs.importing import take_in
+from bench_core.runs.merge import merge
+from bench_core.runs.results import read_run, write_cells
+from bench_core.runs.unbundle import opened
+from bench_core.storage.store import Store
 
 FIGURES = """
 figures:

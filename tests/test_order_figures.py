@@ -16,17 +16,17 @@ from pydantic import ValidationError
 
 import bench_core
 from bench_core import Hypothesis, Outcome
-from bench_core.bundle import export
-from bench_core.courses import with_courses
-from bench_core.importing import take_in
-from bench_core.merge import merge
 from bench_core.reporting.drawing import draw
 from bench_core.reporting.figures import pictures
 from bench_core.reporting.insertions import LONGEST, MOST, items, relations, steps
 from bench_core.reporting.page import figure_notes
-from bench_core.schema import Figure
-from bench_core.store import Store
-from bench_core.unbundle import opened
+from bench_core.runs.bundle import export
+from bench_core.runs.courses import with_courses
+from bench_core.runs.importing import take_in
+from bench_core.runs.merge import merge
+from bench_core.runs.unbundle import opened
+from bench_core.storage.store import Store
+from bench_core.suites.schema import Figure
 
 SPACE = "{http://www.w3.org/2000/svg}"
 DREAM, ORDER = ["I", "have", "a", "dream"], [3, 0, 2, 1]

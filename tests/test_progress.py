@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench_core import executor
-from bench_core.progress import WAITING, Lines, duration
+from bench_core.execution import executor
+from bench_core.execution.progress import WAITING, Lines, duration
 
 
 @dataclass(frozen=True)

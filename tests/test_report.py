@@ -18,14 +18,14 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
+from bench_core.computing.outcomes import write_outcomes
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
-from bench_core.outcomes import write_outcomes
 from bench_core.reporting.latex import Tabular
 from bench_core.reporting.markup import latex, markdown, visible
 from bench_core.reporting.report import records, write_report
 from bench_core.reporting.tables import grids
-from bench_core.store import Store
+from bench_core.storage.store import Store
 
 
 def test_markdown_shows_hostile_text_as_it_is(tmp_path):

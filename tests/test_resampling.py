@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from bench_core import Metric, Summed
-from bench_core.resampling import DRAWS, _counts, block_length, draws, interval, mark, read_draws, write_draws
+from bench_core.computing.resampling import (
+    DRAWS,
+    _counts,
+    block_length,
+    draws,
+    interval,
+    mark,
+    read_draws,
+    write_draws,
+)
 
 
 class Mean(Summed):
@@ -61,7 +70,7 @@ def test_blocks_keep_neighbours_together():
 
 
 def test_samples_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
-    import bench_core.resampling as module
+    import bench_core.computing.resampling as module
 
     whole = counts(30, 4)
     monkeypatch.setattr(module, "AT_ONCE", 100)

@@ -10,15 +10,15 @@ import pytest
 
 import bench_core
 from bench_core import Hypothesis, Outcome
+from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
-from bench_core.executor import Here
-from bench_core.record import _without_data
+from bench_core.execution.executor import Here
+from bench_core.execution.runner import Runner, Silent
 from bench_core.reporting.page import page
 from bench_core.reporting.report import write_report
-from bench_core.runner import Runner, Silent
-from bench_core.stages import _course
-from bench_core.store import Store
-from bench_core.suite import load
+from bench_core.runs.record import _without_data
+from bench_core.storage.store import Store
+from bench_core.suites.suite import load
 from bench_core.testing import Case, toys
 
 
@@ -223,7 +223,7 @@ def test_a_device_that_is_not_there_fails_its_cells(go, suite_file):
 
 
 def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):
-    from bench_core.outcomes import read_outcomes
+    from bench_core.computing.outcomes import read_outcomes
 
     go(suite_file(**{"max_tokens: 6": "max_tokens: 6, examples: 5"}))
     ids = {
@@ -326,3 +326,8 @@ def test_reports_show_outputs_word_by_word_where_a_run_has_that(go, tmp_path):
     samples = [{**sample, "steps": ["c", "<b>c"]} for sample in run.info["samples"][:1]]
     write_report(replace(run, info={**run.info, "samples": samples}), tmp_path / "with")
     assert "word after word:\n\n1. c\n1. &lt;b&gt;c\n" in (tmp_path / "with" / "report.md").read_text()
+    grown = [{**sample, "steps": ["c", "c <b>", "c <b> d"]} for sample in run.info["samples"][:1]]
+    write_report(replace(run, info={**run.info, "samples": grown}), tmp_path / "grown")
+    assert "word after word" not in (tmp_path / "grown" / "report.md").read_text(), (
+        "which from left to right tells nothing"
+    )

@@ -13,13 +13,13 @@ from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from bench_core import Outcome
+from bench_core.computing.resampling import DRAWS, draws
 from bench_core.reporting.claims import judge
 from bench_core.reporting.page import footnotes
 from bench_core.reporting.report import records
 from bench_core.reporting.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
 from bench_core.reporting.tables import grids
-from bench_core.resampling import DRAWS, draws
-from bench_core.schema import Claim
+from bench_core.suites.schema import Claim
 from bench_metrics.plugin import BleuConfig
 
 WORDS = [

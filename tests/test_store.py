@@ -18,9 +18,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from bench_core import keys
 from bench_core.errors import StoreError
-from bench_core.store import Store
+from bench_core.storage import keys
+from bench_core.storage.store import Store
 
 
 @pytest.fixture
@@ -523,7 +523,7 @@ def test_others_may_read_what_the_umask_lets_them(store):
 HOLDER = """
 import sys
 from pathlib import Path
-from bench_core.store import Store
+from bench_core.storage.store import Store
 
 store = Store(Path(sys.argv[1]))
 with store.lock("train", "k"), store.writing("train", "k", {}) as folder:
@@ -535,7 +535,7 @@ with store.lock("train", "k"), store.writing("train", "k", {}) as folder:
 COUNTER = """
 import sys
 from pathlib import Path
-from bench_core.store import Store
+from bench_core.storage.store import Store
 
 store, count = Store(Path(sys.argv[1])), Path(sys.argv[1], "count")
 for _ in range(int(sys.argv[2])):

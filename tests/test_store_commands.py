@@ -16,10 +16,10 @@ from torch.nn import Linear
 
 import bench_core
 from bench_core import registry
-from bench_core.checkpoint import Checkpoints
 from bench_core.cli import main
-from bench_core.runner import Silent
-from bench_core.store import Store
+from bench_core.computing.checkpoint import Checkpoints
+from bench_core.execution.runner import Silent
+from bench_core.storage.store import Store
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")
 
@@ -311,7 +311,7 @@ def test_the_checkpoint_of_a_training_is_kept_until_that_is_done(bench):
 
 
 def test_leftovers_of_the_dead_are_removed_and_those_of_nobody_knows_whom_are_not(bench):
-    left = "from pathlib import Path; from bench_core.store import Store; import os\n"
+    left = "from pathlib import Path; from bench_core.storage.store import Store; import os\n"
     left += "with Store(Path('store')).writing('train', 'k', {}) as folder: (folder / 'a').write_text('half'); os._exit(9)"
     assert subprocess.run([sys.executable, "-c", left], check=False).returncode == 9
     (folder,) = Path("store/unfinished").iterdir()
@@ -348,7 +348,7 @@ def test_nothing_is_removed_while_a_run_is_at_work(bench, at_work):
 
 def test_nobody_begins_while_garbage_is_collected(bench):
     order = []
-    code = "from pathlib import Path; from bench_core.store import Store\n"
+    code = "from pathlib import Path; from bench_core.storage.store import Store\n"
     code += "with Store(Path('store')).lock('train', 'k', lambda: print('waits', flush=True)): print('works')"
     with STORE.locks.closed():
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -7,9 +7,9 @@ import re
 import pytest
 from bench_small.suites import SUITE
 
-from bench_core import located
 from bench_core.errors import SuiteError
-from bench_core.suite import load
+from bench_core.suites import located
+from bench_core.suites.suite import load
 
 
 def mistakes(path, **options):

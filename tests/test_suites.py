@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from bench_core import located
-from bench_core.check import check_fit
 from bench_core.commands.schema import schema
-from bench_core.plan import cells_of
-from bench_core.suite import load
+from bench_core.execution.plan import cells_of
+from bench_core.suites import located
+from bench_core.suites.check import check_fit
+from bench_core.suites.suite import load
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

@@ -19,12 +19,12 @@ from bench_small.runs import (
     written,
 )
 
-from bench_core.published import Value
 from bench_core.reporting.markup import LATEX, latex, printed, rounded
 from bench_core.reporting.page import footnotes, page
 from bench_core.reporting.report import records
 from bench_core.reporting.tables import grids
-from bench_core.results import Number
+from bench_core.runs.results import Number
+from bench_core.suites.published import Value
 
 
 def test_mean_and_sample_deviation_over_seeds(tmp_path):

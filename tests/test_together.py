@@ -16,20 +16,20 @@ from torch import nn
 
 import bench_core
 from bench_core import Batch, Loss, Noise, Stackable, Task
-from bench_core.checkpoint import Checkpoints
 from bench_core.cli import bench
+from bench_core.computing.checkpoint import Checkpoints
+from bench_core.computing.stages import Workshop
+from bench_core.computing.together import JointTrainer, Noises, Stack
+from bench_core.computing.train import Selection, Trainer
 from bench_core.errors import SuiteError, TrainingError
-from bench_core.executor import Order, StageFailed, perform
+from bench_core.execution.executor import Order, StageFailed, perform
+from bench_core.execution.plan import plan
+from bench_core.execution.runner import Silent
 from bench_core.model import State, Training
-from bench_core.plan import plan
 from bench_core.reporting.report import write_report
-from bench_core.runner import Silent
-from bench_core.schema import TrainingConfig
-from bench_core.stages import Workshop
-from bench_core.store import Store
-from bench_core.suite import load
-from bench_core.together import JointTrainer, Noises, Stack
-from bench_core.train import Selection, Trainer
+from bench_core.storage.store import Store
+from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.suite import load
 
 CPU = torch.device("cpu")
 NOISES = [Noise(seed).fork("train") for seed in (3, 1, 4)]

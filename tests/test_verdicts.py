@@ -12,14 +12,14 @@ from bench_small.runs import HOSTILE, cell, number, paper, run_of, written
 from bench_small.suites import SUITE
 
 from bench_core.errors import SuiteError
-from bench_core.published import Published, Value
 from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, judged
 from bench_core.reporting.report import records, screen
 from bench_core.reporting.stats import Summary
 from bench_core.reporting.tables import grids
 from bench_core.reporting.verdicts import Comparison, comparison
-from bench_core.results import Number
-from bench_core.suite import load
+from bench_core.runs.results import Number
+from bench_core.suites.published import Published, Value
+from bench_core.suites.suite import load
 
 
 def verdict(ours, printed, runs=10, tolerance=0.05, better=-1):

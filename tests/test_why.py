@@ -16,12 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 import bench_core
-from bench_core import keys, registry
+from bench_core import registry
 from bench_core.cli import bench
 from bench_core.errors import SuiteError
-from bench_core.nearest import Shelf
-from bench_core.recipes import KNOWN, Made, differences, recipe, whole
-from bench_core.store import Store
+from bench_core.storage import keys
+from bench_core.storage.nearest import Shelf
+from bench_core.storage.recipes import KNOWN, Made, differences, recipe, whole
+from bench_core.storage.store import Store
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
 

@@ -14,12 +14,12 @@ from threading import Thread
 import pytest
 
 import bench_core
-from bench_core.executor import Order, StageFailed
-from bench_core.plan import Stage, stage_from_json
+from bench_core.execution.executor import Order, StageFailed
+from bench_core.execution.plan import Stage, stage_from_json
+from bench_core.execution.workers import Workers
 from bench_core.reporting.report import write_report
-from bench_core.results import read_run
-from bench_core.store import Store
-from bench_core.workers import Workers
+from bench_core.runs.results import read_run
+from bench_core.storage.store import Store
 
 SUITE = """
 suite: tests/workers
@@ -92,7 +92,7 @@ def worker_processes():
     import psutil
 
     children = psutil.Process().children(recursive=True)
-    return [child.pid for child in children if "bench_core.worker" in " ".join(child.cmdline())]
+    return [child.pid for child in children if "bench_core.execution.worker" in " ".join(child.cmdline())]
 
 
 def test_a_worker_ends_with_the_run_that_asked_for_it_and_leaves_nothing_half_written(suite, tmp_path):

@@ -11,7 +11,7 @@ from bench_core.commands import options
 from bench_core.errors import BenchError, DataError
 
 if TYPE_CHECKING:
-    from bench_core.suite import Suite
+    from bench_core.suites.suite import Suite
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command(
     store: Path,
 ) -> int:
     """Check suites without running them; all mistakes are told at once."""
-    from bench_core import located
+    from bench_core.suites import located
 
     wrong: list[str] = []
     for path in suites:
@@ -56,9 +56,9 @@ def _check(
     path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path | None, store: Path
 ) -> int:
     """Return how many cells a suite has; raise BenchError with all that is wrong."""
-    from bench_core.check import check_fit
-    from bench_core.plan import cells_of
-    from bench_core.suite import load
+    from bench_core.execution.plan import cells_of
+    from bench_core.suites.check import check_fit
+    from bench_core.suites.suite import load
 
     suite = load(path, profile, settings)
     cells = cells_of(suite)
@@ -82,8 +82,8 @@ def _look_for_data(suite: Suite, data: Path | None) -> None:
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:
     from bench_core.corpora import data_folder
-    from bench_core.runner import Runner, Silent, executor
-    from bench_core.store import Store
+    from bench_core.execution.runner import Runner, Silent, executor
+    from bench_core.storage.store import Store
 
     place, kept = data_folder(data), Store(store)
     runner = Runner(suite, place, kept, executor(0, kept, place), Silent())

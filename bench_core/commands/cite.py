@@ -38,7 +38,7 @@ Named = tuple["PartKind", str, str, "Config | None"]  # kind, the suite's name, 
 
 def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
-    from bench_core.suite import load
+    from bench_core.suites.suite import load
 
     suite = load(path, profile, [*settings])
     sections: Mapping[PartKind, Mapping[str, Any]] = {
@@ -60,12 +60,12 @@ def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple
 
 def _of_run(folder: Path) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a run; of those that are not installed here, only the names."""
-    from bench_core import located
-    from bench_core.combinations import expand, origins
     from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
-    from bench_core.mistakes import Mistakes
-    from bench_core.results import read_run
-    from bench_core.suite import Parts
+    from bench_core.runs.results import read_run
+    from bench_core.suites import located
+    from bench_core.suites.combinations import expand, origins
+    from bench_core.suites.mistakes import Mistakes
+    from bench_core.suites.suite import Parts
 
     run = read_run(folder)
     source = located.read(folder / "suite.yaml")

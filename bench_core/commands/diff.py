@@ -12,7 +12,7 @@ import click
 from bench_core.commands import options
 
 if TYPE_CHECKING:
-    from bench_core.results import CellResult, Run
+    from bench_core.runs.results import CellResult, Run
 
 
 class Lengths(click.ParamType[tuple[int, ...]]):
@@ -56,8 +56,8 @@ def command(
     from bench_core.reporting.difference_text import text
     from bench_core.reporting.differences import difference, looked_into, plain
     from bench_core.reporting.evidence import Shelf
-    from bench_core.results import read_run
-    from bench_core.store import Store
+    from bench_core.runs.results import read_run
+    from bench_core.storage.store import Store
 
     found = read_run(run)
     told = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
@@ -70,7 +70,7 @@ def seeds_of(run: Run, filters: str) -> list[CellResult]:
     from bench_core.commands.show import chosen
     from bench_core.errors import SuiteError
     from bench_core.reporting.order import name_on, ordered
-    from bench_core.schema import AXES, Axis
+    from bench_core.suites.schema import AXES, Axis
 
     cells = ordered(run)
 

@@ -10,7 +10,7 @@ import click
 from bench_core.commands import options
 
 if TYPE_CHECKING:
-    from bench_core.bundle import Exported
+    from bench_core.runs.bundle import Exported
 
 NAMES = {
     "decode": "outputs of cells", "score": "scores of cells", "measure": "numbers", "certify": "certificates",
@@ -37,9 +37,9 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> in
     With --numbers-only the file holds none of it but the samples that reports show; a run where it is imported
     decodes and scores again, while reports and `bench merge` need no more.
     """
-    from bench_core.bundle import export
-    from bench_core.results import read_run
-    from bench_core.store import Store
+    from bench_core.runs.bundle import export
+    from bench_core.runs.results import read_run
+    from bench_core.storage.store import Store
 
     found = read_run(run)
     told = export(found, Store(store), file or Path(f"{run.resolve().name}.zip"), numbers_only)

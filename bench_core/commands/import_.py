@@ -24,11 +24,11 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
     A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come
     without weights: they are done again where these are needed.
     """
-    from bench_core import keys
     from bench_core.commands.export import NAMES
-    from bench_core.importing import take_in
-    from bench_core.store import Store
-    from bench_core.unbundle import opened
+    from bench_core.runs.importing import take_in
+    from bench_core.runs.unbundle import opened
+    from bench_core.storage import keys
+    from bench_core.storage.store import Store
 
     with opened(file, limit * 2**30) as bundle:
         told = take_in(bundle, Store(store), runs)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
-from bench_core.progress import duration
+from bench_core.execution.progress import duration
 
 if TYPE_CHECKING:
-    from bench_core.plan import Plan
-    from bench_core.store import Store
+    from bench_core.execution.plan import Plan
+    from bench_core.storage.store import Store
 
 
 STAGES = ("prepare", "together", "train", "decode", "score", "measure", "certify")
@@ -34,12 +34,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
-    from bench_core.carried import is_stored
-    from bench_core.check import check_fit
     from bench_core.corpora import data_folder
-    from bench_core.plan import cells_of, needed, plan
-    from bench_core.store import Store
-    from bench_core.suite import load
+    from bench_core.execution.plan import cells_of, needed, plan
+    from bench_core.storage.carried import is_stored
+    from bench_core.storage.store import Store
+    from bench_core.suites.check import check_fit
+    from bench_core.suites.suite import load
 
     loaded = load(suite, profile, settings, seeds)
     check_fit(loaded, cells_of(loaded))

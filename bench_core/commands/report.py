@@ -19,7 +19,7 @@ from bench_core.commands import options
 def command(run: Path, out: Path, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
     from bench_core.reporting.report import write_report
-    from bench_core.results import read_run
+    from bench_core.runs.results import read_run
 
     found = read_run(run)
     files = [str(path) for path in write_report(found, home(out, str(found.info.get("label") or found.suite.suite)))]

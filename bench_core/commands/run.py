@@ -59,11 +59,11 @@ def command(
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.commands.report import home
     from bench_core.corpora import data_folder
-    from bench_core.progress import Lines
+    from bench_core.execution.progress import Lines
+    from bench_core.execution.runner import Runner, executor
     from bench_core.reporting.report import screen, write_report
-    from bench_core.runner import Runner, executor
-    from bench_core.store import Store
-    from bench_core.suite import load
+    from bench_core.storage.store import Store
+    from bench_core.suites.suite import load
 
     loaded = load(suite, profile, settings, seeds)
     folder = home(out, loaded.label)

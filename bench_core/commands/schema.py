@@ -31,7 +31,7 @@ def command(page: Literal["suites", "parts"] | None) -> None:
 def schema() -> dict[str, Any]:
     """Return the schema of suite files, in which each part's settings follow from its name."""
     from bench_core.registry import IN_SUITES, parts
-    from bench_core.schema import SuiteFile, TrainingConfig
+    from bench_core.suites.schema import SuiteFile, TrainingConfig
 
     whole = SuiteFile.model_json_schema()
     definitions = whole.setdefault("$defs", {})

@@ -14,7 +14,7 @@ from bench_core.commands import options
 
 if TYPE_CHECKING:
     from bench_core.data import Outcome
-    from bench_core.results import CellResult, Number, Run
+    from bench_core.runs.results import CellResult, Number, Run
 
 OUTPUTS = 3  # how many outputs are shown
 
@@ -29,7 +29,7 @@ def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> Non
 
     Axes that have one name may be left out, and names may be cut short.
     """
-    from bench_core.results import read_run
+    from bench_core.runs.results import read_run
 
     found = find(read_run(run), ",".join(cell))
     outputs = first_outputs(store, found, OUTPUTS)
@@ -40,7 +40,7 @@ def find(run: Run, filters: str) -> CellResult:
     """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
     from bench_core.errors import SuiteError
     from bench_core.reporting.order import ordered
-    from bench_core.schema import AXES
+    from bench_core.suites.schema import AXES
 
     cells = ordered(run)
     for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
@@ -75,8 +75,8 @@ def chosen(what: str, given: str, known: list[str]) -> str:
 
 def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
     """Return the first decoded outcomes of a cell; none if the store does not hold them."""
-    from bench_core.outcomes import read_outcomes
-    from bench_core.store import Store
+    from bench_core.computing.outcomes import read_outcomes
+    from bench_core.storage.store import Store
 
     key = cell.artifacts.get("decode", "")
     if not key or not Store(store).has("decode", key):

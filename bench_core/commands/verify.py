@@ -16,9 +16,9 @@ from bench_core.commands import options
 from bench_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from bench_core.results import CellResult, Run
-    from bench_core.stages import Workshop
-    from bench_core.store import Artifact, Store
+    from bench_core.computing.stages import Workshop
+    from bench_core.runs.results import CellResult, Run
+    from bench_core.storage.store import Artifact, Store
 
 NUMBER = "number.json"
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
@@ -31,9 +31,9 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 def command(run: Path, again: bool, store: Path) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
     from bench_core.reporting.markup import visible
-    from bench_core.results import read_run
-    from bench_core.store import Store
-    from bench_core.upkeep import artifacts
+    from bench_core.runs.results import read_run
+    from bench_core.storage.store import Store
+    from bench_core.storage.upkeep import artifacts
 
     found, kept = read_run(run), Store(store)
     wrong = [*damaged(found, kept), *differing(found, kept), *(remeasured(found, kept) if again else ())]
@@ -47,8 +47,8 @@ def command(run: Path, again: bool, store: Path) -> int:
 
 def damaged(run: Run, store: Store) -> Iterator[str]:
     """Yield what is wrong with the artifacts of a run, and which of those behind its results are not here."""
-    from bench_core.carried import RECORDS
-    from bench_core.upkeep import artifacts
+    from bench_core.storage.carried import RECORDS
+    from bench_core.storage.upkeep import artifacts
 
     behind = {key for cell in run.cells for key in _behind(cell)}
     for kind, key in artifacts(run):
@@ -112,8 +112,8 @@ def _plain(value: Any) -> Any:
 
 def remeasured(run: Run, store: Store) -> Iterator[str]:
     """Yield every number that the stored outcomes of a run do not give again."""
-    from bench_core.stages import Workshop
-    from bench_core.upkeep import artifacts
+    from bench_core.computing.stages import Workshop
+    from bench_core.storage.upkeep import artifacts
 
     workshop = Workshop(store, Path())
     for kind, key in artifacts(run):
@@ -129,7 +129,7 @@ def remeasured(run: Run, store: Store) -> Iterator[str]:
 
 def _measured(workshop: Workshop, stored: Artifact) -> Any:
     """Return what the metric of an artifact says of the outcomes that it was made from."""
-    from bench_core.plan import Stage
+    from bench_core.execution.plan import Stage
 
     ingredients = stored.manifest["ingredients"]
     inputs = {role: (kind, key) for role, (kind, key) in ingredients["inputs"].items()}

@@ -14,12 +14,12 @@ import click
 from bench_core.commands import options
 
 if TYPE_CHECKING:
-    from bench_core.plan import Plan
-    from bench_core.recipes import Difference
-    from bench_core.results import Run
-    from bench_core.store import Store
-    from bench_core.suite import Suite
-    from bench_core.why import Answer
+    from bench_core.execution.plan import Plan
+    from bench_core.runs.results import Run
+    from bench_core.storage.recipes import Difference
+    from bench_core.storage.store import Store
+    from bench_core.storage.why import Answer
+    from bench_core.suites.suite import Suite
 
 T = TypeVar("T")
 
@@ -50,9 +50,9 @@ def command(
     """
     from bench_core.corpora import data_folder
     from bench_core.errors import SuiteError
-    from bench_core.plan import plan
-    from bench_core.results import read_run
-    from bench_core.store import Store
+    from bench_core.execution.plan import plan
+    from bench_core.runs.results import read_run
+    from bench_core.storage.store import Store
 
     kept, which = Store(store), " ".join(cell)
     if target.is_dir():
@@ -66,9 +66,9 @@ def command(
 
 
 def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: int | None) -> Suite:
-    from bench_core.check import check_fit
-    from bench_core.plan import cells_of
-    from bench_core.suite import load
+    from bench_core.execution.plan import cells_of
+    from bench_core.suites.check import check_fit
+    from bench_core.suites.suite import load
 
     suite = load(path, profile, settings, seeds)
     check_fit(suite, cells_of(suite))
@@ -77,8 +77,8 @@ def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: i
 
 def suite_of(run: Path) -> Suite:
     """Return the suite of a run as today's code reads it, less what it says of reports."""
-    from bench_core import located
-    from bench_core.suite import resolve
+    from bench_core.suites import located
+    from bench_core.suites.suite import resolve
 
     source = located.read(run / "suite.yaml")
     for section in REPORTING:
@@ -105,9 +105,9 @@ class Found:
 
 def of_suite(suite: Suite, planned: Plan, store: Store, which: str) -> Found:
     """Return why a run of a suite would have something to make for some of its cells."""
-    from bench_core.carried import is_stored
-    from bench_core.plan import lists_tasks, needed
-    from bench_core.why import explain
+    from bench_core.execution.plan import lists_tasks, needed
+    from bench_core.storage.carried import is_stored
+    from bench_core.storage.why import explain
 
     cells = chosen(planned.cells, lambda one: one.axes, which)
     whole = not which and lists_tasks(planned, suite)
@@ -129,7 +129,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, which: str) -> Found:
 
 def of_run(run: Run, planned: Plan, store: Store, which: str) -> Found:
     """Return why some cells of a run would have other keys if it were run today."""
-    from bench_core.why import explain
+    from bench_core.storage.why import explain
 
     cells = chosen(run.cells, lambda one: one.cell, which)
     found = Found(len(cells))
@@ -168,7 +168,7 @@ def chosen(cells: Sequence[T], axes: Callable[[T], Mapping[str, Any]], which: st
     """Return the cells with these words in their names, in order, or with `axis=name`; raise SuiteError if none."""
     from bench_core.errors import SuiteError
     from bench_core.registry import suggestion
-    from bench_core.schema import AXES
+    from bench_core.suites.schema import AXES
 
     if not which.strip():
         return [*cells]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from bench_core.names import join
 from bench_core.reporting.order import name_on, names_on, ordered, seed_of
 from bench_core.reporting.stats import summary
-from bench_core.results import CellResult, Number, Run
-from bench_core.schema import AXES
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.names import join
+from bench_core.suites.schema import AXES
 
 SHOWN = 3  # bounds of different seeds
 HEADINGS = ("cell", "theorem", "premises", "what follows", "bound", "measured")

@@ -9,12 +9,12 @@ from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any, Literal, TypeAlias
 
-from bench_core.combinations import ModelGrid, gathered, grids_of, origins, spelled, word
-from bench_core.names import join
 from bench_core.reporting.order import name_on, names_on, ordered, seed_of
 from bench_core.reporting.stats import summary
-from bench_core.results import Number, Run
-from bench_core.schema import Axis, Choice, Skip
+from bench_core.runs.results import Number, Run
+from bench_core.suites.combinations import ModelGrid, gathered, grids_of, origins, spelled, word
+from bench_core.suites.names import join
+from bench_core.suites.schema import Axis, Choice, Skip
 
 Place: TypeAlias = tuple[str, str, str, str]  # task, hardware, model, and decoder if the choice is among those
 ChoiceAxis: TypeAlias = Literal["model", "decoder"]

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from bench_core.expressions import Query, Term, read
-from bench_core.names import join
 from bench_core.reporting.markup import summarized
 from bench_core.reporting.order import name_on, seed_of
 from bench_core.reporting.stats import Summary, summary
 from bench_core.reporting.tables import applicable, why_missing
-from bench_core.results import CellResult, Number, Run
-from bench_core.schema import AXES, Claim
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.expressions import Query, Term, read
+from bench_core.suites.names import join
+from bench_core.suites.schema import AXES, Claim
 
 ENOUGH, FEW = 0.95, 0.05  # of the draws: a claim holds that is true in no less, and fails that is in less
 

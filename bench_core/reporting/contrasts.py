@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bench_core.computing.resampling import interval
 from bench_core.errors import SuiteError
 from bench_core.reporting.order import cell_name, seed_of
 from bench_core.reporting.significance import koehn_p_value, nested, nested_p_value
 from bench_core.reporting.stats import Summary, summary
-from bench_core.resampling import interval
-from bench_core.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 
 Couple: TypeAlias = tuple[CellResult, CellResult]  # A and B
 

@@ -13,7 +13,7 @@ from bench_core.reporting.contrasts import Contrast, Couple, contrasts, couples_
 from bench_core.reporting.evidence import Bucket, Evidence, Example, Shelf, Texts, cut, marked, tried
 from bench_core.reporting.order import cell_name
 from bench_core.reporting.report import json_data
-from bench_core.results import CellResult, Run
+from bench_core.runs.results import CellResult, Run
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.names import join
 from bench_core.reporting.entries import Status
 from bench_core.reporting.order import cell_name, name_on, names_on, ordered
-from bench_core.results import CellResult, Number, Run
-from bench_core.schema import AXES, TRAINING_AXES, Figure
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.names import join
+from bench_core.suites.schema import AXES, TRAINING_AXES, Figure
 
 Names: TypeAlias = tuple[str, ...]  # on the axes that make the groups
 

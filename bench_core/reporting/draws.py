@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.expressions import Query, Term
-from bench_core.resampling import DRAWS, Draws
+from bench_core.computing.resampling import DRAWS, Draws
+from bench_core.suites.expressions import Query, Term
 
 Vector: TypeAlias = NDArray[Any]  # [1 + D], of numbers or truths: first the seeds as they are, then each draw
 

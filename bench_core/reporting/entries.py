@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from bench_core.names import join
-from bench_core.published import Published, Value
 from bench_core.reporting.stats import Summary
 from bench_core.reporting.verdicts import Comparison
-from bench_core.results import CellResult, Number
-from bench_core.schema import Table
+from bench_core.runs.results import CellResult, Number
+from bench_core.suites.names import join
+from bench_core.suites.published import Published, Value
+from bench_core.suites.schema import Table
 
 if TYPE_CHECKING:
     from bench_core.reporting.significance import Test

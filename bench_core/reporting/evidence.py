@@ -9,17 +9,17 @@ from difflib import SequenceMatcher
 from math import fsum, isclose, isfinite, isnan
 from typing import Any, TypeAlias
 
-from bench_core import stages
-from bench_core.carried import kept
+from bench_core.computing import stages
+from bench_core.computing.outcomes import read_lines, read_outcomes
+from bench_core.computing.resampling import block_length
 from bench_core.data import Facts, Outcome
 from bench_core.errors import BenchError, PluginError
-from bench_core.outcomes import read_lines, read_outcomes
 from bench_core.reporting.contrasts import Contrast, Couple
 from bench_core.reporting.order import seed_of
 from bench_core.reporting.permutation import Parts, permutation_p_value
-from bench_core.resampling import block_length
-from bench_core.results import CellResult
-from bench_core.store import Store
+from bench_core.runs.results import CellResult
+from bench_core.storage.carried import kept
+from bench_core.storage.store import Store
 
 LONGEST = 3_000  # characters of a text that is shown
 

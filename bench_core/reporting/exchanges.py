@@ -21,8 +21,8 @@ from bench_core.reporting.evidence import Shelf, tried
 from bench_core.reporting.order import seed_of
 from bench_core.reporting.permutation import DRAWS
 from bench_core.reporting.significance import marked
-from bench_core.results import Run
-from bench_core.store import Store
+from bench_core.runs.results import Run
+from bench_core.storage.store import Store
 
 FILE = "permutations.json"  # in the folder of a run
 MARGIN = 40  # exchanges for each comparison of a table, so that Holm's correction leaves values below 5 %

@@ -9,9 +9,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from bench_core.distributions import has_place
 from bench_core.errors import SuiteError
-from bench_core.names import join
 from bench_core.registry import suggestion
 from bench_core.reporting.draft import Draft, Names, Picture, Point, Series, Spot, axis_label, with_unit
 from bench_core.reporting.heat import heat_picture
@@ -20,8 +18,10 @@ from bench_core.reporting.spending import Spent, cost_label
 from bench_core.reporting.spreads import spread_picture
 from bench_core.reporting.stats import summary
 from bench_core.reporting.tables import applicable, why_missing
-from bench_core.results import SHORT, CellResult, Number, Run
-from bench_core.schema import TRAINING_AXES, Figure
+from bench_core.runs.distributions import has_place
+from bench_core.runs.results import SHORT, CellResult, Number, Run
+from bench_core.suites.names import join
+from bench_core.suites.schema import TRAINING_AXES, Figure
 
 Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed
 

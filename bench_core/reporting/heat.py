@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from bench_core.distributions import has_place
 from bench_core.errors import SuiteError
-from bench_core.matrix import SECTIONS, label
-from bench_core.names import join
 from bench_core.reporting.draft import Draft, Names, Picture, Series, Tile, with_unit
 from bench_core.reporting.entries import Status
 from bench_core.reporting.stats import summary
 from bench_core.reporting.tables import applicable, why_missing
-from bench_core.results import CellResult, Number
-from bench_core.schema import Axis
+from bench_core.runs.distributions import has_place
+from bench_core.runs.results import CellResult, Number
+from bench_core.suites.matrix import SECTIONS, label
+from bench_core.suites.names import join
+from bench_core.suites.schema import Axis
 
 Place: TypeAlias = tuple[str, str]  # names of column and row
 

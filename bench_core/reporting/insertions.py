@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench_core.names import join
 from bench_core.reporting.draft import Draft, Picture, Series
 from bench_core.reporting.markup import visible
 from bench_core.reporting.order import seed_of
+from bench_core.suites.names import join
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from bench_core.reporting.markup import Markup
-    from bench_core.results import CellResult
+    from bench_core.runs.results import CellResult
 
 LEFT, RIGHT = "<s>", "</s>"  # the boundaries, which are there before any word
 SIGNS = {-1: "−", 0: "0", 1: "+"}

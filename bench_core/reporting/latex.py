@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from bench_core.names import join
 from bench_core.reporting.entries import Column, Grid, Names
 from bench_core.reporting.markup import LATEX, compared_places, latex
 from bench_core.reporting.page import footnotes, rules
-from bench_core.results import Run
-from bench_core.schema import Table
+from bench_core.runs.results import Run
+from bench_core.suites.names import join
+from bench_core.suites.schema import Table
 
 MOST_ROWS = 40  # of a table that does not break between pages
 MOST_LINES = 55  # of such a table and its notes

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bench_core.combinations import word
-from bench_core.names import join
-from bench_core.published import Value
 from bench_core.reporting.choices import Chosen, choices, together, told
 from bench_core.reporting.entries import Column, Entry, Grid, Row, printed_values
 from bench_core.reporting.order import names_on
 from bench_core.reporting.stats import Summary
-from bench_core.results import Number, Run
-from bench_core.schema import Table
+from bench_core.runs.results import Number, Run
+from bench_core.suites.combinations import word
+from bench_core.suites.names import join
+from bench_core.suites.published import Value
+from bench_core.suites.schema import Table
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, isnan
 
-from bench_core.published import Value, number
 from bench_core.reporting.entries import Entry, Grid
 from bench_core.reporting.stats import Summary
 from bench_core.reporting.verdicts import Comparison
+from bench_core.suites.published import Value, number
 
 UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, separators of lines
 

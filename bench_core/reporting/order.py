@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench_core.names import join
-from bench_core.results import CellResult, Run
-from bench_core.schema import AXES, Axis, Hardware, SuiteFile
+from bench_core.runs.results import CellResult, Run
+from bench_core.suites.names import join
+from bench_core.suites.schema import AXES, Axis, Hardware, SuiteFile
 
 
 def ordered(run: Run) -> list[CellResult]:

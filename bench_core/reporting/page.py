@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp
 from typing import Any
 
-from bench_core.combinations import gathered
-from bench_core.names import join
 from bench_core.reporting.certificates import broken_promises, certificate_rows, failing_premises
 from bench_core.reporting.choices import choices, place_of
 from bench_core.reporting.draft import Picture
@@ -17,7 +16,9 @@ from bench_core.reporting.environments import computed_with, unlike
 from bench_core.reporting.markup import rounded
 from bench_core.reporting.order import cell_name, name_on, names_on, ordered
 from bench_core.reporting.verdicts import obstacles
-from bench_core.results import Number, Run
+from bench_core.runs.results import Number, Run
+from bench_core.suites.combinations import gathered
+from bench_core.suites.names import join
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 LONGEST_OUTPUT = 300  # characters of an output
@@ -177,11 +178,14 @@ def _output(sample: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _courses(outputs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield what outputs were after each of their first tokens, where a run keeps that."""
+    """Yield what outputs were after each of their first tokens, where a run keeps that and more than the end grew."""
     for one in outputs:
         steps = one.get("steps")
-        if isinstance(steps, list) and steps:
-            yield _called(one), [_cut(str(step), LONGEST_OUTPUT) for step in steps[:MOST_STEPS]]
+        if not isinstance(steps, list) or not steps:
+            continue
+        texts = [*map(str, steps)]
+        if not all(later.startswith(earlier) for earlier, later in pairwise(texts)):
+            yield _called(one), [_cut(text, LONGEST_OUTPUT) for text in texts[:MOST_STEPS]]
 
 
 def _called(sample: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
 from bench_core.errors import StoreError
-from bench_core.names import join
 from bench_core.reporting.choices import choices
 from bench_core.reporting.claims import Judgement, grounds, judge, told
 from bench_core.reporting.draft import Picture
@@ -30,7 +29,8 @@ from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
 from bench_core.reporting.tables import grids, whole_grids
-from bench_core.results import Run
+from bench_core.runs.results import Run
+from bench_core.suites.names import join
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:

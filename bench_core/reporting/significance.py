@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bench_core.computing.resampling import DRAWS, Draws
 from bench_core.reporting.draws import drawn_seeds
 from bench_core.reporting.entries import Entry, Grid
-from bench_core.resampling import DRAWS, Draws
 
 LEVEL = 0.05  #: below which a difference counts
 POWER = 1.96 + 0.84  #: standard errors of a difference that is found in four of five cases, at 5 %

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.reporting.sheets import number
-from bench_core.results import CellResult, Run
+from bench_core.runs.results import CellResult, Run
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench_core.distributions import Counts, box, drawable, edges, heights, pooled, size
 from bench_core.errors import SuiteError
-from bench_core.names import join
 from bench_core.reporting.draft import Bar, Draft, Names, Picture, Series, axis_label
 from bench_core.reporting.tables import applicable, why_missing
-from bench_core.results import CellResult, Number
-from bench_core.schema import AXES
+from bench_core.runs.distributions import Counts, box, drawable, edges, heights, pooled, size
+from bench_core.runs.results import CellResult, Number
+from bench_core.suites.names import join
+from bench_core.suites.schema import AXES
 
 BINS = 50  #: of a histogram that does not say
 BOXES = (

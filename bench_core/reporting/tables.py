@@ -8,16 +8,16 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from bench_core.names import join
-from bench_core.published import Value
 from bench_core.reporting.choices import Chosen, choices, collapsed, label, place_of, together
 from bench_core.reporting.entries import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_core.reporting.listings import listed
 from bench_core.reporting.order import name_on, names_on, ordered, seed_of
 from bench_core.reporting.stats import summary
 from bench_core.reporting.verdicts import compared
-from bench_core.results import CellResult, Number, Run
-from bench_core.schema import Axis, Table
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.names import join
+from bench_core.suites.published import Value
+from bench_core.suites.schema import Axis, Table
 
 KINDS = ("", "exact", "bound", "estimate")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from bench_core.distributions import has_place
 from bench_core.reporting.markup import rounded
+from bench_core.runs.distributions import has_place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

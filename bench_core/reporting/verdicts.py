@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from math import isnan, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from bench_core.published import Published, Value, number
 from bench_core.reporting.stats import Summary
-from bench_core.schema import Reference, Table
+from bench_core.suites.published import Published, Value, number
+from bench_core.suites.schema import Reference, Table
 
 if TYPE_CHECKING:
     from bench_core.reporting.entries import Column, Entry, Grid
-    from bench_core.results import Run
+    from bench_core.runs.results import Run
 
 Verdict: TypeAlias = Literal["reproduced", "better", "worse", "differs", "not comparable"]
 

@@ -29,7 +29,7 @@ from bench_core import (
     SuiteError,
     TaskConfig,
 )
-from bench_core.check import misfit
+from bench_core.suites.check import misfit
 from bench_core.testing.contracts import float64
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one

@@ -29,12 +29,12 @@ from bench_core import (
     Training,
     draw,
 )
-from bench_core.schema import TrainingConfig
+from bench_core.computing.together import Stack
+from bench_core.computing.train import optimizers
+from bench_core.suites.schema import TrainingConfig
 from bench_core.testing.cases import Case, one_row, replay, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.mutants import models as mutants
-from bench_core.together import Stack
-from bench_core.train import optimizers
 
 DRAWS = 20_000
 ERRORS = 5  # how many standard errors a share of draws may be off

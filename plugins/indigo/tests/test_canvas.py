@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch.nn.functional import cross_entropy
 
 from bench_core import STOP, Noise, Source, SuiteError, Training
-from bench_core.check import misfit
+from bench_core.suites.check import misfit
 from bench_core.testing import Case, catches, check_model, float64, tiny_batch, tiny_facts
 from bench_core.testing.cases import one_row
 from bench_core.testing.contracts import check

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Outcome, Source, State, Training
-from bench_core.schema import TrainingConfig
+from bench_core.computing.train import optimizers
+from bench_core.suites.schema import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row
-from bench_core.train import optimizers
 from bench_core.trajectory import order
 from bench_indigo.plugin import (
     InsertGreedyConfig,

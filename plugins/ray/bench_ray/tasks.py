@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench_core import carry_out
 
 if TYPE_CHECKING:
-    from bench_core.stages import Workshop
+    from bench_core.computing.stages import Workshop
 
 PAUSE = 0.5  # seconds between two words of a stage
 
@@ -51,8 +51,8 @@ class Teller:
 
 def work(order: str, store: str, data: str, board: Any) -> str:
     """Perform an order; it and the answer are JSON. What was loaded is kept for the next stage in this process."""
-    from bench_core.stages import Workshop
-    from bench_core.store import Store
+    from bench_core.computing.stages import Workshop
+    from bench_core.storage.store import Store
 
     asked, warned = json.loads(order), list[str]()
     workshop = _kept.get((store, data)) or Workshop(Store(Path(store)), Path(data))

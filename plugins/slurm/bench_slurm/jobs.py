@@ -32,8 +32,8 @@ def perform(order: str, store: str, data: str, place: str, seconds: float | None
 
     A training stops at a checkpoint after so many seconds.
     """
-    from bench_core.stages import Workshop
-    from bench_core.store import Store
+    from bench_core.computing.stages import Workshop
+    from bench_core.storage.store import Store
 
     asked, warned = json.loads(order), list[str]()
     if seconds is not None and asked["stage"]["kind"] in ("train", "together"):

@@ -19,9 +19,9 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core import Order, StageFailed, SuiteError
 from bench_core.commands.run import chosen
-from bench_core.plan import plan
-from bench_core.store import Store
-from bench_core.suite import load
+from bench_core.execution.plan import plan
+from bench_core.storage.store import Store
+from bench_core.suites.suite import load
 from bench_slurm.clusters import OnSlurm
 from bench_slurm.executor import Slurm
 from bench_slurm.plugin import SlurmConfig

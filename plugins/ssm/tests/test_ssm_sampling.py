@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench_core import Facts, Noise, SuiteError
-from bench_core.check import misfit
+from bench_core.suites.check import misfit
 from bench_core.testing import Case, check_decoder, tiny_batch
 from bench_core.testing.toys import AncestralConfig, GreedyConfig, LatentConfig, RecurrentConfig
 from bench_ssm.plugin import DeepSSMConfig, TrajectoryArgmaxConfig

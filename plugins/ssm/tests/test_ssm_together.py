@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from bench_core import Batch, Facts, Noise, Size, Task
-from bench_core.schema import TrainingConfig
-from bench_core.together import JointTrainer, Stack
-from bench_core.train import Selection, Trainer
+from bench_core.computing.together import JointTrainer, Stack
+from bench_core.computing.train import Selection, Trainer
+from bench_core.suites.schema import TrainingConfig
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 
 FACTS = Facts(["</w>", *"abcd"])

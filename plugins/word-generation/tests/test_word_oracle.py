@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import Facts, Hypothesis, Noise, Outcome, SuiteError
-from bench_core.evaluate import Examples
+from bench_core.computing.evaluate import Examples
 from bench_core.testing import Case, tiny_batch, tiny_facts
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS

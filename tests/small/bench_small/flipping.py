@@ -11,11 +11,11 @@ from random import Random
 
 import bench_core
 from bench_core.errors import StoreError
+from bench_core.execution.runner import Silent
 from bench_core.reporting.report import write_report
-from bench_core.results import Run
-from bench_core.runner import Silent
-from bench_core.store import Store
-from bench_core.upkeep import damages
+from bench_core.runs.results import Run
+from bench_core.storage.store import Store
+from bench_core.storage.upkeep import damages
 from bench_small.suites import SUITE
 
 UNDRAWN = f"""{SUITE.strip()}

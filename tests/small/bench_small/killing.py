@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 
 from bench_core.errors import BenchError
-from bench_core.results import read_run
-from bench_core.store import Store
-from bench_core.upkeep import collect, damages
+from bench_core.runs.results import read_run
+from bench_core.storage.store import Store
+from bench_core.storage.upkeep import collect, damages
 
 BENCH = Path(sys.executable).parent / "bench"
 PATIENCE = 300.0  # seconds for whatever must happen
@@ -180,7 +180,7 @@ class Place:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 words = process.cmdline()
-                if "bench_core.worker" in words and str(self.store.root) in words:
+                if "bench_core.execution.worker" in words and str(self.store.root) in words:
                     found.append(process.pid)
         return found
 

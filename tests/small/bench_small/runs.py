@@ -8,12 +8,12 @@ from itertools import product
 from math import inf
 
 from bench_core import Summed
-from bench_core.published import Published, plain
 from bench_core.reporting.markup import MARKDOWN
 from bench_core.reporting.report import write_report
 from bench_core.reporting.tables import grids
-from bench_core.results import CellResult, Number, Run, read_run, write_cells
-from bench_core.schema import SuiteFile
+from bench_core.runs.results import CellResult, Number, Run, read_run, write_cells
+from bench_core.suites.published import Published, plain
+from bench_core.suites.schema import SuiteFile
 
 HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
 
@@ -58,7 +58,7 @@ def sampled(tmp_path, samples, **settings):
 
     `samples` are by model and seed the rate of each example; all models have the same examples.
     """
-    from bench_core.resampling import draws, mark, write_draws
+    from bench_core.computing.resampling import draws, mark, write_draws
 
     metric, cells, found = Mean(None), [], {}
     for model, seeds in samples.items():

@@ -1,0 +1,1 @@
+"""What stages compute; every file here is in the keys of what it made."""

@@ -1,0 +1,174 @@
+"""A training that can be taken up where it was: all that changes in it, kept as tensors and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import Tensor, nn
+
+from bench_core.errors import PluginError, StoreError
+from bench_core.rows import Rows
+from bench_core.storage import keys
+from bench_core.storage.store import Store
+from bench_core.storage.upkeep import CHECKPOINT
+
+WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
+KIND = CHECKPOINT
+
+Kept: TypeAlias = Any  # tensors, numbers, words and None, in lists, tuples, mappings and Rows
+
+
+@dataclass
+class Checkpoints:
+    """Those of one training, in two places of a store in turn, so that one is always whole."""
+
+    store: Store
+    key: str  # of the training
+    label: str
+    every: float  # seconds from one to the next
+    until: float | None = None  # seconds since 1970 at which to stop
+    of: str = ""  # key of a training that is to come of it, where that is another one
+    spent: float = 0.0  # seconds of earlier runs
+    begun: float = field(default_factory=time.monotonic)
+    saved: float = field(default_factory=time.monotonic)  # when the last one was
+    place: int = 0  # of the next
+
+    @property
+    def weights(self) -> Path | None:
+        """Return where the weights of the last one are, if there is one."""
+        path = self.store.path(KIND, _key(self.key, 1 - self.place)) / WEIGHTS
+        return path if path.exists() else None
+
+    def last(self, model: nn.Module, device: torch.device) -> Kept:
+        """Return what the last one keeps, tensors on a device, and fill the model; None without one.
+
+        A damaged one is set aside with a warning, and the one before it is taken.
+        """
+        found = [(about["step"], place, about) for place in (0, 1) if (about := self._about(place))]
+        for _, place, about in sorted(found, reverse=True, key=lambda one: one[0]):
+            artifact = self.store.get(KIND, _key(self.key, place))
+            try:
+                kept = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
+                load_model(model, str(artifact.file(WEIGHTS)))
+            except (StoreError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
+                self._set_aside(place, error)
+                continue
+            self.place, self.spent = 1 - place, float(about["seconds"])
+            return kept
+        return None
+
+    def due(self) -> bool:
+        """Return whether it is time for the next one."""
+        return time.monotonic() - self.saved >= self.every
+
+    def over(self) -> bool:
+        """Return whether it is time to stop."""
+        return self.until is not None and time.time() >= self.until
+
+    def save(self, step: int, model: nn.Module, kept: Kept) -> None:
+        """Keep a model and what else changes; where it cannot be written, warn and go on without."""
+        key = _key(self.key, self.place)
+        about = {
+            "label": f"{self.label} at step {step}",
+            "of": self.of or self.key,
+            "step": step,
+            "seconds": self.seconds(),
+        }
+        tensors: dict[str, Tensor] = {}
+        try:
+            rest = _flat(kept, tensors)
+            self._remove(self.place)
+            with self.store.writing(KIND, key, about, sync=False) as folder:  # there is another place
+                save_model(model, str(folder / WEIGHTS))
+                save_file(tensors, str(folder / TENSORS))
+                (folder / REST).write_text(json.dumps(rest))
+            self.place = 1 - self.place
+        except (StoreError, PluginError) as error:
+            self.store.warn(f"{self.label}: no checkpoint was written. {error}")
+        self.saved = time.monotonic()
+
+    def seconds(self) -> float:
+        """Return how long the training has taken, earlier runs included."""
+        return round(self.spent + time.monotonic() - self.begun, 4)
+
+    def remove(self) -> None:
+        """Remove what is not needed any more."""
+        for place in (0, 1):
+            self._remove(place)
+
+    def _about(self, place: int) -> Mapping[str, Any] | None:
+        if not self.store.path(KIND, _key(self.key, place)).exists():
+            return None
+        try:
+            return self.store.get(KIND, _key(self.key, place)).manifest
+        except StoreError as error:
+            self._set_aside(place, error)
+            return None
+
+    def _set_aside(self, place: int, error: Exception) -> None:
+        aside = self.store.set_aside(KIND, _key(self.key, place))
+        self.store.warn(f"a checkpoint of {self.label} is not used: {error} It is kept in {aside}.")
+
+    def _remove(self, place: int) -> None:
+        self.store.remove(KIND, _key(self.key, place))
+
+
+def _key(training: str, place: int) -> str:
+    return keys.key_of({"checkpoint of": training, "place": place})
+
+
+def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
+    """Return JSON data in which tensors are numbers of `tensors`, which is filled."""
+    inside: Callable[[Kept], Any] = lambda item: _flat(item, tensors)  # noqa: E731
+    if isinstance(value, Tensor):
+        tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
+        return ["tensor", len(tensors) - 1]
+    if isinstance(value, Rows):
+        kind = type(value)
+        return [
+            "rows",
+            kind.__module__,
+            kind.__qualname__,
+            {f.name: inside(getattr(value, f.name)) for f in fields(value)},
+        ]
+    if isinstance(value, Mapping):
+        return ["mapping", [[name, inside(item)] for name, item in value.items()]]
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__ if type(value) in (tuple, list) else "tuple", [*map(inside, value)]]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return ["plain", value]
+    raise PluginError(f"A {type(value).__name__} cannot be kept: only tensors, numbers, words, and Rows of them.")
+
+
+def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Kept:
+    """Return what `_flat` was given; Rows are those of modules that are loaded by now."""
+    inside: Callable[[Any], Kept] = lambda item: _built(item, tensors, device)  # noqa: E731
+    kind, *content = flat
+    if kind == "tensor":
+        # A copy: inside of the file it lies where it may, and sums in the processor depend on that by their last bit.
+        return tensors[str(content[0])].to(device, copy=True)
+    if kind == "rows":
+        return _rows_class(*content[:2])(**{name: inside(item) for name, item in content[2].items()})
+    if kind == "mapping":
+        return {name: inside(item) for name, item in content[0]}
+    if kind in ("tuple", "list"):
+        return {"tuple": tuple, "list": list}[kind](map(inside, content[0]))
+    return content[0]
+
+
+def _rows_class(module: str, name: str) -> type[Rows]:
+    found: Any = sys.modules.get(module)
+    for word in name.split("."):
+        found = getattr(found, word, None)
+    if not (isinstance(found, type) and issubclass(found, Rows)):
+        raise ValueError(f"it holds {module}.{name}, which is not known here")
+    return found

@@ -1,0 +1,211 @@
+"""Seeds that are trained as one: copies of a model side by side, each with weights and noise of its own.
+
+What they share are the batches, those of the first seed. An update of all of them is one of a single model whose
+weights have another dimension, which on a GPU costs about as much as one of a small model alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from bench_core.computing.train import Average, Progress, Selection, Trainer, evaluating
+from bench_core.errors import SuiteError, TrainingError
+from bench_core.model import Loss
+from bench_core.noise import Noise
+
+if TYPE_CHECKING:
+    from bench_core.data import Batch
+    from bench_core.model import Training
+
+
+@dataclass(frozen=True)
+class Noises(Noise):
+    """Noise of several copies inside of `torch.func.vmap`, each by its own key; `key` is that of the first."""
+
+    keys: tuple[int, ...]
+    copy: Tensor  # [] the one that is at work, of which vmap makes [S]
+
+    def fork(self, purpose: str | int) -> Noises:
+        keys = tuple(Noise(key).fork(purpose).key for key in self.keys)
+        return Noises(keys[0], keys, self.copy)
+
+    def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
+        key: Any = torch.tensor(self.keys, device=ids.device).index_select(0, self.copy.view(1))[0]
+        return Noise(key).uniform(ids, step, size)
+
+
+class _StackedLoss(nn.Module):
+    """Makes `stacked_loss` what a module does when it is called, as torch's functional call does."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, training: Training) -> Loss:
+        loss: Loss = self.model.stacked_loss(batch, training)
+        if loss.memory is not None:
+            raise SuiteError(f"{type(self.model).__name__} carries a memory. Say `training: {{together: false}}`.")
+        return loss
+
+
+class Stack(nn.Module):
+    """S copies of a model as one: its weights [S, *] are theirs, and so are buffers that are kept with weights."""
+
+    def __init__(self, copies: Sequence[Any]) -> None:
+        super().__init__()
+        if any(isinstance(module, nn.Embedding) and module.sparse for module in copies[0].modules()):
+            raise SuiteError(
+                "seeds with sparse gradients cannot be trained together. Set the model's `sparse: false`."
+            )
+        self.copies = (*copies,)  # a tuple, so that their weights are not among those of this module
+        self.call = (_StackedLoss(copies[0]),)
+        weights, buffers = stack_module_state([*copies])
+        kept = copies[0].state_dict()
+        for name, tensor in weights.items():
+            self.register_parameter(_flat(name), nn.Parameter(tensor.detach(), tensor.requires_grad))
+        for name, tensor in buffers.items():
+            if name in kept:
+                self.register_buffer(_flat(name), tensor.detach())
+
+    def losses(self, batch: Batch, training: Training, keys: Sequence[int]) -> Loss:
+        """Return what each copy loses by its own noise: values, weights and parts are [S]."""
+
+        def loss(own: Mapping[str, Tensor], copy: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+            noise = Noises(keys[0], (*keys,), copy)
+            found = functional_call(self.call[0], dict(own), (batch, replace(training, noise=noise)))
+            return found.value, found.weight, dict(found.parts)
+
+        own = {f"model.{name}": tensor for name, tensor in self._named()}
+        numbers = torch.arange(len(self.copies), device=batch.ids.device)
+        return Loss(*vmap(loss, randomness="error")(own, numbers))
+
+    @torch.no_grad()
+    def at(self, number: int) -> Any:
+        """Return one of the copies, with the weights that it has by now."""
+        copy = self.copies[number]
+        own = {**dict(copy.named_parameters()), **dict(copy.named_buffers())}
+        for name, tensor in self._named():
+            own[name].copy_(tensor[number])
+        return copy
+
+    def train(self, mode: bool = True) -> Stack:
+        self.copies[0].train(mode)
+        return super().train(mode)
+
+    def _named(self) -> Iterator[tuple[str, Tensor]]:
+        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
+            yield name.replace("/", "."), tensor
+
+
+@dataclass
+class Copy:
+    """Where one copy stands, besides its weights."""
+
+    best: float | None = None
+    failure: str | None = None  # why it is trained no more
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class JointProgress(Progress):
+    """Where a training of several copies stands."""
+
+    copies: list[Copy] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.copies = [Copy(**one) if isinstance(one, dict) else one for one in self.copies]  # from a checkpoint
+
+
+@dataclass
+class JointTrainer(Trainer):
+    """Trains the copies of a Stack on the same batches; `progress.copies` tells what became of each.
+
+    All but the batches is as in a training alone: a copy's weights at first, its noise, how its weights are judged,
+    which are kept, and whether it fails. One that fails keeps the weights that it had then, and the others go on.
+    """
+
+    noises: Sequence[Noise] = ()  # of each copy; `noise` is the first one, which orders the batches
+    selections: Sequence[Selection] = ()  # of each copy
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.progress: JointProgress = JointProgress(copies=[Copy() for _ in self.noises])
+
+    def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
+        if batch.continues:
+            raise SuiteError("windows of a stream go on from a memory. Say `training: {together: false}`.")
+        keys = [noise.fork("loss").fork(self.progress.step).key for noise in self.noises]
+        losses: Loss = self.model.losses(batch, self._training(batch, settings), keys)
+        return losses
+
+    def _clip(self) -> Tensor:
+        return clip_each(self.model.parameters(), self.config.clip)
+
+    def _check(self, loss: Loss, norm: Tensor) -> None:
+        """Note which copies fail; raise TrainingError if that leaves none."""
+        copies = self.progress.copies
+        finite = torch.isfinite(loss.value.detach() + norm).tolist()
+        for number, (copy, fine) in enumerate(zip(copies, finite, strict=True)):
+            if not fine and copy.failure is None:
+                copy.failure = self._broken(loss.value[number], norm[number])
+        if all(copy.failure for copy in copies):
+            raise TrainingError(f"all {len(copies)} seeds failed; the first at {copies[0].failure}")
+
+    def _step(self) -> None:
+        failed = [number for number, copy in enumerate(self.progress.copies) if copy.failure]
+        weights = [each.detach() for each in self.model.parameters()]
+        before = [each[failed] for each in weights] if failed else []
+        super()._step()
+        for each, own in zip(weights, before, strict=False):
+            each[failed] = own
+
+    def _evaluate(self) -> None:
+        """Judge each copy, keep its weights if they are its best, and note it all."""
+        state, begins, losses = self.model.state_dict(), not self.best, per_copy(self.losses, len(self.noises))
+        if begins:
+            self.best = {name: tensor.detach().clone() for name, tensor in state.items()}
+        values = []
+        for number, copy in enumerate(self.progress.copies):
+            if copy.failure:
+                continue
+            model = self.model.at(number)
+            with evaluating(model):
+                value = self.selections[number].judge(model)
+            copy.best = None if begins else copy.best
+            improved = self._improves(value, copy.best)
+            if improved:
+                copy.best = value
+                for name, tensor in self.best.items():
+                    tensor[number] = state[name][number]
+            copy.history.append({**self._entry(value, improved), **losses[number]})
+            values.append(value)
+        self.losses = Average()
+        self._tell(f", {self.selection.name} {sum(values) / len(values):.4g} on average")
+
+
+def clip_each(weights: Iterable[Tensor], most: float | None) -> Tensor:
+    """Scale the gradient of each copy by min(1, most / norm), unless `most` is None; return the norms before [S]."""
+    gradients = [one.grad for one in weights if one.grad is not None]
+    norm: Tensor = torch.linalg.vector_norm(torch.cat([one.reshape(len(one), -1) for one in gradients], 1), dim=1)
+    if most is not None:
+        factor = (most / norm).clamp(max=1.0)
+        for one in gradients:
+            one.mul_(factor.view(-1, *[1] * (one.dim() - 1)))
+    return norm
+
+
+def per_copy(average: Average, copies: int) -> list[dict[str, float]]:
+    """Return the means of each copy."""
+    columns = {name: (total / average.weight).tolist() for name, total in average.totals.items()}
+    return [{name: column[number] for name, column in columns.items()} for number in range(copies)]
+
+
+def _flat(name: str) -> str:
+    """Return a name that a module may give to weights of its own."""
+    return name.replace(".", "/")

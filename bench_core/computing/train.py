@@ -1,0 +1,398 @@
+"""The training loop: updates, evaluations, and the weights that are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from bench_core.data import Batch, Purpose
+from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
+from bench_core.model import Training
+from bench_core.suites.schema import Phase, TrainingConfig
+from bench_core.task import Size
+
+if TYPE_CHECKING:
+    from bench_core.computing.checkpoint import Checkpoints
+    from bench_core.model import Loss
+    from bench_core.noise import Noise
+    from bench_core.task import Task
+
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How weights are judged: a number of the model, and whether higher (+1) or lower (-1) is better."""
+
+    judge: Callable[[Any], float]
+    better: int
+    name: str
+
+
+@dataclass
+class Progress:
+    """Where a training stands; all that changes besides weights and optimizer state."""
+
+    planned: list[int] = field(default_factory=list)  # updates of each phase
+    phase: int = 0
+    step: int = 0
+    first: int = 0  # step at which the phase began
+    epoch: int = 0
+    batch: int = 0  # batches of the epoch that are done
+    scale: float = 1.0  # of the learning rate, by the plateau schedule
+    best: float | None = None
+    stale: int = 0  # evaluations without progress
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Trainer:
+    """Trains one model on one task; `run` leaves the best weights in the model and returns the history."""
+
+    model: Any  # an nn.Module that is a Model
+    task: Task
+    config: TrainingConfig
+    noise: Noise
+    device: torch.device
+    selection: Selection
+    bf16: bool = False
+    tell: Callable[[str, float], None] = lambda text, share: None
+    checkpoints: Checkpoints | None = None
+
+    def __post_init__(self) -> None:
+        self.progress = Progress()
+        self.optimizers = optimizers(self.model, self.config, self.device)
+        self.size = Size(self.config.batch_size, self.config.batch_unit)
+        self.memory: Any = None
+        self.best: dict[str, Tensor] = {}
+        self.losses = Average()  # since the last evaluation
+
+    def run(self) -> list[dict[str, Any]]:
+        """Train phase after phase, each beginning with the best weights of the one before.
+
+        From the last checkpoint on, where there is one: bit by bit as if there had been no interruption. Raises
+        Stopped, after another checkpoint, when time is up.
+        """
+        phases, progress = self.config.phases or (Phase(),), self.progress
+        resumed = self._resume()
+        if not resumed:
+            progress.planned = [self._updates(phase) for phase in phases]
+        progress = self.progress
+        for number in range(progress.phase, len(phases)):
+            phase = phases[number]
+            if not resumed:
+                self._reset(phase.reset)
+                progress.phase, progress.first = number, progress.step
+                progress.best, progress.stale, self.best = None, 0, {}
+            resumed = False
+            self._phase(phase, progress.first + progress.planned[number])
+            self.model.load_state_dict(self.best)
+        return progress.history
+
+    def _phase(self, phase: Phase, end: int) -> None:
+        """Update until the phase's last step, or until patience ends."""
+        settings, every, progress = phase.model_extra or {}, self.config.evaluate_every, self.progress
+        while progress.step < end and not self._exhausted():
+            before = progress.step
+            for batch, last in _with_last(islice(self._epoch(progress.epoch), progress.batch, None)):
+                self._update(batch, phase.lr or self.config.lr, settings)
+                progress.batch += 1
+                if last:
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                self._tell()
+                if progress.step == end or (progress.step % every == 0 if every else last):
+                    self._evaluate()
+                self._keep()
+                if progress.step == end or self._exhausted():
+                    break
+            if progress.step == before:
+                raise TrainingError("the training split gives no batches. Is it empty?")
+        if progress.batch:  # the phase ended inside of an epoch, and the next begins with another
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        if not self.best:  # no updates: the weights are judged as they are
+            self._evaluate()
+
+    def _epoch(self, number: int) -> Iterator[Batch]:
+        noise = self.noise.fork("order").fork(number)
+        return self.task.batches("train", Purpose.TRAIN, self.size, noise)
+
+    def _keep(self) -> None:
+        """Write a checkpoint if it is time; raise Stopped if that is to be the last."""
+        kept = self.checkpoints
+        if kept is None or not (kept.due() or kept.over()):
+            return
+        cuda = self.device.type == "cuda"
+        state = {
+            "progress": asdict(self.progress),
+            "best": self.best,
+            "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
+            "losses": vars(self.losses),
+            "memory": self.memory,
+            "generators": [torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if cuda else None],
+        }
+        kept.save(self.progress.step, self.model, state)
+        if kept.over():
+            raise Stopped
+
+    def _resume(self) -> bool:
+        """Go back to the last checkpoint; return whether there is one."""
+        kept = self.checkpoints.last(self.model, self.device) if self.checkpoints else None
+        if kept is None:
+            return False
+        self.progress = type(self.progress)(**kept["progress"])
+        self.best, self.memory = kept["best"], kept["memory"]
+        for optimizer, state in zip(self.optimizers, kept["optimizers"], strict=True):
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        vars(self.losses).update(kept["losses"])
+        processor, device = kept["generators"]
+        torch.set_rng_state(processor.cpu())
+        if device is not None:
+            torch.cuda.set_rng_state(device.cpu(), self.device)
+        return True
+
+    def _update(self, batch: Batch, rate: float, settings: Mapping[str, Any]) -> None:
+        """Take one step of the optimizer; raise TrainingError if loss or gradient is not finite."""
+        self.model.train()
+        batch = batch.change(lambda tensor: tensor.to(self.device))
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * self._rate()
+            optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            loss = self._loss(batch, settings)
+        loss.value.backward(torch.ones_like(loss.value))  # type: ignore[no-untyped-call]
+        norm = self._clip()
+        self._check(loss, norm)
+        self._step()
+        self.memory = loss.memory.change(Tensor.detach) if loss.memory is not None else None
+        self.progress.step += 1
+        self.losses.add(loss, norm)
+
+    def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
+        loss: Loss = self.model.loss(batch, self._training(batch, settings))
+        return loss
+
+    def _check(self, loss: Loss, norm: Tensor) -> None:
+        """Raise TrainingError if loss or gradient is not finite."""
+        if not torch.isfinite(loss.value.detach() + norm):
+            raise TrainingError(f"{self._broken(loss.value, norm)}{self._last_good()}")
+
+    def _broken(self, value: Tensor, norm: Tensor) -> str:
+        return (
+            f"step {self.progress.step + 1}: the loss is {value.item():g} and the gradient's norm {norm.item():g}. "
+            "Lower `lr`, set `clip`, or train in fp32."
+        )
+
+    def _step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def _training(self, batch: Batch, settings: Mapping[str, Any]) -> Training:
+        step, total = self.progress.step, sum(self.progress.planned)
+        epochs = self.config.epochs or max(1, self.progress.epoch + 1)
+        memory = self.memory if batch.continues else None
+        return Training(
+            step, total, self.progress.epoch, epochs, self.noise.fork("loss").fork(step), memory, settings
+        )
+
+    def _last_good(self) -> str:
+        place = self.checkpoints.weights if self.checkpoints else None
+        return f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+
+    def _clip(self) -> Tensor:
+        """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
+        gradients = [_entries(weights) for weights in self.model.parameters() if weights.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if self.config.clip is not None:
+            torch._foreach_mul_(gradients, (self.config.clip / norm).clamp(max=1.0))
+        return norm
+
+    def _rate(self) -> float:
+        """Return the factor of the learning rate at the coming step."""
+        step, total, warmup = self.progress.step + 1, max(1, sum(self.progress.planned)), self.config.warmup
+        if step < warmup:
+            return step / warmup
+        done = min(1.0, (step - warmup) / max(1, total - warmup))
+        return {
+            "constant": 1.0,
+            "plateau": self.progress.scale,
+            "inverse-sqrt": math.sqrt(warmup / step),
+            "linear": 1 - done,
+            "cosine": 0.5 * (1 + math.cos(math.pi * done)),
+        }[self.config.schedule]
+
+    def _evaluate(self) -> None:
+        """Judge the weights, keep them if they are the best, and note it all."""
+        progress = self.progress
+        with evaluating(self.model):
+            value = self.selection.judge(self.model)
+        improved = self._improves(value, progress.best)
+        if improved or not self.best:
+            progress.best, progress.stale = value if improved else None, 0
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            progress.stale += 1
+            progress.scale *= self.config.factor if self.config.schedule == "plateau" else 1.0
+        progress.history.append({**self._entry(value, improved), **self.losses.values()})
+        self.losses = Average()
+        self._tell(f", {self.selection.name} {value:.4g}")
+
+    def _improves(self, value: float, best: float | None) -> bool:
+        return not math.isnan(value) and (best is None or (value - best) * self.selection.better > 0)
+
+    def _entry(self, value: float, improved: bool) -> dict[str, Any]:
+        """Return what the history tells of an evaluation, but for the losses."""
+        return {
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "lr": self.optimizers[0].param_groups[0]["lr"],
+            self.selection.name: value,
+            "best": improved,
+        }
+
+    def _tell(self, more: str = "") -> None:
+        total = sum(self.progress.planned)
+        self.tell(f"step {self.progress.step:,} of {total:,}{more}", self.progress.step / max(1, total))
+
+    def _exhausted(self) -> bool:
+        return self.config.patience is not None and self.progress.stale >= self.config.patience
+
+    def _updates(self, phase: Phase) -> int:
+        """Return how many updates a phase takes: the fewer of its updates and its epochs."""
+        updates, epochs = phase.updates, phase.epochs
+        if updates is None and epochs is None:
+            updates, epochs = self.config.updates, self.config.epochs
+        if updates is None and epochs is None:
+            epochs = 10
+        lasting = math.inf if epochs is None else epochs * self._batches()
+        return int(min(lasting, math.inf if updates is None else updates))
+
+    def _batches(self) -> int:
+        """Return how many batches the first epoch has."""
+        return max(1, sum(1 for _ in self._epoch(0)))
+
+    def _reset(self, names: tuple[str, ...]) -> None:
+        """Start modules anew: their weights by their own `reset_parameters`, and the optimizer's memory of them."""
+        modules = dict(self.model.named_modules())
+        for name in names:
+            if name not in modules:
+                raise SuiteError(
+                    f"phases reset {name!r}, but the model's modules are: {', '.join(filter(None, modules))}."
+                )
+            for module in modules[name].modules():
+                if hasattr(module, "reset_parameters"):
+                    module.reset_parameters()
+            for parameter in modules[name].parameters():
+                for optimizer in self.optimizers:
+                    optimizer.state.pop(parameter, None)
+
+
+def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+    """Return one for the weights whose gradient is whole, and one for embeddings with sparse gradients.
+
+    The latter leaves rows that a batch does not name as they are, momentum and all (the lazy form of Adam). Raises
+    SuiteError where the settings cannot do without the other rows.
+    """
+    modules = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
+    sparse = {id(module.weight): module.weight for module in modules if module.weight.requires_grad}
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise PluginError(f"{type(model).__name__} has no parameters to train.")
+    own: Any = {"momentum": config.momentum} if config.optimizer == "sgd" else {"betas": config.betas}
+    whole = [parameter for parameter in trained if id(parameter) not in sparse]
+    found: list[torch.optim.Optimizer] = []
+    if whole:
+        fused = device.type in ("cpu", "cuda")
+        kind: Any = OPTIMIZERS[config.optimizer]
+        found.append(kind(whole, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own))
+    if sparse:
+        lacking = [
+            name for name, value in (("weight_decay", config.weight_decay), *own.items()) if value and name != "betas"
+        ]
+        if lacking:
+            raise SuiteError(
+                f"`{lacking[0]}` changes every row of an embedding at every step, and the gradients of this model's "
+                f"are sparse. Set `{lacking[0]}: 0`, or the model's `sparse: false`."
+            )
+        lazy: Any = (
+            torch.optim.SGD if config.optimizer == "sgd" else partial(torch.optim.SparseAdam, betas=config.betas)
+        )
+        found.append(lazy([*sparse.values()], lr=config.lr))
+    return found
+
+
+def _entries(weights: nn.Parameter) -> Tensor:
+    """Return the entries of a gradient: all, or those that a sparse one has, each once, to be changed in place."""
+    assert weights.grad is not None
+    if not weights.grad.is_sparse:
+        return weights.grad
+    weights.grad = weights.grad.coalesce()
+    return weights.grad.values()
+
+
+def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
+    """Yield batches, and whether each is the last."""
+    for batch in batches:
+        for following in batches:
+            yield batch, False
+            batch = following
+        yield batch, True
+
+
+class Average:
+    """Losses of several batches, weighed by their target tokens; no waiting for the device before `values`."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, Tensor] = {}
+        self.weight: Any = 0
+
+    def add(self, loss: Loss, gradient_norm: Tensor | None = None) -> None:
+        """Count one batch."""
+        weight = loss.weight.detach().double()
+        norm = {} if gradient_norm is None else {"gradient_norm": gradient_norm}
+        for name, value in {"loss": loss.value, **loss.parts, **norm}.items():
+            self.totals[name] = self.totals.get(name, 0) + value.detach().double() * weight
+        self.weight = self.weight + weight
+
+    def values(self) -> dict[str, float]:
+        """Return the means so far."""
+        return {name: float(total / self.weight) for name, total in self.totals.items()}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off for a while, and leave torch's generator as it was."""
+    was, state = model.training, torch.get_rng_state()
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was)
+        torch.set_rng_state(state)
+
+
+def mean_loss(model: Any, task: Task, split: str, size: Size, noise: Noise, device: torch.device) -> float:
+    """Return the training loss on a split, per target token."""
+    average, memory = Average(), None
+    for step, batch in enumerate(task.batches(split, Purpose.TRAIN, size)):
+        on_device = batch.change(lambda tensor: tensor.to(device))
+        carried = memory if batch.continues else None
+        loss = model.loss(on_device, Training(0, 1, 0, 1, noise.fork(step), carried))
+        memory = loss.memory
+        average.add(loss)
+    if not average.weight:
+        raise TrainingError(f"the split {split!r} gives no batches. Is it empty?")
+    return average.values()["loss"]

@@ -1,0 +1,1 @@
+"""How a suite is carried out: cells, stages, workers, what it costs."""

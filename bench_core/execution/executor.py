@@ -1,0 +1,213 @@
+"""Where stages are performed: in this process, in worker processes, on other machines; all over one store."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from bench_core.errors import BenchError, Stopped, StoreError
+from bench_core.execution.costs import Cost
+from bench_core.storage.provenance import environment
+from bench_core.storage.store import Store
+
+if TYPE_CHECKING:
+    from bench_core.computing.stages import Workshop
+    from bench_core.execution.plan import Stage
+
+Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done
+
+PAUSE = 0.2  # seconds between two looks for what another machine stored
+
+
+class StageFailed(Exception):
+    """A stage was not done; its text is for people."""
+
+    def __init__(
+        self, text: str, details: str = "", expected: bool = False, stored: bool = False, stopped: bool = False
+    ) -> None:
+        super().__init__(text)
+        self.details = details  # such as a traceback
+        self.expected = expected  # it says itself what to do: nobody needs the details
+        self.stored = stored  # an artifact that it reads may be damaged
+        self.stopped = stopped  # time was up: no failure
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to perform, and for how long."""
+
+    stage: Stage
+    build: bool = False  # only try to build the model that it trains
+    until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
+    every: float = 300.0  # seconds between the checkpoints of a training
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data, for whoever performs it elsewhere."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Order:
+        """Return what `to_json` gave."""
+        from bench_core.execution.plan import stage_from_json
+
+        return cls(**{**data, "stage": stage_from_json(data["stage"])})
+
+
+def time_up() -> StageFailed:
+    """Return why a stage was not done for which there was no time left."""
+    return StageFailed("time was up. Run the suite again to go on.", expected=True, stopped=True)
+
+
+class Executor(ABC):
+    """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
+
+    capacity: int  #: how many stages it takes at a time
+    warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
+
+    @abstractmethod
+    def submit(self, order: Order, tell: Tell) -> Future[None]:
+        """Begin a stage; its future raises StageFailed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop, whatever is under way."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass
+class Here(Executor):
+    """Performs stages in this process, one after the other."""
+
+    store: Store
+    data: Path
+    capacity = 1
+    workshop: Workshop | None = field(default=None)
+
+    def submit(self, order: Order, tell: Tell) -> Future[None]:
+        from bench_core.computing.stages import Workshop
+
+        self.workshop = self.workshop or Workshop(replace(self.store, warn=self.warn), self.data)
+        self.workshop.tell = tell
+        future: Future[None] = Future()
+        try:
+            perform(self.workshop, order)
+            future.set_result(None)
+        except StageFailed as failure:
+            future.set_exception(failure)
+        return future
+
+    def close(self) -> None:
+        self.workshop = None
+
+
+def carry_out(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
+    """Perform what `Order.to_json` gave; return as JSON data how it went, for `check_answer`."""
+    asked = Order.from_json(order)
+    try:
+        _check_same(asked.stage)
+        perform(workshop, asked)
+    except StageFailed as failure:
+        return {"failed": {"text": str(failure), **vars(failure)}}
+    return {"done": True}
+
+
+def _check_same(stage: Stage) -> None:
+    """Raise StageFailed unless code and libraries are, here and now, what they were where the run began.
+
+    Else what they compute would be stored under the key of others: on another machine, or after an edit.
+    """
+    from bench_core.storage import keys
+
+    packages, differing = keys._plugin_packages(), []
+    for name, digest in stage.ingredients.get("code", {}).items():
+        package = packages.get(keys._normal(name))
+        here = keys.core_code() if name == "bench-core" else keys.package_code(package) if package else ""
+        differing += [] if here == digest else [name if here else f"{name} (not installed)"]
+    for name, version in stage.ingredients.get("libraries", {}).items():
+        differing += [] if keys.library(name) == version else [f"{name} ({keys.library(name)}, not {version})"]
+    if differing:
+        raise StageFailed(
+            f"{', '.join(differing)}: not the same on {platform.node()} as where the run began, or changed since. "
+            "Install the same on every machine, and run the suite again.",
+            expected=True,
+        )
+
+
+def check_answer(answer: Mapping[str, Any]) -> None:
+    """Raise StageFailed if what `carry_out` returned says so."""
+    if "failed" in answer:
+        raise StageFailed(**answer["failed"])
+
+
+def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
+    """Wait until what another machine stored is seen on this one; raise StageFailed if it is not after so long.
+
+    Network file systems remember for a while that a file was not there; who lists its folder is told the truth.
+    """
+    kept, end = Store(store), time.monotonic() + seconds
+    while not kept.has(stage.kind, stage.key):
+        if time.monotonic() >= end:
+            raise StageFailed(
+                f"it was done, but what it stored is not in {store} on this machine ({platform.node()}). Keep the "
+                "store on a file system that all machines see at the same place.",
+                expected=True,
+            )
+        with suppress(OSError):
+            os.listdir(kept.root / stage.kind)
+        time.sleep(PAUSE)
+
+
+def perform(workshop: Workshop, order: Order) -> None:
+    """Do a stage and store its artifact, or try to build its model; raise StageFailed if anything goes wrong."""
+    from bench_core.computing.stages import check_builds
+
+    stage, workshop.order = order.stage, order
+    try:
+        if order.build:
+            facts = workshop.store.get(*stage.inputs["task"]).json("facts.json")
+            check_builds(stage.settings["model"], facts, workshop.data)
+        else:
+            _make(workshop, stage)
+    except Stopped:
+        raise time_up() from None
+    except Exception as error:  # whatever a plugin raises
+        known = isinstance(error, BenchError)
+        text = str(error) if known else f"{type(error).__name__}: {error}"
+        details = "".join(traceback.format_exception(error))
+        raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
+
+
+def _make(workshop: Workshop, stage: Stage) -> None:
+    """Store the artifact of a stage, unless another run was faster."""
+    store, about = workshop.store, {
+        "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
+    }  # fmt: skip
+    with store.lock(stage.kind, stage.key, lambda: workshop.tell("another run is at work on it", 0.0)):
+        if store.has(stage.kind, stage.key):
+            return
+        with store.writing(stage.kind, stage.key, about) as folder:
+            with Cost() as cost:
+                counts = workshop.perform(stage, folder)
+            about["cost"] = {**cost.values, **counts}
+        if stage.kind in ("train", "together"):  # not before its weights are safe
+            from bench_core.computing.checkpoint import Checkpoints
+
+            Checkpoints(store, stage.key, stage.label, math.inf).remove()

@@ -1,0 +1,387 @@
+"""From a suite to its cells, and to the stages that they take, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.errors import DataError
+from bench_core.execution.hardware import device_kind
+from bench_core.model import Scorer
+from bench_core.registry import part
+from bench_core.storage import keys
+
+if TYPE_CHECKING:
+    from bench_core.config import Config, MetricConfig, ModelConfig
+    from bench_core.registry import PartKind
+    from bench_core.suites.schema import Hardware, Select
+    from bench_core.suites.suite import Suite
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the matrix, and the metrics that it is measured by."""
+
+    task: str
+    model: str
+    decoder: str | None
+    split: str
+    hardware: str
+    seed: int
+    metrics: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Return the names of its axes; those of metrics and certificates are not among them."""
+        return {name: value for name, value in vars(self).items() if name not in ("metrics", "certificates")}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
+
+    kind: str  # prepare, together, train, decode, score, measure, certify
+    key: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
+    ingredients: Mapping[str, Any]  # all that the key is made of
+    label: str  # for people
+
+
+def stage_from_json(data: Mapping[str, Any]) -> Stage:
+    """Return a stage that went through JSON."""
+    return Stage(**{**data, "inputs": {role: (kind, key) for role, (kind, key) in data["inputs"].items()}})
+
+
+@dataclass
+class Plan:
+    """All stages of a suite, inputs before users, and the artifacts of each cell."""
+
+    cells: list[Cell]
+    tasks: dict[str, str] = field(default_factory=dict)  # name -> key of what is prepared of it
+    stages: dict[str, Stage] = field(default_factory=dict)  # by key
+    of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
+    missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
+
+    def lack(self, cell: Cell) -> str | None:
+        """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
+        return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
+
+    def count(self, kind: str) -> int:
+        """Return how many stages of a kind there are."""
+        return sum(stage.kind == kind for stage in self.stages.values())
+
+
+def cells_of(suite: Suite) -> list[Cell]:
+    """Return the product of the suite's axes, less what it skips."""
+    decoders: list[str | None] = [*suite.decoders] or [None]
+    found = []
+    axes = product(suite.tasks, suite.models, decoders, suite.splits, suite.hardware, suite.seeds)
+    for task, model, decoder, split, hardware, seed in axes:
+        names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": hardware}
+        if any(skip.covers(**names) for skip in suite.skip if not skip.metric):
+            continue
+        skipped = [skip for skip in suite.skip if skip.metric]
+        kept = (name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skipped))
+        certificates = () if decoder is None else tuple(suite.certificates)
+        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept), certificates))
+    return found
+
+
+def plan(suite: Suite, data: Path) -> Plan:
+    """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
+    planner = Planner(suite, data)
+    found = Plan(cells_of(suite), stages=planner.stages)
+    for name in suite.tasks:
+        _try(found, ("task", name), lambda: planner.prepare(name))  # noqa: B023
+    for name, entry in suite.models.items():
+        _try(found, ("model", name), lambda: [planner.files(one.config) for one in entry.all])  # noqa: B023
+    for kind, names in (("task", suite.tasks), ("model", suite.models)):
+        if names and all((kind, name) in found.missing for name in names):
+            raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+    found.tasks = {name: planner.prepare(name) for name in suite.tasks if ("task", name) not in found.missing}
+    for cell in found.cells:
+        if found.lack(cell) is None:
+            found.of_cell[cell] = dict(planner.cell(cell))
+    return found
+
+
+def lists_tasks(found: Plan, suite: Suite) -> bool:
+    """Return whether tasks are wanted for themselves, not for cells."""
+    return not found.cells or any(table.of == "tasks" for table in suite.tables)
+
+
+def needed(
+    found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool], cells: Iterable[Cell] | None = None
+) -> list[Stage]:
+    """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first.
+
+    Those of all cells, and of tasks that are wanted for themselves, or of some `cells` alone. `stored` says whether
+    an artifact is there; with True, whether at least that is which was carried of it, which is enough for whoever
+    needs neither the weights of a training nor the data of a task.
+    """
+    wanted: set[str] = set()
+
+    def want(key: str, told: bool = True) -> None:
+        stage = found.stages[key]
+        if key not in wanted and not stored(stage, told):
+            wanted.add(key)
+            for _, upstream in stage.inputs.values():
+                want(upstream, told=stage.kind == "measure")
+
+    for cell in found.cells if cells is None else cells:
+        for key in found.of_cell.get(cell, {}).values():
+            want(key)  # the task and the training, too: a report tells of them
+    if cells is None and lists_tasks(found, suite):
+        for key in found.tasks.values():
+            want(key)
+    return [stage for key, stage in found.stages.items() if key in wanted]
+
+
+def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None:
+    try:
+        read()
+    except DataError as error:
+        found.missing[part] = str(error)
+    except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
+        reason = error.strerror if isinstance(error, OSError) else error
+        found.missing[part] = f"what it names cannot be read ({reason}). Correct the names of its files."
+
+
+@dataclass
+class Planner:
+    """Makes stages, and remembers them by what they are made of."""
+
+    suite: Suite
+    data: Path
+    stages: dict[str, Stage] = field(default_factory=dict)
+    made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
+    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models
+
+    def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
+        """Yield the name and key of every stage that a cell takes."""
+        task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        yield from (("prepare", task), ("train", train))
+        if cell.decoder is not None:
+            decode = self.decode(cell)
+            yield "decode", decode
+        for name in cell.metrics:
+            metric = self.suite.metrics[name]
+            if metric.needs is Scorer:
+                outcomes, kind = self.score(cell, name), "score"
+                yield f"score/{name}", outcomes
+            else:
+                outcomes, kind = decode, "decode"
+            yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
+        for name in cell.certificates:
+            yield f"certify/{name}", self.certify(cell, name)
+
+    def prepare(self, name: str) -> str:
+        """Return the key of a prepared task."""
+        config = self.suite.tasks[name]
+        if ("prepare", name) not in self.made:
+            settings = {"task": described(config), "data": dict(config.reads(self.data))}
+            self.made["prepare", name] = self._add(
+                "prepare", settings, {}, name, [("task", config)], self._libraries(config)
+            )
+        return self.made["prepare", name]
+
+    def train(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Return the key of a trained model."""
+        asked = ("train", task, model, hardware, seed)
+        if asked not in self.made:
+            seeds = self.suite.seeds if self.suite.models[model].at(task).training.together else []
+            if len(seeds) < 2:
+                self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
+            else:
+                self._train_together(task, model, hardware)
+        return self.made[asked]
+
+    def _train_together(self, task: str, model: str, hardware: str) -> None:
+        """Add a stage that trains all seeds, and for each seed one that takes its own out of that."""
+        seeds = [*self.suite.seeds]
+        joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        for seed in seeds:
+            own = {"together": seeds, "seed": seed}
+            inputs = {"together": ("together", joint)}
+            key = self._train("train", task, model, hardware, own, f"seed {seed}", inputs)
+            self.made["train", task, model, hardware, seed] = key
+        # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
+        first = {"first": self.made["train", task, model, hardware, seeds[0]]}
+        self.stages[joint] = replace(self.stages[joint], settings={**self.stages[joint].settings, **first})
+
+    def _train(
+        self,
+        kind: str,
+        task: str,
+        model: str,
+        hardware: str,
+        own: Mapping[str, Any],
+        which: str,
+        inputs: Mapping[str, tuple[str, str]] | None = None,
+    ) -> str:
+        entry = self.suite.models[model].at(task)
+        select, parts = self._select(entry.training.select, entry.config)
+        training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
+        initial = Path(entry.training.initial).resolve() if entry.training.initial else None
+        settings = {
+            "model": described(entry.config),
+            "training": {**training, "select": select},
+            "initial": keys.file_digest(initial) if initial else None,
+            "files": self.files(entry.config),
+            **own,
+            **self._hardware(hardware),
+        }
+        inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
+        parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        begin = {"begin": str(initial)} if initial else {}  # where the file is does not matter to the key
+        return self._add(kind, settings, inputs, f"{task} x {model}, {which}", parts, libraries, begin)
+
+    def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
+        """Return what decides which weights are kept, with the settings of the parts that it names."""
+        described_select: dict[str, Any] = select.model_dump(mode="json")
+        parts: list[tuple[PartKind, Config]] = []
+        metric = self.suite.metrics.get(select.metric)
+        if metric is not None:
+            described_select["metric"] = described(metric)
+            described_select["by"] = likelihood(metric, model)[0]
+            parts.append(("metric", metric))
+        if metric is not None and select.decoder is not None:
+            decoder = self.suite.decoders[select.decoder]
+            described_select["decoder"] = described(decoder)
+            parts.append(("decoder", decoder))
+        return described_select, parts
+
+    def decode(self, cell: Cell) -> str:
+        """Return the key of the outcomes of decoding."""
+        asked = ("decode", cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            config = self.suite.decoders[cell.decoder or ""]
+            limits = self.suite.limits
+            own = {"decoder": described(config), "examples": limits.examples}
+            label = f"{cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("decode", cell, own, [("decoder", config)], label)
+        return self.made[asked]
+
+    def score(self, cell: Cell, metric: str) -> str:
+        """Return the key of the outcomes of scoring."""
+        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
+        asked = ("score", cell.task, cell.model, by, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            own = {"by": by, "examples": self.suite.limits.scored}
+            label = f"{cell.task} x {cell.model} by {by}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("score", cell, own, [], label)
+        return self.made[asked]
+
+    def _outcomes(
+        self, kind: str, cell: Cell, own: dict[str, Any], parts: list[tuple[PartKind, Config]], label: str
+    ) -> str:
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
+        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        settings = {
+            "split": cell.split,
+            "batch_size": self.suite.limits.batch_size,
+            "seed": cell.seed,
+            **own,
+            **self._hardware(cell.hardware),
+        }
+        parts = [("task", task), ("model", model), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        return self._add(kind, settings, inputs, label, parts, libraries)
+
+    def measure(self, name: str, metric: MetricConfig, task: str, kind: str, outcomes: str) -> str:
+        """Return the key of a metric's numbers."""
+        asked = ("measure", name, task, outcomes)
+        if asked not in self.made:
+            inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+            settings = {"metric": described(metric)}
+            label = f"{name} of {self.stages[outcomes].label}"
+            libraries = self._libraries(metric)
+            self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
+        return self.made[asked]
+
+    def certify(self, cell: Cell, name: str) -> str:
+        """Return the key of what a certificate says of a trained model and a decoder."""
+        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.hardware, cell.seed)
+        if asked not in self.made:
+            certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
+            settings = {
+                "certificate": described(certificate),
+                "decoder": described(decoder),
+                **self._hardware(cell.hardware),
+            }
+            train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+            inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+            model = self.suite.models[cell.model].at(cell.task).config
+            parts: list[tuple[PartKind, Config]] = [
+                ("model", model), ("decoder", decoder), ("certificate", certificate),
+            ]  # fmt: skip
+            libraries = self._libraries(*(config for _, config in parts), torch=True)
+            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}"
+            self.made[asked] = self._add("certify", settings, inputs, label, parts, libraries)
+        return self.made[asked]
+
+    def files(self, config: ModelConfig) -> Mapping[str, str]:
+        """Return the digest of every file that a model is built from; raise DataError if one cannot be read."""
+        known = str(described(config))
+        if known not in self.digests:
+            self.digests[known] = {role: keys.file_digest(path) for role, path in config.files(self.data).items()}
+        return self.digests[known]
+
+    def _add(
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, tuple[str, str]],
+        label: str,
+        parts: list[tuple[PartKind, Config]],
+        libraries: Mapping[str, str],
+        places: Mapping[str, str] | None = None,
+    ) -> str:
+        code = {"bench-core": keys.core_code()}
+        for part_kind, config in parts:
+            code |= self._code(part_kind, config.name)
+        ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
+        key = keys.key_of(ingredients)
+        self.stages.setdefault(key, Stage(kind, key, {**settings, **(places or {})}, inputs, ingredients, label))
+        return key
+
+    def _code(self, kind: PartKind, name: str) -> Mapping[str, str]:
+        found = part(kind, name)
+        return keys.distribution_code(found.distribution, found.package)
+
+    def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
+        names = {name for config in configs for name in config.libraries} | ({"torch"} if torch else set())
+        return {name: keys.library(name) for name in sorted(names)}
+
+    def _hardware(self, name: str) -> dict[str, Any]:
+        return self._devices[name]
+
+    @cached_property
+    def _devices(self) -> dict[str, dict[str, Any]]:
+        return {name: _computing(hardware) for name, hardware in self.suite.hardware.items()}
+
+
+def _computing(hardware: Hardware) -> dict[str, Any]:
+    device = device_kind() if hardware.device == "auto" else hardware.device
+    return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return a part's name and all of its settings, defaults included, as JSON data."""
+    return {"name": config.name, **config.model_dump(mode="json")}
+
+
+def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
+    """Return which likelihood of a model a metric is about, and its kind; empty words where there is none."""
+    if metric.needs is not Scorer or not model.likelihoods:
+        return "", ""
+    by = getattr(metric, "by", None) or next(iter(model.likelihoods))
+    return by, str(model.likelihoods[by])

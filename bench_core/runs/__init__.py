@@ -1,0 +1,1 @@
+"""What a run leaves, and how runs travel and are put together."""

@@ -1,0 +1,316 @@
+"""Writes the run folder: what was asked, what came of it, and where it was computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.outcomes import read_lines, read_outcomes
+from bench_core.computing.stages import sample_of
+from bench_core.errors import StoreError
+from bench_core.execution.costs import write_costs
+from bench_core.execution.plan import Cell, Plan, likelihood
+from bench_core.runs.courses import COURSE, with_courses
+from bench_core.runs.distributions import Distribution, distribution, write_distributions
+from bench_core.runs.results import SHORT, CellResult, Number, write_cells
+from bench_core.storage.carried import OUTCOMES, kept
+from bench_core.storage.provenance import environment
+from bench_core.suites.published import plain
+
+if TYPE_CHECKING:
+    from bench_core.computing.resampling import Draws
+    from bench_core.config import CertificateConfig, MetricConfig
+    from bench_core.storage.store import Store
+    from bench_core.suites.suite import Suite
+
+
+LONGEST = 150  # characters of a label in the name of a file
+COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
+LETTERS = 12  # of a digest of code
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that a run leaves behind, gathered from its plan and the store."""
+
+    suite: Suite
+    plan: Plan
+    store: Store
+    failures: Mapping[str, str]
+    stopped: Mapping[str, str]
+    numbers: Mapping[str, Any]
+    places: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> what reports call them
+
+    def write(self, folder: Path) -> None:
+        """Fill a run folder."""
+        (folder / "suite.yaml").write_text(as_yaml(self.suite.effective), encoding="utf-8")
+        (folder / "published.json").write_text(json.dumps(plain(self._published()), indent=1, ensure_ascii=False))
+        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False))
+        write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
+        write_costs(folder / "costs.csv", self._costs())
+        self._copy_histories(folder / "history")
+        from bench_core.computing.resampling import write_draws
+
+        write_draws(folder / "draws.safetensors", self._draws())
+        if any(figure.values for figure in self.suite.figures):
+            write_distributions(folder / "distributions.jsonl", self._distributions())
+        if any(table.test == "permutation" for table in self.suite.tables):
+            from bench_core.reporting.exchanges import keep_permutations
+            from bench_core.runs.results import read_run
+
+            keep_permutations(read_run(folder), self.store)
+
+    def _told(self, reason: str) -> str:
+        """Return a reason without the places of this machine, which say nothing to a reader elsewhere."""
+        for place, name in self.places.items():
+            reason = reason.replace(place, name)
+        return reason
+
+    def _published(self) -> dict[str, Any]:
+        used = {table.reference.table for table in self.suite.tables if table.reference}
+        return {name: self.suite.published[name] for name in sorted(used)}
+
+    def _info(self) -> dict[str, Any]:
+        computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
+        about = {"suite": self.suite.name, "profile": self.suite.profile, "label": self.suite.label}
+        changed = {"changes": list(self.suite.changes)} if self.suite.changes else {}
+        return {
+            **about,
+            **changed,
+            "title": self.suite.title,
+            "source": self.suite.source,
+            "environments": self._environments or [{**environment(computing), **self._ingredients}],
+            "read": self._read(),
+            "tasks": dict(self._tasks()),
+            "models": dict(self._models()),
+            "samples": list(self._samples()),
+        }
+
+    def _stored(self, kind: str, key: str, name: str) -> Any:
+        """Return a stored JSON file, or None where the stage did not get that far."""
+        try:
+            return kept(self.store, kind, key).json(name)
+        except StoreError:
+            return None
+
+    @cached_property
+    def _manifests(self) -> dict[str, Mapping[str, Any]]:
+        """The manifests of all that is stored of this plan, by key; those of numbers and certificates left out."""
+        found = {}
+        for stage in self.plan.stages.values():
+            if stage.kind not in ("measure", "certify"):
+                with suppress(StoreError):
+                    found[stage.key] = kept(self.store, stage.kind, stage.key).manifest
+        return found
+
+    @cached_property
+    def _provenances(self) -> dict[str, str]:
+        """What each stored result of a training, decoding or scoring was computed with, as JSON, by key."""
+        return {
+            key: json.dumps(manifest["provenance"])
+            for key, manifest in self._manifests.items()
+            if self.plan.stages[key].kind in COMPUTED and "provenance" in manifest
+        }
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """All that cells were computed with, each once, in their order, and its place in that."""
+        behind = (key for artifacts in self.plan.of_cell.values() for key in artifacts.values())
+        several = dict.fromkeys(self._provenances[key] for key in behind if key in self._provenances)
+        return {one: place for place, one in enumerate(several)}
+
+    @property
+    def _environments(self) -> list[dict[str, Any]]:
+        return [{**json.loads(one), **self._ingredients} for one in self._places]
+
+    @cached_property
+    def _ingredients(self) -> dict[str, dict[str, str]]:
+        """The versions of libraries and the digests of code that keys are made of."""
+        libraries: dict[str, str] = {}
+        code: dict[str, str] = {}
+        for stage in self.plan.stages.values():
+            libraries |= stage.ingredients["libraries"]
+            code |= {name: digest[:LETTERS] for name, digest in stage.ingredients["code"].items()}
+        return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
+
+    def _read(self) -> dict[str, Any]:
+        """Return the digests of the files that tasks and models were made of."""
+        tasks = {name: self.plan.stages[key].settings["data"] for name, key in self.plan.tasks.items()}
+        models = {}
+        for cell, artifacts in self._firsts("model"):
+            settings = self.plan.stages[artifacts["train"]].settings
+            initial = {"initial": settings["initial"]} if settings["initial"] else {}
+            models[cell.model] = {**settings["files"], **initial}
+        return {"tasks": tasks, "models": models}
+
+    def _tasks(self) -> Iterator[tuple[str, Any]]:
+        for name in self.suite.tasks:
+            key = self.plan.tasks.get(name, "")
+            facts = self._stored("prepare", key, "facts.json")
+            if facts is None:
+                yield name, {"vocabulary": 0, **self._unprepared(name, key)}
+                continue
+            extras = facts.get("extras", {})
+            told = ("corpus", "statistics", "notice", "embedded", "entropy")
+            shown = {about: extras[about] for about in told if about in extras}
+            yield name, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+
+    def _unprepared(self, task: str, key: str) -> dict[str, str]:
+        """Return what became of a task of which nothing is stored, and why."""
+        if key in self.failures:
+            return {"status": "failed", "reason": self._told(self.failures[key])}
+        return {"status": "not run", "reason": self._told(self.plan.missing.get(("task", task), ""))}
+
+    def _models(self) -> Iterator[tuple[str, Any]]:
+        for cell, artifacts in self._firsts("model"):
+            yield cell.model, self._stored("train", artifacts["train"], "training.json") or {}
+
+    def _samples(self) -> Iterator[dict[str, Any]]:
+        """Yield some outputs of the first seed; contexts and references only of corpora that may be shown."""
+        embedded = {name for name, about in self._tasks() if about.get("embedded")}
+        for cell, artifacts in self.plan.of_cell.items():
+            if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
+                continue
+            for sample in self._outputs(cell, artifacts["decode"], cell.task in embedded):
+                shown = sample if cell.task in embedded else _without_data(sample)
+                yield {"cell": cell.axes, **shown}
+
+    def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
+        """Return the outputs that are kept of a cell, with the courses of those whose orders figures show."""
+        samples = self._stored("decode", key, "samples.json") or ()
+        drawn = [one for one in self.suite.figures if one.kind == "order" and one.covers(cell.axes)]
+        if not drawn:
+            return samples
+        try:
+            outcomes = read_outcomes(self.store.get("decode", key).file(OUTCOMES))
+        except StoreError:  # only what reports are made of was carried here
+            return samples
+        facts = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
+        hidden = [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
+        return with_courses(samples, outcomes, (one.examples for one in drawn), facts.get("vocabulary", ()), hidden)
+
+    def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
+        """Yield one planned cell for each name on an axis."""
+        seen = set()
+        for cell, artifacts in self.plan.of_cell.items():
+            if cell.axes[axis] not in seen:
+                seen.add(cell.axes[axis])
+                yield cell, artifacts
+
+    def _result(self, cell: Cell) -> CellResult:
+        if cell not in self.plan.of_cell:
+            return CellResult(cell.axes, "not run", self._told(self.plan.lack(cell) or ""))
+        artifacts = self.plan.of_cell[cell]
+        numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
+        certificates = dict(self._certificates(cell, artifacts))
+        computed = {self._places[self._provenances[key]] for key in artifacts.values() if key in self._provenances}
+        found = CellResult(cell.axes, "done", "", numbers, artifacts, certificates, tuple(sorted(computed)))
+        failed = [self._told(self.failures[key]) for key in artifacts.values() if key in self.failures]
+        if failed:
+            return replace(found, status="failed", reason=failed[0])
+        if all(self._is_here(key) for key in artifacts.values()):
+            return found
+        stopped = [self._told(self.stopped[key]) for key in artifacts.values() if key in self.stopped]
+        return replace(found, status="not run", reason=stopped[0] if stopped else "interrupted")
+
+    def _is_here(self, key: str) -> bool:
+        return key in self._manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
+
+    def _number(self, cell: Cell, name: str, key: str) -> Number:
+        if key not in self.numbers:
+            return Number(reason=self._told(self.failures.get(key, "not run")))
+        found = self.numbers[key]
+        _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].at(cell.task).config)
+        interval = tuple(map(float, found["interval"])) if found["interval"] else None
+        return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
+
+    def _certificates(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        """Yield what each certificate found of a cell, with the suite's name for the metric that it is about."""
+        for name in cell.certificates:
+            found = self._stored("certify", artifacts[f"certify/{name}"], "finding.json")
+            if found is not None:
+                about = self.suite.certificates[name]
+                measured = (one for one in cell.metrics if _agrees(about, self.suite.metrics[one]))
+                yield name, {**found, "measured": next(measured, None)}
+
+    def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+        for stage in self.plan.stages.values():
+            if stage.key in self._manifests and stage.kind != "together":  # each of its seeds costs its share
+                yield stage.kind, stage.label, stage.key, self._manifests[stage.key].get("cost", {})
+
+    def _copy_histories(self, folder: Path) -> None:
+        folder.mkdir()
+        for stage in self.plan.stages.values():
+            if stage.kind == "train" and stage.key in self._manifests:
+                name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
+                with suppress(StoreError):  # a report says that there is none
+                    (folder / name).write_text(kept(self.store, "train", stage.key).file("history.jsonl").read_text())
+
+    def _draws(self) -> dict[str, Draws]:
+        """Return the draws behind the numbers, by the key of their measurement."""
+        import numpy as np
+
+        found = {}
+        for key in self.numbers:
+            with suppress(StoreError, ValueError):  # what was carried from an older version has none
+                draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
+                if len(draws):
+                    found[key] = draws
+        return found
+
+    def _distributions(self) -> Iterator[Distribution]:
+        """Yield the values by example that figures are drawn from, of the cells that they cover."""
+        for cell, artifacts in self.plan.of_cell.items():
+            named = {name for figure in self.suite.figures if figure.covers(cell.axes) for name in figure.values}
+            for name in cell.metrics:
+                if name in named and artifacts[f"measure/{name}"] in self.numbers:
+                    yield self._distribution(cell, name, artifacts[f"measure/{name}"])
+
+    def _distribution(self, cell: Cell, metric: str, key: str) -> Distribution:
+        try:
+            parts = read_lines(self.store.get("measure", key).file("parts.jsonl.gz"))
+        except StoreError:  # names a path, which no report may
+            return Distribution(cell.axes, metric, reason=f"what the store kept of {metric} is damaged")
+        return distribution(cell.axes, metric, parts)
+
+
+def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an output without what it was made from, which it may repeat, and without the reference."""
+    data = _repeated(sample)
+    text = f"(the {data}, word for word)" if data else sample["text"]
+    shown = {name: value for name, value in sample.items() if not (data and name in ("steps", *COURSE))}
+    return {**shown, "text": text, "prompt": "", "reference": ""}
+
+
+def _repeated(sample: Mapping[str, Any]) -> str | None:
+    """Return which of what an output was made from, or was to be, it says word for word; None if neither."""
+    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
+    return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
+
+
+def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
+    """Return whether a metric measures what a certificate is about, under the same settings where they share any."""
+    own, other = certificate.model_dump(), metric.model_dump()
+    return metric.name == certificate.about and all(other[name] == own[name] for name in own if name in other)
+
+
+def _file_name(label: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in label)
+
+
+def as_yaml(data: Any) -> str:
+    """Return plain data as YAML text, keys in their order."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    text = StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.width, writer.sort_base_mapping_type_on_output = False, 10_000, False  # type: ignore[assignment]
+    writer.dump(data, text)
+    return text.getvalue()

@@ -1,0 +1,267 @@
+"""What a run leaves on disk, and how it is read again: a report needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from bench_core.errors import StoreError, SuiteError
+from bench_core.runs.distributions import Distribution, read_distributions
+from bench_core.runs.shapes import check
+from bench_core.suites import located
+from bench_core.suites.combinations import ModelGrid, expand, plainly
+from bench_core.suites.mistakes import Mistakes
+from bench_core.suites.published import Published
+from bench_core.suites.schema import SuiteFile
+
+if TYPE_CHECKING:
+    from bench_core.computing.resampling import Draws
+
+SHORT = 12  #: letters of a training's key in the name of its history
+LARGEST = 2**30  #: bytes of a file of a run
+LONGEST = 250  # characters of what is wrong with one, bytes of its label
+UNTOLD: Mapping[str, Any] = {
+    **dict.fromkeys(("suite", "label", "title", "source"), ""),
+    "profile": None, "tasks": {}, "models": {}, "samples": [],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Number:
+    """A metric of one cell: its value, or why there is none."""
+
+    value: float | None = None
+    reason: str = ""  # why there is no value
+    examples: int = 0
+    unit: str = ""
+    digits: int = 2
+    better: int = 0
+    signature: str = ""
+    kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
+    sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What came of one cell."""
+
+    cell: Mapping[str, Any]  # task, model, decoder (or None), split, hardware, seed
+    status: str  # done, failed, not run
+    reason: str = ""
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
+    certificates: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
+    environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its folder tells it."""
+
+    folder: Path
+    suite: SuiteFile  # effective: profile and settings applied, grids expanded
+    info: Mapping[str, Any]  # label, profile, environments, tasks and what they are made of
+    cells: Sequence[CellResult]
+    published: Mapping[str, Published]
+    distributions: Sequence[Distribution] = ()  # of the metrics that figures draw by example
+    histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # training -> its evaluations
+    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
+
+    @cached_property
+    def draws(self) -> Mapping[str, Draws]:
+        """The scores of samples of the examples behind each number, by the key of its measurement."""
+        if not (self.folder / "draws.safetensors").exists():
+            return {}
+        from bench_core.computing.resampling import read_draws
+
+        try:
+            return read_draws(_plain_file(self.folder / "draws.safetensors"))
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
+            ) from None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat mapping a cell: its axes, status and metric values."""
+        return [
+            {**one.cell, "status": one.status, **{name: number.value for name, number in one.numbers.items()}}
+            for one in self.cells
+        ]
+
+
+def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
+    """Write one JSON line a cell."""
+    path.write_text("".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells))
+
+
+def _cell_as_json(one: CellResult) -> dict[str, Any]:
+    return {**vars(one), "numbers": {name: _number_as_json(number) for name, number in one.numbers.items()}}
+
+
+def _number_as_json(number: Number) -> dict[str, Any]:
+    interval = [_finite(end) for end in number.interval] if number.interval else None
+    return {**vars(number), "value": _finite(number.value), "interval": interval}
+
+
+def _finite(value: float | None) -> float | str | None:
+    """Return a number that JSON can hold; infinities and NaN become words."""
+    return value if value is None or abs(value) < float("inf") else str(value)
+
+
+def _cell_from_json(text: bytes) -> CellResult:
+    data = json.loads(text)
+    numbers = {name: _number(entry) for name, entry in data["numbers"].items()}
+    return CellResult(**{**data, "numbers": numbers, "environments": tuple(data.get("environments", (0,)))})
+
+
+def _number(entry: Mapping[str, Any]) -> Number:
+    value, interval = entry["value"], entry["interval"]
+    if interval and len(interval) != 2:
+        raise ValueError(f"an interval has {len(interval)} ends")
+    return Number(
+        **{
+            **entry,
+            "value": None if value is None else float(value),
+            "interval": tuple(map(float, interval)) if interval else None,
+        }
+    )
+
+
+def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    """Have a new folder filled, and put it among the runs as a whole; return it.
+
+    Where there is a run of that name, its own ends in a number. Raises StoreError where nothing can be written.
+    """
+    folder = out / f".{name}-{token_hex(4)}"
+    try:
+        folder.mkdir(parents=True)
+        fill(folder)
+        return _named(folder, out, name)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror}). Name another folder by --runs.") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _named(folder: Path, out: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        target = out / f"{name}{suffix}"
+        if not target.exists():
+            with suppress(OSError):  # another was faster
+                folder.rename(target)
+                return target
+    raise StoreError(f"{out} holds a thousand runs called {name!r}. Name another folder by --runs.")
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder; raise SuiteError if it is none, StoreError if a file of it is damaged."""
+    if not (folder / "cells.jsonl").is_file():
+        raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
+    try:
+        cells = _cells(folder)
+        info = _info(folder, cells)
+        suite, grids = _suite(folder)
+        info["label"] = info.get("label") or suite.suite
+        tables = _published(folder)
+        told = (folder / "distributions.jsonl").exists() and _content(folder, "distributions.jsonl")
+        distributions = read_distributions(folder / "distributions.jsonl") if told else []
+        drawn = any(figure.kind == "line" for figure in suite.figures)
+        histories = dict(_histories(folder)) if drawn else {}
+    except (OSError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
+    return Run(folder, suite, info, cells, tables, distributions, histories, grids)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Raise ValueError with the name of a file for all that may be wrong with what it says."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _content(folder: Path, name: str, shape: str = "") -> bytes:
+    """Return a file of a run, which may come from elsewhere; raise ValueError if it is not what it should be."""
+    content = _plain_file(folder / name)
+    with _reading(name):
+        check(shape or name, content, LARGEST)
+    return content
+
+
+def _plain_file(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"{path.name} is no file")
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path.name} has more than {LARGEST:,} bytes")
+    return path.read_bytes()
+
+
+def _cells(folder: Path) -> list[CellResult]:
+    content = _content(folder, "cells.jsonl")
+    with _reading("cells.jsonl"):
+        return [_cell_from_json(line) for line in content.splitlines()]
+
+
+def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
+    """Return what a run tells of itself; those of old tell less."""
+    content = _plain_file(folder / "run.json")
+    with _reading("run.json"):
+        info = json.loads(content)
+        check("run.json", json.dumps({**UNTOLD, **info} if isinstance(info, dict) else info).encode(), LARGEST)
+        if len(str(info.get("label", "")).encode()) > LONGEST:
+            raise ValueError("the label is too long to be the name of a folder")
+        known = info.get("environments") or [info.get("environment") or {}]
+        if any(not 0 <= place < len(known) for one in cells for place in one.environments):
+            raise ValueError("a cell was computed in an environment that the run does not tell of")
+    return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
+
+
+def _suite(folder: Path) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+    _plain_file(folder / "suite.yaml")
+    with _reading("suite.yaml"):
+        return effective_suite(located.read(folder / "suite.yaml"))
+
+
+def _published(folder: Path) -> dict[str, Published]:
+    content = _content(folder, "published.json")
+    with _reading("published.json"):
+        return {name: Published.model_validate(table) for name, table in json.loads(content).items()}
+
+
+def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+    """Return a suite whose grids are expanded as they were when it ran."""
+    mistakes = Mistakes(source)
+    grids = expand(source, mistakes)
+    if mistakes.found:
+        raise mistakes.error()
+    return plainly(SuiteFile.model_validate(source.data), grids), grids
+
+
+def history_files(folder: Path) -> dict[str, Path]:
+    """Return the files of a run that tell how trainings went, by their keys cut short.
+
+    Runs of old have no keys in their names.
+    """
+    return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
+
+
+def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the key of each training, cut short, and its evaluations."""
+    for key, path in history_files(folder).items():
+        content = _content(folder, f"history/{path.name}", "history.jsonl")
+        yield key, [json.loads(line) for line in content.splitlines()]

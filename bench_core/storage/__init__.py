@@ -1,0 +1,1 @@
+"""What is kept: artifacts under keys made of all that they depend on."""

@@ -1,0 +1,117 @@
+"""What an artifact depends on: keys over settings, inputs, code and versions, known before anything runs."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench_core.corpora import digest
+from bench_core.errors import DataError
+from bench_core.registry import installed
+
+SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
+
+#: The modules of the core that decide what a stage computes, besides all of `computing`.
+FACES = ("data", "rows", "model", "noise", "walking", "trajectory")
+
+
+def key_of(ingredients: Mapping[str, Any]) -> str:
+    """Return the sha256 of canonical JSON."""
+    text = json.dumps({"scheme": SCHEME, **ingredients}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def core_code() -> str:
+    """Return the digest of the core's computing modules."""
+    core = Path(__file__).parent.parent
+    return _digest([*(core / f"{name}.py" for name in FACES), *(core / "computing").glob("*.py")])
+
+
+@cache
+def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
+    """Return the code digests of a distribution and of those plugins that it builds on, by name."""
+    found = {distribution: package_code(package)}
+    packages = {name: plugin_package for name, plugin_package in _plugin_packages().items() if name != distribution}
+    for needed in _requirements(distribution):
+        if needed in packages:
+            found |= distribution_code(needed, packages[needed])
+    return found
+
+
+@cache
+def package_code(package: str) -> str:
+    """Return the digest of a package's parsed code: docstrings, comments and formatting do not count."""
+    spec = find_spec(package)
+    if spec and spec.submodule_search_locations:
+        return _digest(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
+    return _digest([Path(spec.origin)] if spec and spec.origin else [])
+
+
+def _plugin_packages() -> dict[str, str]:
+    modules = installed().manager.list_name_plugin()
+    origins = installed().origins
+    return {
+        _normal(origins[name][0]): str(getattr(module, "__name__", "")).partition(".")[0]
+        for name, module in modules
+        if module is not None and name in origins
+    }
+
+
+def _requirements(distribution: str) -> list[str]:
+    try:
+        return [_normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in requires(distribution) or ()]
+    except PackageNotFoundError:  # a test's own plugin
+        return []
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.parent.name}/{path.name}\n{parsed(path.read_text())}\n".encode())
+    return digest.hexdigest()
+
+
+def parsed(source: str) -> str:
+    """Return what a module's text says to Python, without docstrings, comments and formatting."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and body:
+            first = body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = body[1:]
+    return ast.dump(tree)
+
+
+@cache
+def library(name: str) -> str:
+    """Return the version of an installed distribution, or a word where it is missing."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file that settings name; raise DataError if it cannot be read."""
+    try:
+        return digest(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Give the path of a file of weights.") from None

@@ -1,0 +1,116 @@
+"""Locks of a store: a file each, held through the operating system, which frees those of the dead."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_core.errors import StoreError
+from bench_core.storage.artifact import unwritable
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+PAUSE = 0.1  # seconds between two tries
+WITHOUT = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}  # what file systems without locks answer
+
+
+class NoLocks(StoreError):
+    """The file system of a store has no locks."""
+
+
+@dataclass(frozen=True)
+class Locks:
+    """The locks in a folder, by name.
+
+    Their files are opened, and removed, only by who holds the gate, a lock that is held for moments: nobody holds a
+    file that others no longer find there. Where locks do not reach other machines, they keep processes of one apart.
+    """
+
+    folder: Path
+
+    @contextmanager
+    def hold(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold a lock during the block; `waiting` is called once if another process has it.
+
+        Raises NoLocks where there are none, StoreError where the folder cannot be written.
+        """
+        told = False
+        while (lock := self._attempt(name)) is None:
+            if not told:
+                waiting()
+            told = True
+            time.sleep(PAUSE)
+        try:
+            yield
+        finally:
+            with suppress(StoreError, OSError), self._gate() as held:  # what stays is left to `gc`
+                if held:
+                    self.file(name).unlink(missing_ok=True)
+            lock.release()
+
+    @contextmanager
+    def closed(self) -> Iterator[list[str]]:
+        """Let nobody take a lock during the block; give the names of those left by the dead.
+
+        Raises StoreError if one is held.
+        """
+        with self._gate() as held:
+            left = []
+            for path in sorted(self.folder.glob("*.lock")) if held else ():
+                if path != self.file("gate"):
+                    lock = _taken(path)
+                    if lock is None:
+                        held = False
+                        break
+                    lock.release()
+                    left.append(path.stem)
+            if not held:
+                raise StoreError(f"{self.folder.parent}: a run is at work on this store. Wait until it has ended.")
+            yield left
+
+    def forget(self, name: str) -> None:
+        """Remove the file of a lock that nobody holds, inside of `closed`."""
+        self.file(name).unlink(missing_ok=True)
+
+    def _attempt(self, name: str) -> BaseFileLock | None:
+        """Return a lock, or None while it is held by another, or `gc` is at work."""
+        with self._gate() as held:
+            return _taken(self.file(name)) if held else None
+
+    @contextmanager
+    def _gate(self) -> Iterator[bool]:
+        """Hold the gate; give False if somebody else has it for longer than moments, which only `gc` does."""
+        lock = _taken(self.file("gate"), patience=1.0)
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def file(self, name: str) -> Path:
+        """Return where a lock is."""
+        return self.folder / f"{name}.lock"
+
+
+def _taken(path: Path, patience: float = 0) -> BaseFileLock | None:
+    """Return a lock on a file, which is made if need be, or None where another has it."""
+    from filelock import FileLock, Timeout
+
+    # No marker files in place of locks: one that a killed process left on another machine would stay for ever.
+    lock = FileLock(path, timeout=patience, thread_local=False, fallback_to_soft=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(poll_interval=0.01)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno in WITHOUT:
+            raise NoLocks(f"{path.parent}: this file system has no locks, so runs cannot see each other.") from None
+        raise unwritable(path, error) from None
+    return lock

@@ -1,0 +1,278 @@
+"""Where artifacts are kept: a folder each, under a key made of everything that it depends on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from secrets import token_hex
+from statistics import median
+from typing import Any, NamedTuple, TypeAlias
+
+from bench_core.errors import StoreError
+from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
+from bench_core.storage.locks import Locks, NoLocks
+
+__all__ = ["MANIFEST", "Artifact", "Store"]
+
+Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
+
+ASIDE = ("unfinished", "set-aside", "failures", "locks")  #: folders of a store in which no artifacts are
+LONGEST = 255  # bytes of a name
+OUTSIDE = frozenset(("", ".", "..", *ASIDE))
+TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # a folder cannot be renamed: something stands there
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+
+def _print_warning(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
+class Seen(NamedTuple):
+    """A manifest that was whole when it was read."""
+
+    path: str
+    mark: Mark | None
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of artifacts: <kind>/<key>/, logs of failures, and what was set aside."""
+
+    root: Path
+    warn: Callable[[str], None] = field(default=_print_warning, compare=False, repr=False)
+    seen: dict[tuple[str, str], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def locks(self) -> Locks:
+        """Return the locks of those who are at work on the store."""
+        return Locks(self.root / "locks")
+
+    def path(self, kind: str, key: str) -> Path:
+        """Return where an artifact is or would be; raise StoreError for names that lead elsewhere."""
+        for name in (kind, key):
+            odd = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > LONGEST
+            if odd or name in OUTSIDE:
+                raise StoreError(f"{self.root}: no artifact can be called {kind[:LONGEST]!r} {key[:LONGEST]!r}.")
+        return self.root / kind / key
+
+    def has(self, kind: str, key: str) -> bool:
+        """Return whether an artifact is here, and whole in all that reports are made of.
+
+        That is read, and its manifest, again only if the manifest changed since. Weights, data and outcomes are
+        checked by whoever reads them.
+        """
+        seen = self.seen.get((kind, key))
+        if seen and _mark(seen.path) == seen.mark:
+            return True
+        try:
+            path = self.path(kind, key) / MANIFEST
+            mark = _mark(path)
+            self.get(kind, key).check_told()
+        except StoreError:
+            return False
+        self.seen[kind, key] = Seen(str(path), mark)
+        return True
+
+    def get(self, kind: str, key: str) -> Artifact:
+        """Return an artifact; raise StoreError if there is none or its manifest cannot be read."""
+        return read_artifact(self.path(kind, key), kind, key)
+
+    def entries(self) -> list[tuple[str, str]]:
+        """Return kind and key of all that stands where artifacts do, sorted, without reading any of it."""
+        try:
+            kinds = [path for path in self.root.iterdir() if path.name not in ASIDE and path.is_dir()]
+            return sorted((folder.name, path.name) for folder in kinds for path in folder.iterdir())
+        except OSError as error:
+            raise StoreError(
+                f"{self.root}: no store can be read here: {reason(error)}. Name one by --store."
+            ) from None
+
+    def typical_seconds(self, kind: str, most: int = 200) -> float | None:
+        """Return the median cost of the stored artifacts of a kind, or None where there is none."""
+        known = []
+        for path in islice((self.root / kind).glob(f"*/{MANIFEST}"), most):
+            with suppress(StoreError, ValueError, KeyError, TypeError):  # not this function's to complain about
+                known.append(float(self.get(kind, path.parent.name).manifest["cost"]["seconds"]))
+        known = [seconds for seconds in known if isfinite(seconds)]
+        return median(known) if known else None
+
+    def set_aside(self, kind: str, key: str) -> Path | None:
+        """Move a damaged artifact out of the way, never deleting it; return where it went.
+
+        That is None if nothing is there any more, because another process was faster.
+        """
+        return self._move_aside(self.path(kind, key), kind, key)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an artifact, if it can be: first out of its place, so that it is never there in part."""
+        place = self.root / "unfinished" / _fresh("removed")  # `gc` knows the name
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(self.path(kind, key), place)
+            shutil.rmtree(place)
+
+    def _move_aside(self, folder: Path, kind: str, key: str) -> Path | None:
+        place = self.root / "set-aside" / _fresh(kind, key)
+        with _told(place):
+            place.mkdir(parents=True)
+            try:
+                os.rename(folder, place / key)
+            except OSError as error:
+                place.rmdir()
+                if isinstance(error, FileNotFoundError):
+                    return None
+                raise
+        return place / key
+
+    @contextmanager
+    def lock(self, kind: str, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Let nobody else compute an artifact during the block, which begins by looking whether it is there by now.
+
+        `waiting` is called once if another process has the lock. A process that dies, however it does, lets go of it.
+        Where the file system has no locks (some network file systems), the block goes ahead with a warning: an
+        artifact may then be computed twice, but is still stored once, by whoever is first.
+        Raises StoreError where the store cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.locks.hold(f"{kind}-{key}", waiting))
+            except NoLocks as error:
+                self.warn(f"{error} Two runs on this store may compute the same artifact at once.")
+            yield
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep `bench store gc` away during the block, which relies on what it found stored.
+
+        Who may only read a store cannot do so, nor can anyone where there are no locks.
+        """
+        with ExitStack() as stack:
+            with suppress(StoreError):
+                stack.enter_context(self.locks.hold(_fresh("run")))
+            yield
+
+    @contextmanager
+    def writing(self, kind: str, key: str, about: dict[str, Any], sync: bool = True) -> Iterator[Path]:
+        """Give a folder to fill, which becomes the artifact when the block ends without an error.
+
+        The folder is written under another name, synced, and renamed: an artifact is there as a whole or not at all.
+        Without `sync`, which takes a while, that holds unless the machine itself goes down.
+        Where it is there by then, it stays: the second is dropped, or set aside with a warning if its files differ.
+        `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.
+        Raises StoreError where the store cannot be written, be it by the block.
+        """
+        target, name = self.path(kind, key), _fresh(kind, key)
+        folder = self.root / "unfinished" / name
+        with ExitStack() as stack:
+            with suppress(NoLocks):
+                stack.enter_context(self.locks.hold(name))  # by which `gc` sees that the writer lives
+            try:
+                with _told(folder):
+                    folder.mkdir(parents=True)
+                with _told(folder, others=False):
+                    yield folder
+                with _told(folder):
+                    manifest = write_manifest(folder, kind, key, about)
+                    for path in [*folder.rglob("*"), folder] if sync else []:
+                        _sync(path)
+                    self._place(folder, target, manifest["files"], sync)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _place(self, folder: Path, target: Path, files: Any, sync: bool) -> None:
+        """Make a whole folder the artifact, unless that is there."""
+        if not target.parent.is_dir():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _sync(self.root)
+        while True:
+            try:
+                os.rename(folder, target)
+                break
+            except OSError as error:
+                if error.errno not in TAKEN:
+                    raise
+            if not self._cleared(folder, target, files):
+                return
+        if sync:
+            _sync(target.parent)
+
+    def _cleared(self, folder: Path, target: Path, files: Any) -> bool:
+        """Clear the place of an artifact of anything else; return False if it is there, and ours is not needed."""
+        kind, key = target.parent.name, target.name
+        try:
+            artifact = self.get(kind, key)
+            artifact.check()
+            stored = artifact.manifest["files"]
+        except StoreError as error:
+            place = self._move_aside(target, kind, key)
+            self.warn(f"{error} It is made again" + (f"; the damaged one is kept in {place}." if place else "."))
+            return True
+        differing = sorted(name for name in {*stored, *files} if stored.get(name) != files.get(name))
+        if differing:
+            place = self._move_aside(folder, kind, key)
+            self.warn(
+                f"{target}: it was stored meanwhile, and what was made now is not the same: {', '.join(differing)}. "
+                f"The first is kept; the other is in {place}."
+            )
+        return False
+
+    def log_failure(self, kind: str, key: str, text: str) -> Path:
+        """Keep the log of a stage that failed; it is never taken for a result."""
+        path = self.root / "failures" / f"{kind}-{key[:16]}.log"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            self.warn(f"{path}: the log of a failure cannot be written: {reason(error)}.")
+        return path
+
+
+def _fresh(*words: str) -> str:
+    """Return a name that nothing else has."""
+    return "-".join([*(word[:12] for word in words), token_hex(4)])
+
+
+@contextmanager
+def _told(folder: Path, others: bool = True) -> Iterator[None]:
+    """Turn errors of the system into StoreErrors; without `others`, only those of a store that is full or gone."""
+    try:
+        yield
+    except Exception as error:
+        known = _of_system(error)
+        if known is None or not (others or known.errno in FULL or not folder.exists()):
+            raise
+        raise unwritable(folder, known) from error
+
+
+def _of_system(error: Exception) -> OSError | None:
+    """Return the error of the system that one tells of; libraries written in Rust (safetensors) only name it."""
+    told = None if isinstance(error, OSError) else re.search(r"\(os error (\d+)\)", str(error))
+    if told:
+        return OSError(int(told[1]), os.strerror(int(told[1])))
+    return error if isinstance(error, OSError) else None
+
+
+def _mark(path: str | Path) -> Mark | None:
+    """Return what changes with a file, or None where there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

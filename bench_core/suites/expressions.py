@@ -1,0 +1,297 @@
+"""The language of claims: comparisons of the values of a suite, read by a whitelist over `ast` and never executed."""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from bench_core.errors import SuiteError
+from bench_core.registry import suggestion
+from bench_core.suites.schema import AXES, Axis
+
+LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
+MOST_POWER, MOST_MISTAKES = 8, 20
+FEWEST = {"mean": 1, "min": 1, "max": 1, "std": 2, "all": 1, "any": 1}  # what functions of several terms ask for
+FUNCTIONS = ("v", "ratio", "abs", *FEWEST)
+ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+LANGUAGE = (
+    "A claim is made of v('metric', axis='name'), numbers, + - * / **, comparisons, and, or, not, "
+    "and mean, std, ratio, abs, min, max, all, any."
+)
+
+Bound: TypeAlias = Mapping[str, "str | float"]  # what the variables of comprehensions stand for
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a `v(...)` asks for: a metric of the cells that have these names."""
+
+    metric: str
+    axes: tuple[tuple[Axis, str], ...] = ()  # in the order of AXES
+
+    def __str__(self) -> str:
+        return f"v({', '.join([repr(self.metric), *(f'{axis}={name!r}' for axis, name in self.axes)])})"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A checked expression: an operation on others, in which comprehensions are unrolled."""
+
+    operation: str  # v, number, an operator, a function, or a function "of seeds"
+    parts: tuple[Term, ...] = ()
+    number: float = 0.0
+    query: Query | None = None
+    source: ast.expr | None = None
+
+    def __str__(self) -> str:
+        return str(self.query) if self.query else ast.unparse(self.source) if self.source else self.operation
+
+
+@dataclass(frozen=True)
+class Expression:
+    """The expression of a claim as far as it could be read."""
+
+    term: Term | None  # None if there is a mistake
+    queries: Sequence[Query]  # each once, in the order of the expression
+    mistakes: Sequence[str]
+
+
+def read(text: str) -> Expression:
+    """Read an expression and note every mistake in it."""
+    reader = _Reader()
+    try:
+        term = reader.truth(_parsed(text), {})
+    except SuiteError as error:
+        reader.mistakes.append(str(error))
+    if not reader.queries and not reader.mistakes:
+        reader.mistakes.append("a claim must ask for a value, such as v('perplexity', model='lstm').")
+    mistakes = list(dict.fromkeys(reader.mistakes))
+    return Expression(None if mistakes else term, list(reader.queries), mistakes)
+
+
+def _parsed(text: str) -> ast.expr:
+    if len(text) > LONGEST:
+        raise SuiteError(
+            f"the expression has {len(text):,} characters; at most {LONGEST:,} are read. Split the claim."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(f"({text}\n)", mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise SuiteError(f"this is no expression: {_problem(error)}. {LANGUAGE}") from None
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise SuiteError(f"the expression is more than {DEEPEST} levels deep. Split the claim.")
+
+
+def _problem(error: BaseException) -> str:
+    """Say what the parser found; it was given a bracket before the text."""
+    if not isinstance(error, SyntaxError):
+        return str(error) or "it is too deep"
+    place = (error.offset or 1) - (error.lineno == 1)
+    return f"{error.msg}, at character {place} of line {error.lineno}"
+
+
+@dataclass
+class _Reader:
+    """Turns a tree into terms by what must stand where: a truth, a number or a name."""
+
+    mistakes: list[str] = field(default_factory=list)
+    queries: dict[Query, None] = field(default_factory=dict)
+    made: int = 0
+
+    def truth(self, node: ast.expr, bound: Bound) -> Term:
+        match node:
+            case ast.BoolOp():
+                word = "and" if isinstance(node.op, ast.And) else "or"
+                return self._term(word, [self.truth(value, bound) for value in node.values], node)
+            case ast.UnaryOp(op=ast.Not()):
+                return self._term("not", [self.truth(node.operand, bound)], node)
+            case ast.Compare():
+                return self._comparison(node, bound)
+            case ast.Call(func=ast.Name(id="all" | "any" as name)):
+                return self._term(name, self._several(name, node, self.truth, bound), node)
+        return self._wrong(node, "a comparison", bound)
+
+    def number(self, node: ast.expr, bound: Bound) -> Term:
+        match node:
+            case ast.Constant(value=bool()):
+                pass
+            case ast.Constant(value=int() | float()):
+                return self._term("number", (), node, self._finite(node.value))
+            case ast.Name() if isinstance(value := bound.get(node.id), float):
+                return self._term("number", (), node, value)
+            case ast.UnaryOp(op=ast.USub()):
+                return self._term("negative", [self.number(node.operand, bound)], node)
+            case ast.BinOp() if type(node.op) in ARITHMETIC:
+                return self._arithmetic(ARITHMETIC[type(node.op)], node, bound)
+            case ast.Call(func=ast.Name(id="v")):
+                return self._value(node, bound)
+            case ast.Call(func=ast.Name(id="abs")):
+                return self._term("abs", self._arguments(node, 1, bound), node)
+            case ast.Call(func=ast.Name(id="ratio")):
+                return self._term("/", self._arguments(node, 2, bound), node)
+            case ast.Call(func=ast.Name(id="mean" | "std" | "min" | "max" as name)):
+                if len(node.args) == 1 and _calls(node.args[0], "v"):
+                    return self._term(f"{name} of seeds", self._arguments(node, 1, bound), node)
+                return self._term(name, self._several(name, node, self.number, bound), node)
+        return self._wrong(node, "a number", bound)
+
+    def name(self, node: ast.expr, bound: Bound) -> str:
+        match node:
+            case ast.Constant(value=str()):
+                return str(node.value)
+            case ast.Name() if isinstance(value := bound.get(node.id), str):
+                return value
+            case ast.BinOp(op=ast.Add()):
+                return self.name(node.left, bound) + self.name(node.right, bound)
+        self._wrong(node, "a name in quotes", bound)
+        return ""
+
+    def _comparison(self, node: ast.Compare, bound: Bound) -> Term:
+        terms = [self.number(one, bound) for one in (node.left, *node.comparators)]
+        pairs = zip(node.ops, terms[:-1], terms[1:], strict=True)
+        for one in node.ops:
+            if type(one) not in COMPARISONS:
+                return self._wrong(node, "a comparison", bound)
+        found = [self._term(COMPARISONS[type(one)], pair, node) for one, *pair in pairs]
+        return self._term("and", found, node)
+
+    def _arithmetic(self, sign: str, node: ast.BinOp, bound: Bound) -> Term:
+        parts = [self.number(node.left, bound), self.number(node.right, bound)]
+        if sign == "**" and not _is_small(parts[1]):
+            self._note(f"{_shown(node)}: an exponent is a whole number from -{MOST_POWER} to {MOST_POWER}.")
+        return self._term(sign, parts, node)
+
+    def _value(self, node: ast.Call, bound: Bound) -> Term:
+        if len(node.args) != 1:
+            self._note(f"{_shown(node)}: v takes one metric, and axes such as model='lstm'.")
+            return self._term("v", (), node)
+        before = len(self.mistakes)
+        metric = self.name(node.args[0], bound)
+        names: dict[str, str] = {}
+        for keyword in node.keywords:
+            if keyword.arg not in AXES[:-1] or keyword.arg in names:
+                self._note(f"{_shown(node)}: {_axis_mistake(keyword.arg, names)}")
+            else:
+                names[keyword.arg] = self.name(keyword.value, bound)
+        if max(map(len, [metric, *names.values()])) > LONGEST:
+            self._note("a name of the expression is too long.")
+        axes = tuple((axis, names[axis]) for axis in AXES if axis in names)
+        self._count()
+        query = Query(metric, axes)
+        if len(self.mistakes) == before:
+            self.queries[query] = None
+        return Term("v", query=query, source=node)
+
+    def _arguments(self, node: ast.Call, count: int, bound: Bound) -> list[Term]:
+        if len(node.args) != count or node.keywords:
+            self._note(f"{_shown(node)}: this function takes {count} number{'s' if count > 1 else ''}.")
+        return [self.number(one, bound) for one in node.args]
+
+    def _several(
+        self, name: str, node: ast.Call, read: Callable[[ast.expr, Bound], Term], bound: Bound
+    ) -> list[Term]:
+        """Read the arguments of a function, or those in the one list or comprehension that it is given."""
+        found = []
+        match node.args:
+            case [ast.List(elts=items) | ast.Tuple(elts=items)]:
+                found = [read(one, bound) for one in items]
+            case [ast.GeneratorExp() | ast.ListComp() as one]:
+                found = [read(one.elt, inner) for inner in self._unrolled(one.generators, bound)]
+            case items:
+                found = [read(one, bound) for one in items]
+        if node.keywords or len(found) < FEWEST[name]:
+            self._note(f"{_shown(node)}: {name} takes {FEWEST[name]} or more, or a list, and no keywords.")
+        return found
+
+    def _unrolled(self, loops: Sequence[ast.comprehension], bound: Bound) -> Iterator[Bound]:
+        if not loops:
+            yield bound
+            return
+        target, items = loops[0].target, loops[0].iter
+        if loops[0].ifs or loops[0].is_async or not isinstance(target, ast.Name) or target.id in FUNCTIONS:
+            self._note("a comprehension reads `... for x in ['a', 'b']`, with one variable and no condition.")
+        elif not isinstance(items, (ast.List, ast.Tuple)):
+            self._note(f"{_shown(items)}: a comprehension goes over a list of names or numbers.")
+        else:
+            for item in items.elts:
+                self._count()
+                yield from self._unrolled(loops[1:], {**bound, target.id: self._constant(item)})
+
+    def _constant(self, node: ast.expr) -> str | float:
+        match node:
+            case ast.Constant(value=str()):
+                return str(node.value)
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                return self._finite(value)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return -self._finite(value)
+        self._note(f"{_shown(node)}: a comprehension goes over names in quotes or numbers.")
+        return ""
+
+    def _finite(self, value: Any) -> float:
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if not math.isfinite(found):
+            self._note("a number of the expression is too large.")
+        return found
+
+    def _wrong(self, node: ast.expr, wanted: str, bound: Bound) -> Term:
+        known = [*bound, *FUNCTIONS]
+        if isinstance(node, ast.Name) and node.id not in known:
+            self._note(f"nothing is called {node.id!r} here. {suggestion(node.id, known)} {LANGUAGE}")
+        elif isinstance(node, ast.Call) and not _calls(node, *FUNCTIONS):
+            name = ast.unparse(node.func)
+            self._note(f"no function is called {name[:60]!r}. {suggestion(name, list(FUNCTIONS))} {LANGUAGE}")
+        else:
+            self._note(f"{_shown(node)} stands where {wanted} must stand. {LANGUAGE}")
+        return self._term("number", (), node)
+
+    def _term(self, operation: str, parts: Sequence[Term], source: ast.expr, number: float = 0.0) -> Term:
+        self._count()
+        return Term(operation, tuple(parts), number, source=source)
+
+    def _note(self, text: str) -> None:
+        self.mistakes.append(text)
+        if len(self.mistakes) == MOST_MISTAKES:
+            raise SuiteError("there may be more mistakes in this expression.")
+
+    def _count(self) -> None:
+        self.made += 1
+        if self.made > MOST_TERMS:
+            raise SuiteError(f"the expression has more than {MOST_TERMS:,} terms once unrolled. Split the claim.")
+
+
+def _calls(node: ast.expr, *names: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def _is_small(term: Term) -> bool:
+    """Return whether a term is a small whole number."""
+    inner = term.parts[0] if term.operation == "negative" else term
+    return inner.operation == "number" and inner.number in range(MOST_POWER + 1)
+
+
+def _axis_mistake(name: str | None, given: Mapping[str, str]) -> str:
+    if name == "seed":
+        return "seeds are averaged over; leave the axis out."
+    if name in given:
+        return f"the axis {name!r} is given twice."
+    return f"no axis is called {name!r}. {suggestion(str(name), list(AXES[:-1]), 'Axes')}"
+
+
+def _shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return f"`{text if len(text) <= 60 else text[:60] + ' …'}`"

@@ -1,0 +1,87 @@
+"""Numbers that papers print: `references/*.yaml` beside the suites, all of one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench_core.errors import SuiteError
+from bench_core.suites import located
+from bench_core.suites.located import Located
+
+
+class Value(BaseModel):
+    """A printed number, with its standard deviation where the paper gives one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mean: int | float | bool | str | list[int | float | bool | str]
+    std: float | None = None
+
+
+class Published(BaseModel):
+    """A table as printed: rows to columns to values; settings and other text may stand for numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    place: str  #: where it stands in the paper, such as "Table 1"
+    paper: str = ""  #: filled in from its file
+    caption: str = ""
+    unit: str | dict[str, str] = ""
+    direction: dict[str, Literal["up", "down"]] = {}  #: which way a column is better
+    corpus: str = ""  #: the data behind it
+    note: str = ""
+    runs: int | None = None  #: trainings behind each mean
+    rows: dict[str, dict[str, Value]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of its columns, in the order of their first appearance."""
+        return list(dict.fromkeys(column for row in self.rows.values() for column in row))
+
+
+class PublishedFile(BaseModel):
+    """One file of references."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    paper: str
+    tables: list[Published]
+
+
+def load_published(folder: Path) -> dict[str, Published]:
+    """Return the tables of every file in `folder`, by id; raise SuiteError with file, line and column."""
+    found: dict[str, Published] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        source, file = _read(path, located.content(path))
+        for number, table in enumerate(file.tables):
+            if table.id in found:
+                place = source.place(["tables", number, "id"])
+                raise SuiteError(f"{place}: the id {table.id!r} is taken by another published table. Rename one.")
+            found[table.id] = table.model_copy(update={"paper": file.paper})
+    return found
+
+
+@lru_cache(maxsize=64)  # the profiles of a suite, and the suites of a folder, share these files
+def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
+    source = located.parse(text, str(path))
+    try:
+        return source, PublishedFile.model_validate(source.data)
+    except ValidationError as error:
+        lines = [f"{source.place(one['loc'])}: {one['msg']}." for one in error.errors()]
+        raise SuiteError("\n".join(lines)) from None
+
+
+def number(value: Any) -> float | None:
+    """Return a published mean as a number, or None where it is a setting or text."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def plain(tables: Mapping[str, Published]) -> dict[str, Any]:
+    """Return tables as JSON data, for a run to keep."""
+    return {name: table.model_dump(mode="json", exclude_none=True) for name, table in tables.items()}
