@@ -49,7 +49,7 @@ class Loss:
 
     value: Tensor  # [] to minimise, per target token
     weight: Tensor  # [] the target tokens behind it, to add up unequal batches
-    parts: Mapping[str, Tensor] = field(default_factory=dict)  # what the log shows, [] each
+    parts: Mapping[str, Tensor] = field(default_factory=dict)  # what the log shows, [] each; any may miss at times
     memory: State | None = None
 
 

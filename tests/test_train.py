@@ -220,6 +220,14 @@ def test_averages_weigh_by_tokens():
     assert average.values() == {"loss": 2.0}
 
 
+def test_a_part_that_some_batches_do_not_tell_is_averaged_over_those_that_do():
+    average = Average()
+    average.add(Loss(torch.tensor(1.0), torch.tensor(3), {"some": torch.tensor(7.0)}))
+    average.add(Loss(torch.tensor(5.0), torch.tensor(1)))
+    average.add(Loss(torch.tensor(2.0), torch.tensor(4), {"some": torch.tensor(14.0)}))
+    assert average.values() == {"loss": 2.0, "some": 11.0}
+
+
 def test_an_empty_split_is_an_error():
     class Empty(Numbers):
         def batches(self, *args):

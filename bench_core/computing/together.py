@@ -202,7 +202,7 @@ def clip_each(weights: Iterable[Tensor], most: float | None) -> Tensor:
 
 def per_copy(average: Average, copies: int) -> list[dict[str, float]]:
     """Return the means of each copy."""
-    columns = {name: (total / average.weight).tolist() for name, total in average.totals.items()}
+    columns = {name: mean.tolist() for name, mean in average.means().items()}
     return [{name: column[number] for name, column in columns.items()} for number in range(copies)]
 
 

@@ -352,11 +352,14 @@ def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
 
 
 class Average:
-    """Losses of several batches, weighed by their target tokens; no waiting for the device before `values`."""
+    """Losses of several batches, weighed by their target tokens; no waiting for the device before `values`.
+
+    A part that some batches do not tell is averaged over those that do.
+    """
 
     def __init__(self) -> None:
         self.totals: dict[str, Tensor] = {}
-        self.weight: Any = 0
+        self.weights: dict[str, Tensor] = {}
 
     def add(self, loss: Loss, gradient_norm: Tensor | None = None) -> None:
         """Count one batch."""
@@ -364,11 +367,15 @@ class Average:
         norm = {} if gradient_norm is None else {"gradient_norm": gradient_norm}
         for name, value in {"loss": loss.value, **loss.parts, **norm}.items():
             self.totals[name] = self.totals.get(name, 0) + value.detach().double() * weight
-        self.weight = self.weight + weight
+            self.weights[name] = self.weights.get(name, 0) + weight
+
+    def means(self) -> dict[str, Tensor]:
+        """Return the means so far, of a single model [], or of copies [S]."""
+        return {name: total / self.weights[name] for name, total in self.totals.items()}
 
     def values(self) -> dict[str, float]:
-        """Return the means so far."""
-        return {name: float(total / self.weight) for name, total in self.totals.items()}
+        """Return the means so far of a single model."""
+        return {name: float(mean) for name, mean in self.means().items()}
 
 
 @contextmanager
@@ -393,6 +400,6 @@ def mean_loss(model: Any, task: Task, split: str, size: Size, noise: Noise, devi
         loss = model.loss(on_device, Training(0, 1, 0, 1, noise.fork(step), carried))
         memory = loss.memory
         average.add(loss)
-    if not average.weight:
+    if not average.totals:
         raise TrainingError(f"the split {split!r} gives no batches. Is it empty?")
     return average.values()["loss"]

@@ -85,7 +85,8 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
     def _lost(self, batch: Batch, training: Training, read: Read) -> Loss:
         bound = self.bound(batch, training.noise, self.config.samples, read)
         tokens = batch.length.sum()
-        parts = {"fit": -bound.fit.sum() / tokens, **self._prior_parts(training.noise.fork("log"), tokens)}
+        logged = self._prior_parts(training.noise.fork("log"), tokens) if self._logs(training.step) else {}
+        parts = {"fit": -bound.fit.sum() / tokens, **logged}
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -211,12 +212,15 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
         states = self.prior(torch.arange(number, device=self.origin.device), noise)[1:]
         return torch.stack([self.emission(state).T for state in states])
 
+    def _logs(self, step: int) -> bool:
+        """Return whether the log tells of trajectories at an update."""
+        config = self.config
+        return bool(config.logged and config.information_draws) and step % config.log_every == 0
+
     @torch.no_grad()
     def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:
         """Return mean mutual information and entropy in bits, over steps of a few trajectories, for the log."""
         rows, draws = self.config.logged, self.config.information_draws
-        if not rows or not draws:
-            return {}
         ids = torch.arange(rows, device=like.device)
         steps, size = min(self.config.positions, self.config.steps), self.config.state
         states = self.prior(ids, noise.fork("state"), steps)

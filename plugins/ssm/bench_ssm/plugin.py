@@ -69,6 +69,7 @@ class DeepSSMConfig(ModelConfig):
     information_draws: NonNegativeInt = 20  #: of noise, for each mutual information; 0 leaves it out
     positions: PositiveInt = 10  #: steps over which it is averaged
     logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind the one in the log of training
+    log_every: PositiveInt = 10  #: updates from one that the log of it is made of to the next
 
     @model_validator(mode="after")
     def _masks_fit(self) -> Self:

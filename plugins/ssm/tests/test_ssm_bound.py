@@ -434,3 +434,9 @@ def test_the_log_of_training_tells_information_and_entropy_in_bits():
     assert 0 < parts["entropy"] <= log(5) / log(2)
     silent = deep(logged=0).loss(batch, Training(0, 1, 0, 1, Noise(2))).parts
     assert set(silent) == {"fit"}
+
+
+def test_the_log_of_training_is_made_of_some_updates():
+    model, batch = deep(logged=4, log_every=3), tiny_batch()
+    told = [len(model.loss(batch, Training(step, 5, 0, 1, Noise(2))).parts) for step in range(5)]
+    assert told == [3, 1, 1, 3, 1]
