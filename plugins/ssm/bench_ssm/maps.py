@@ -73,7 +73,8 @@ class Triangle(Map):
     def after(self, first: Triangle) -> Triangle:
         """Return this map after another as one: a2 + G2 a1 and G2 G1."""
         shift, _ = self.forward(first.shift[..., None, :])
-        return Triangle(shift[..., 0, :], self.matrix @ first.matrix, self.log_det + first.log_det)
+        product = (self.matrix @ first.matrix).to(self.matrix.dtype)  # which autocast may have made a coarser one
+        return Triangle(shift[..., 0, :], product, self.log_det + first.log_det)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Every variant keeps the contracts of models."""
 
 import pytest
+import torch
 
+from bench_core import Noise, Training
 from bench_core.testing import Case, check_model
 from bench_ssm.plugin import DeepSSMConfig
 
@@ -30,3 +32,16 @@ VARIANTS = [
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_the_deep_state_space_model_keeps_the_contracts(settings):
     check_model(Case.of(DeepSSMConfig(**SMALL | settings)))
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
+def test_an_update_can_be_taken_in_half_precision(settings):
+    case, training = Case.of(DeepSSMConfig(**SMALL | settings)), Training(0, 1, 0, 1, Noise(0))
+    model = case.model.float()
+    exact = model.loss(case.batch, training).value
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model.loss(case.batch, training).value
+    loss.backward()
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, exact, rtol=0.05, atol=0.05)
+    assert all(weights.grad is None or weights.grad.isfinite().all() for weights in model.parameters())
