@@ -213,9 +213,10 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
         return torch.stack([self.emission(state).T for state in states])
 
     def _logs(self, step: int) -> bool:
-        """Return whether the log tells of trajectories at an update."""
+        """Return whether the log tells of trajectories at an update; evaluations have no log."""
         config = self.config
-        return bool(config.logged and config.information_draws) and step % config.log_every == 0
+        told = bool(config.logged and config.information_draws) and step % config.log_every == 0
+        return told and torch.is_grad_enabled()
 
     @torch.no_grad()
     def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:

@@ -440,3 +440,5 @@ def test_the_log_of_training_is_made_of_some_updates():
     model, batch = deep(logged=4, log_every=3), tiny_batch()
     told = [len(model.loss(batch, Training(step, 5, 0, 1, Noise(2))).parts) for step in range(5)]
     assert told == [3, 1, 1, 3, 1]
+    with torch.no_grad():
+        assert set(model.loss(batch, Training(0, 5, 0, 1, Noise(2))).parts) == {"fit"}, "an evaluation has no log"
