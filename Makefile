@@ -1,66 +1,61 @@
 # Two commands do all: `make demo` and `make test`. Both set up what they need in .venv.
 
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
-PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
-PROJECTS := pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
+BIN := .venv/bin
 PACKAGES := bench_core $(wildcard plugins/*/bench_*)
-
-# uv is used where it is installed; it does not read pip's own settings
-UV := $(shell command -v uv 2>/dev/null)
-export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
-INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install) --quiet
 
 # one process a core, one thread a process: several threads in several processes slow each other down
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: setup demo test test-all lint format bench schema clean
+.PHONY: setup setup-ci demo test test-slow nightly lint format bench schema wheels release-check fresh clean
 
-setup: $(VENV)/.installed
+setup:
+	@$(PYTHON) tools/install.py
 
-$(VENV)/.installed: $(PROJECTS) constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "bench needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) "hatchling>=1.26" "editables>=0.5"
-	$(INSTALL) --no-build-isolation -c constraints.txt -e ".[dev]" $(foreach plugin,$(PLUGINS),-e ./$(plugin))
-	@touch $@
+setup-ci:
+	@$(PYTHON) tools/install.py --ci
 
 demo: setup
-	$(BIN)/bench run suites/quickstart.yaml
+	$(BIN)/bench run suites/quickstart.yaml --workers 2
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(PYTEST) -m "not slow and not nightly"
 
-test-all: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+test-slow: setup
+	$(PYTEST) -m slow
+
+# what continuous integration has no time for: all smoke suites, long simulations, every mutant
+nightly: setup-ci
+	$(PYTEST) -m nightly
+	$(BIN)/python tools/smoke.py
 
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/mypy $(PACKAGES) tools
 
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/store.py
-	$(BIN)/python benchmarks/training.py
-	$(BIN)/python benchmarks/decoding.py
-	$(BIN)/python benchmarks/self_terminating.py
-	$(BIN)/python benchmarks/gpt2.py
-	$(BIN)/python benchmarks/significance.py
-	$(BIN)/python benchmarks/state_space.py
-	$(BIN)/python benchmarks/output_layers.py
-	$(BIN)/python benchmarks/insertion.py
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-schema: setup
+schema: setup-ci
 	$(BIN)/bench schema > suites/suite.schema.json
 	$(BIN)/bench schema --markdown suites > docs/suites.md
 	$(BIN)/bench schema --markdown parts > docs/parts.md
 
+wheels: setup
+	$(BIN)/python tools/wheels.py
+
+release-check: setup
+	$(BIN)/python tools/release_check.py
+
+# the proof that a newcomer's machine will do: an empty folder, home and cache
+fresh:
+	@$(PYTHON) tools/fresh.py
+
 clean:
-	rm -rf $(VENV) .bench runs dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .bench runs dist .pytest_cache .mypy_cache .ruff_cache

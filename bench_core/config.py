@@ -41,6 +41,10 @@ class Config(Settings):
     libraries: ClassVar[Set[str]] = frozenset()  #: distributions besides torch whose version decides its results
     cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 
+    def extras(self) -> Set[str]:
+        """Return the extras of its distribution that these settings need, as its pyproject.toml names them."""
+        return frozenset()
+
     @classmethod
     def load(cls) -> type[Any]:
         """Import and return the class that these settings build."""

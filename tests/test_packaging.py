@@ -7,16 +7,19 @@ import json
 import re
 import subprocess
 import sys
-import sysconfig
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from bench_small.environments import environment_without
 
 ROOT = Path(__file__).parent.parent
-PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+META = ROOT / "plugins" / "all" / "pyproject.toml"  # a name for several, without code of its own
+EVERY = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+PROJECTS = [path for path in EVERY if path != META]
+DEVELOPERS = "dev"  # an extra that no code imports
 
 
 def project(path):
@@ -43,14 +46,41 @@ def imported(folder):
     return found - set(sys.stdlib_module_names) - {folder.name}
 
 
+def at_import(folder):
+    """Return the top-level packages that modules of a package import as soon as they are imported, by module."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+        found[".".join(path.relative_to(folder).with_suffix("").parts)] = {name.partition(".")[0] for name in names}
+    return found
+
+
 @pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
 def test_declared_dependencies_are_the_imports(path):
-    declared = {
-        normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in project(path)["project"]["dependencies"]
-    }
+    about = project(path)["project"]
+    optional = [
+        line for name, lines in about.get("optional-dependencies", {}).items() if name != DEVELOPERS for line in lines
+    ]
+    declared = {normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in about["dependencies"] + optional}
     owners = packages_distributions()
     needed = {normal(owners.get(name, [name])[0]) for name in imported(package(path))}
     assert declared == needed
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
+def test_what_an_extra_brings_is_imported_by_no_module_that_works_without_it(path):
+    """Neither by the plugin's face nor by what other plugins build on."""
+    about = project(path)["project"].get("optional-dependencies", {})
+    optional = {normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for lines in about.values() for line in lines}
+    optional -= {
+        normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in project(path)["project"]["dependencies"]
+    }
+    owners = packages_distributions()
+    for module, names in at_import(package(path)).items():
+        if module in ("__init__", "plugin", "api", "settings", "config", "registry", "extras", "cli"):
+            assert not optional & {normal(owners.get(name, [name])[0]) for name in names}, module
 
 
 PLUGINS = [path for path in sorted((ROOT / "plugins").glob("*/bench_*")) if path.is_dir()]
@@ -89,10 +119,8 @@ def test_the_changelog_knows_the_version():
 def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     """Core and every plugin build; core with one plugin lists exactly that plugin's parts."""
     wheels = tmp_path / "wheels"
-    for path in PROJECTS:
-        command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, path.parent]
-        subprocess.run(command, check=True, capture_output=True)
-    assert len(list(wheels.glob("*.whl"))) == len(PROJECTS)
+    subprocess.run([sys.executable, ROOT / "tools" / "wheels.py", wheels], check=True, capture_output=True)
+    assert len(list(wheels.glob("*.whl"))) == len(EVERY)
     (core,) = wheels.glob("bench_core*.whl")
     assert {
         "bench_core/reporting/templates/report.md.j2",
@@ -100,35 +128,24 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
         "bench_core/corpora.yaml",
         "bench_core/py.typed",
     } <= set(ZipFile(core).namelist())
-    environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    python = environment / "bin" / "python"
-    subprocess.run(
-        [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--no-index",
-            *wheels.glob("bench_core*"),
-            *wheels.glob("bench_rnn*"),
-        ],
-        check=True,
-    )
-    # third parties come from the environment at hand, the project itself does not: its finders are not followed
-    site = environment / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
-    ours = ("bench", "_bench", "__editable__", "_editable")
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(ours) and entry.suffix != ".pth" and not (site / entry.name).exists():
-            (site / entry.name).symlink_to(entry)
+    programs = environment_without(tmp_path / "environment", (), ours=False)
+    wanted = [*wheels.glob("bench_core*"), *wheels.glob("bench_rnn*")]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        programs / "python",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+    ]
+    subprocess.run([*install, *wanted], check=True)
     listed = subprocess.run(
-        [environment / "bin" / "bench", "list", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
+        [programs / "bench", "list", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     found = json.loads(listed.stdout)
     assert found["broken"] == {}
     assert {(part["kind"], part["distribution"].split()[0]) for part in found["parts"]} == {("model", "bench-rnn")}
-    subprocess.run(
-        [environment / "bin" / "bench", "describe", "model", "rnn-lm"], check=True, capture_output=True, cwd=tmp_path
-    )
+    subprocess.run([programs / "bench", "describe", "model", "rnn-lm"], check=True, capture_output=True, cwd=tmp_path)

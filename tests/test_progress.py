@@ -9,6 +9,7 @@ import pytest
 
 from bench_core.execution import executor
 from bench_core.execution.progress import WAITING, Lines, duration
+from bench_core.execution.remaining import Remaining
 
 
 @dataclass(frozen=True)
@@ -62,4 +63,53 @@ def test_a_length_of_time_is_told_in_two_units_at_most():
         "60.0 s",
         "1 min 01 s",
         "1 h 02 min",
+    ]
+
+
+def test_the_time_left_of_a_run_counts_stages_by_the_pace_of_their_kind():
+    left = Remaining(["train", "train", "decode"], side_by_side=1, typical={"decode": 7.0})
+    assert left.left(0.0) == (7.0, False)  # of trainings nothing is known
+    left.begin("a", "train", 0.0)
+    left.tell("a", 0.25)
+    assert left.left(10.0) == (30.0 + 40.0 + 7.0, True)  # the rest of one, another, a decoding as before
+    left.end("a", 44.0)
+    left.begin("b", "train", 44.0)
+    assert left.left(54.0) == (34.0 + 7.0, True)  # as long as the first took, without news of its own
+
+
+def test_stages_side_by_side_share_the_time_left_but_none_is_cut_short():
+    left = Remaining(["train", "train", "decode", "decode"], side_by_side=2, typical={"decode": 10.0})
+    left.begin("a", "train", 0.0)
+    left.begin("b", "train", 0.0)
+    left.tell("a", 0.5)
+    left.tell("b", 0.1)
+    assert left.left(10.0) == (90.0, True)  # the slower training; the rest fits beside it
+    left.tell("b", 0.5)
+    assert left.left(10.0) == ((10 + 10 + 10 + 10) / 2, True)
+
+
+def test_nothing_is_said_of_the_time_left_once_nothing_waits():
+    left = Remaining(["train"])
+    left.begin("a", "train", 0.0)
+    left.tell("a", 0.5)
+    assert left.left(10.0) is None
+
+
+def test_a_stage_that_takes_longer_than_its_kind_never_has_less_than_nothing_left():
+    left = Remaining(["train", "decode"], typical={"train": 5.0, "decode": 1.0})
+    left.begin("a", "train", 0.0)
+    assert left.left(60.0) == (1.0, True)
+
+
+def test_lines_tell_the_time_left_of_the_whole_run_from_the_first_news_on(lines, capsys):
+    told, now = lines
+    told.expect(["train", "train"], 1, {})
+    told.begin(Stage(key="a"), 1, 2)
+    now[0] += 20
+    told.tell(Stage(key="a"), "step 20", 0.5)
+    now[0] += 20
+    told.end(Stage(key="a"), 40.0, None)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "    step 20, 20.0 s left; about 1 min 00 s left in all",
+        "    40.0 s; about 40.0 s left in all",
     ]

@@ -32,7 +32,11 @@ def command(kind: str, name: str, as_json: bool) -> None:
         return
     from tabulate import tabulate
 
+    from bench_core.extras import remedy
+
     click.echo(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
+    if command := remedy(found):
+        click.echo(f"not installed: {command}")
     for key in ("gives", "needs", "sources", "source", "likelihoods", "about"):
         if key in about:
             click.echo(f"{key}: {', '.join(about[key])}")

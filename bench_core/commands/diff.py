@@ -53,6 +53,9 @@ def command(
 
     Axes that have one name may be left out, and names may be cut short; without a seed, all seeds are compared.
     """
+    from bench_core.extras import need_reports
+
+    need_reports()
     from bench_core.reporting.difference_text import text
     from bench_core.reporting.differences import difference, looked_into, plain
     from bench_core.reporting.evidence import Shelf

@@ -81,7 +81,7 @@ def _plugins() -> Iterator[tuple[str, str, str]]:
 
     found = installed()
     names = ", ".join(sorted(f"{name} {version}" for name, version in found.origins.values()))
-    yield "plugins", "ok" if names else "none", names or "install some, such as `pip install ./plugins/rnn`"
+    yield "plugins", "ok" if names else "none", names or "none; the README says how to install some"
     for distribution, reason in found.broken.items():
         yield f"plugin {distribution}", "broken", reason
 

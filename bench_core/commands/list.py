@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import click
 
@@ -16,6 +17,7 @@ KINDS = ["task", "model", "decoder", "metric", "certificate", "executor"]
 @options.as_json
 def command(kind: str | None, as_json: bool) -> int:
     """List the installed parts of one kind or of all, and plugins that could not be loaded."""
+    from bench_core.extras import remedy
     from bench_core.registry import installed, parts
 
     chosen = [one for one in KINDS if kind is None or kind.removesuffix("s") == one]
@@ -25,6 +27,7 @@ def command(kind: str | None, as_json: bool) -> int:
             "name": name,
             "distribution": f"{part.distribution} {part.version}",
             "what": _first_line(part.config),
+            "missing": remedy(part),
         }
         for one in chosen
         for name, part in parts(one).items()
@@ -35,12 +38,17 @@ def command(kind: str | None, as_json: bool) -> int:
     else:
         from tabulate import tabulate
 
+        shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
         click.echo(
-            tabulate(rows, headers="keys") if rows else "nothing is installed; try `pip install ./plugins/rnn`."
+            tabulate(shown, headers="keys") if rows else "nothing is installed; the README says how, under Install."
         )
         for distribution, reason in broken.items():
             click.echo(f"broken: {distribution}: {reason}", err=True)
     return 0
+
+
+def _what(row: Mapping[str, str | None]) -> str | None:
+    return f"not installed: {row['missing']}" if row["missing"] else row["what"]
 
 
 def _first_line(config: type) -> str:

@@ -30,6 +30,9 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     was computed otherwise in two runs is refused, unless --prefer says whose is taken.
     """
     from bench_core.commands.report import home
+    from bench_core.extras import need_reports
+
+    need_reports()
     from bench_core.reporting.report import screen, write_report
     from bench_core.runs.merge import merge
 

@@ -18,6 +18,9 @@ from bench_core.commands import options
 @options.as_json
 def command(run: Path, out: Path, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
+    from bench_core.extras import need_reports
+
+    need_reports()
     from bench_core.reporting.report import write_report
     from bench_core.runs.results import read_run
 

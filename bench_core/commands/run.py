@@ -12,6 +12,7 @@ from bench_core.commands import options
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
+    from bench_core.runs.results import Run
 
 
 @click.command()
@@ -61,7 +62,6 @@ def command(
     from bench_core.corpora import data_folder
     from bench_core.execution.progress import Lines
     from bench_core.execution.runner import Runner, executor
-    from bench_core.reporting.report import screen, write_report
     from bench_core.storage.store import Store
     from bench_core.suites.suite import load
 
@@ -73,8 +73,7 @@ def command(
         until = None if stop_after is None else time.time() + stop_after
         runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
-    write_report(found, folder)
-    click.echo(screen(found))
+    report = _report(found, folder)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     click.echo(
@@ -87,10 +86,26 @@ def command(
     unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
     for name, about in unprepared.items():
         click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
-    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    click.echo(f"run     {found.folder}\nreport  {report}")
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0
+
+
+def _report(found: Run, folder: Path) -> str:
+    """Write and show the report of a run; return where it is, or how to have one."""
+    from bench_core.extras import lacks_reports
+
+    if lacking := lacks_reports():
+        from tabulate import tabulate
+
+        click.echo(tabulate(found.rows(), headers="keys"))
+        return f"not written: needs {lacking}; then: bench report {found.folder}"
+    from bench_core.reporting.report import screen, write_report
+
+    write_report(found, folder)
+    click.echo(screen(found))
+    return str(folder / "report.md")
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:

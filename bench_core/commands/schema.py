@@ -23,6 +23,9 @@ def command(page: Literal["suites", "parts"] | None) -> None:
     if page is None:
         click.echo(json.dumps(schema(), indent=1))
         return
+    from bench_core.extras import need_reports
+
+    need_reports()
     from bench_core import reference
 
     click.echo(reference.page(page), nl=False)

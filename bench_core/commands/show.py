@@ -88,7 +88,7 @@ def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
     """Return a cell and its outputs as JSON data."""
     from dataclasses import asdict
 
-    from bench_core.reporting.report import json_data
+    from bench_core.reporting.markup import json_data
 
     return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from bench_core.execution.remaining import Remaining
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
@@ -35,6 +38,7 @@ class Lines:
         self.label = label
         self.live: Any = None
         self.lines: dict[str, Line] = {}  # of those under way, by key
+        self.remaining = Remaining(())
         self.lock = Lock()
 
     def __enter__(self) -> Lines:
@@ -52,11 +56,16 @@ class Lines:
         if self.live:
             self.live.stop()
 
+    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
+        """Note which stages are to do, for the time that is left of the run."""
+        self.remaining = Remaining(kinds, side_by_side, typical)
+
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Name the stage and its place among those of the run."""
         now, head = time.monotonic(), f"[{number}/{total}] {stage.kind} {stage.label}"
         with self.lock:
             self.lines[stage.key] = Line(head, now, now)
+            self.remaining.begin(stage.key, stage.kind, now)
             if self.live:
                 self._show()
             elif stage.kind not in BRIEF:
@@ -66,6 +75,7 @@ class Lines:
         """Say how far it is, and when it may be done."""
         now = time.monotonic()
         with self.lock:
+            self.remaining.tell(stage.key, share)
             line = self.lines.get(stage.key)
             if line is None or (text != WAITING and now - line.told < (BLINK if self.live else PAUSE)):
                 return
@@ -77,11 +87,13 @@ class Lines:
             elif stage.kind in BRIEF:  # of which nothing has been said
                 self._print(f"{line.head}: {line.text}")
             else:
-                self._print(f"    {self._name(line)}{line.text}")
+                self._print(f"    {self._name(line)}{line.text}{self._left(now)}")
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
         """Say how long it took, or why it failed."""
+        now = time.monotonic()
         with self.lock:
+            self.remaining.end(stage.key, now)
             line = self.lines[stage.key]
             name = self._name(line)
             del self.lines[stage.key]
@@ -90,12 +102,17 @@ class Lines:
             elif self.live and stage.kind not in BRIEF:
                 self._print(f"{line.head}: {duration(seconds)}")
             elif stage.kind not in BRIEF:
-                self._print(f"    {name}{duration(seconds)}")
+                self._print(f"    {name}{duration(seconds)}{self._left(now)}")
 
     def _show(self) -> None:
         """Put all stages under way on the line that changes."""
         parts = (f"{line.head}{f': {line.text}' if line.text else ''}" for line in self.lines.values())
-        self.live.update(_plain("   ".join(parts) or self.label))
+        self.live.update(_plain(("   ".join(parts) or self.label) + self._left(time.monotonic())))
+
+    def _left(self, now: float) -> str:
+        """Say how long the whole run will still take, as far as that is known."""
+        found = self.remaining.left(now)
+        return f"; {'about' if found[1] else 'at least'} {duration(found[0])} left in all" if found else ""
 
     def _name(self, line: Line) -> str:
         """Return the number of a stage where it is not the only one under way."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +35,9 @@ GRACE = 60.0  #: seconds that stages have to stop when time is up
 class Progress(Protocol):
     """Who is told what is going on."""
 
+    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
+        """Hear of which kinds the stages to do are, how many run at a time, and seconds of such stages before."""
+
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Hear that a stage begins."""
 
@@ -50,6 +53,9 @@ class Progress(Protocol):
 
 class Silent:
     """Tells nobody."""
+
+    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
+        pass
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         pass
@@ -135,12 +141,20 @@ class Runner:
         started = time.strftime("%Y%m%d-%H%M%S")
         self._plan()
         needed = self.needed()
+        self._expect(needed)
         try:
             rest = self._prepare(needed)
             self._perform(rest, len(needed), len(needed) - len(rest))
         finally:
             folder = write_run(out, f"{self.suite.label.replace('/', '-')}-{started}", self._write)
         return read_run(folder)
+
+    def _expect(self, stages: Sequence[Stage]) -> None:
+        """Tell of all stages to do, before the first."""
+        kinds = [stage.kind for stage in stages]
+        known = {kind: self.store.typical_seconds(kind) for kind in set(kinds)}
+        typical = {kind: seconds for kind, seconds in known.items() if seconds is not None}
+        self.progress.expect(kinds, self.executor.capacity, typical)
 
     def _write(self, folder: Path) -> None:
         places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}

@@ -11,8 +11,8 @@ from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.reporting.contrasts import Contrast, Couple, contrasts, couples_of, one_sided
 from bench_core.reporting.evidence import Bucket, Evidence, Example, Shelf, Texts, cut, marked, tried
+from bench_core.reporting.markup import json_data
 from bench_core.reporting.order import cell_name
-from bench_core.reporting.report import json_data
 from bench_core.runs.results import CellResult, Run
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B

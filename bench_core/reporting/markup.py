@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, isnan
+from typing import Any
 
 from bench_core.reporting.entries import Entry, Grid
 from bench_core.reporting.stats import Summary
@@ -177,3 +178,12 @@ SIGNS = {
 MARKDOWN = Markup(markdown, "<sub>{}</sub>", "<sup>{}</sup>", "**{}**")
 LATEX = Markup(latex, r"{{\scriptsize {}}}", r"\textsuperscript{{{}}}", r"\textbf{{{}}}")
 PLAIN = Markup(visible, "({})", " {}", "*{}*")
+
+
+def json_data(value: Any) -> Any:
+    """Return JSON data; infinities and NaN become words."""
+    if isinstance(value, Mapping):
+        return {str(key): json_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_data(item) for item in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value

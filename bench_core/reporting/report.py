@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from bench_core.reporting.figures import cost_pictures, pictures
 from bench_core.reporting.html import html_costs, html_report
 from bench_core.reporting.insertions import course_tables
 from bench_core.reporting.latex import TableFile, Tabular, table_files
-from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, visible
+from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, json_data, visible
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
 from bench_core.reporting.tables import grids, whole_grids
@@ -161,15 +160,6 @@ def _results(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> A
             "choices": [one.record() for one in choices(run)],
         }
     )
-
-
-def json_data(value: Any) -> Any:
-    """Return JSON data; infinities and NaN become words."""
-    if isinstance(value, Mapping):
-        return {str(key): json_data(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_data(item) for item in value]
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _rendered(

@@ -15,6 +15,7 @@ from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.execution.costs import write_costs
 from bench_core.execution.plan import Cell, Plan, likelihood
+from bench_core.extras import lacks_reports
 from bench_core.runs.courses import COURSE, with_courses
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
 from bench_core.runs.results import SHORT, CellResult, Number, write_cells
@@ -59,7 +60,7 @@ class Record:
         write_draws(folder / "draws.safetensors", self._draws())
         if any(figure.values for figure in self.suite.figures):
             write_distributions(folder / "distributions.jsonl", self._distributions())
-        if any(table.test == "permutation" for table in self.suite.tables):
+        if any(table.test == "permutation" for table in self.suite.tables) and not lacks_reports():
             from bench_core.reporting.exchanges import keep_permutations
             from bench_core.runs.results import read_run
 

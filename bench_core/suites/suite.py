@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from bench_core.config import CertificateConfig, Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.errors import SuiteError
+from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
 from bench_core.suites import located
 from bench_core.suites.combinations import ModelGrid, expand, origins, plainly
@@ -311,10 +312,11 @@ class Parts:
             self.mistakes.add(keys, f"{kind} {origin!r} must say which part it is, such as `{{name: ...}}`.")
             return None
         try:
-            schema = part(kind, settings["name"]).config
+            found = part(kind, settings["name"])
         except SuiteError as error:
             self.mistakes.add([*keys, "name"], str(error))
             return None
+        schema = found.config
         aside = ("name", "training", "by_task") if kind == "model" else ("name",)
         own = {key: value for key, value in settings.items() if key not in aside}
         given = self.data.get("limits")
@@ -322,7 +324,11 @@ class Parts:
         for setting, limit in schema.limits.items():
             if own.get(setting) is None:
                 own[setting] = limits[limit]
-        return self.mistakes.parsed(schema, own, keys, name if name != origin else "")
+        config = self.mistakes.parsed(schema, own, keys, name if name != origin else "")
+        if config is not None and (command := remedy(found, config)):
+            text = f"{kind} {schema.name!r} needs what is not installed: {', '.join(sorted(config.extras()))} of "
+            self.mistakes.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
+        return config
 
 
 def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +42,10 @@ class CaptioningConfig(TaskConfig):
         """Return what the form makes of the features."""
         return Source.VECTOR if self.form == "vector" else Source.GRID
 
+    def extras(self) -> Set[str]:
+        """Return what computes features."""
+        return {"features"} if self.features.kind == "resnet" else set()
+
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of annotations, features and weights, and one of all images where these are read."""
         return corpus.reads(self.corpus, self.features, data)
@@ -53,6 +57,10 @@ class CaptionMetricConfig(MetricConfig):
     libraries = frozenset({"pycocoevalcap"})
 
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
+
+    def extras(self) -> Set[str]:
+        """Return the programs of the COCO evaluation."""
+        return {"metrics"}
 
 
 class CaptionBleuConfig(CaptionMetricConfig):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Literal, Self
 
@@ -100,6 +100,10 @@ class ECOCLMConfig(RecurrentConfig):
                 "choose one of these"
             )
         return self
+
+    def extras(self) -> Set[str]:
+        """Return gensim's, where word vectors are learnt."""
+        return {"vectors"} if self.order in ("embedding", "tour") and self.vectors is None else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the file of `vectors`, in the data directory or absolute."""

@@ -8,6 +8,7 @@ import platform
 import re
 import sysconfig
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b, sha256
@@ -22,6 +23,7 @@ LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__p
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|\d+|[^\w\s]|_")
 _QUOTES = str.maketrans("‘’“”", "''\"\"")
+_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -82,8 +84,19 @@ def documents() -> Iterator[tuple[str, str]]:
         if name == TOPICS:
             yield from sorted(_topics(tree).items())
         else:
-            found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)]
+            found = [ast.get_docstring(node) for node in _statements(tree) if isinstance(node, _DOCUMENTED)]
             yield name, "\n\n".join(filter(None, found))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield a module and its statements in the order of `ast.walk`, whose look into expressions takes longest."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for name in node._fields:
+            if isinstance(inside := getattr(node, name), list):
+                waiting.extend(child for child in inside if isinstance(child, _BLOCKS))
 
 
 def _topics(tree: ast.Module) -> dict[str, str]:

@@ -37,10 +37,14 @@ class SequenceCompletionConfig(TokenizedConfig):
     cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     prefix: NonNegativeInt = 10  # k
-    sentences: Literal["spacy", "rule", "lines"] = "spacy"  # how paragraphs are cut
+    sentences: Literal["spacy", "rule", "lines"] = "rule"  # how paragraphs are cut
     short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
     longest: PositiveInt | None = None  # tokens of a sentence; longer ones are left out
     random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
+
+    def extras(self) -> Set[str]:
+        """Return spaCy's, where it cuts sentences."""
+        return {"spacy"} if self.sentences == "spacy" else set()
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return DECODE alone for `random`, whose prefixes have no continuation."""

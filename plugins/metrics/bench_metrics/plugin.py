@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -16,6 +17,13 @@ Tokenizer: TypeAlias = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", 
 Language: TypeAlias = Literal[
     "en", "cs", "de", "es", "fr", "ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "sv", "tr", "other"
 ]
+
+
+EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}  # that tokenizers need
+
+
+def _tokenizing(name: str | None) -> Set[str]:
+    return {EXTRAS[name]} if name in EXTRAS else set()
 
 
 class PerplexityConfig(MetricConfig):
@@ -110,6 +118,10 @@ class BleuConfig(MetricConfig):
     max_order: PositiveInt = 4  #: tokens of the longest n-grams
     effective_order: bool = False  #: leave out orders that no text is long enough for
 
+    def extras(self) -> Set[str]:
+        """Return that of the tokenizer."""
+        return _tokenizing(self.tokenize)
+
     @model_validator(mode="after")
     def _value_is_used(self) -> Self:
         if self.smooth_value is not None and self.smooth not in ("floor", "add-k"):
@@ -157,6 +169,10 @@ class RibesConfig(MetricConfig):
     alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
 
+    def extras(self) -> Set[str]:
+        """Return nltk's and that of the tokenizer."""
+        return {"ribes"} | _tokenizing(self.tokenize)
+
 
 class NotesBleuConfig(MetricConfig):
     """A sentence's BLEU with exponents 1/2^m, averaged; not to be compared with corpus BLEU."""
@@ -192,6 +208,10 @@ class MeteorConfig(MetricConfig):
     )
     memory: int = Field(1024, ge=64)  #: MiB that Java may take
     patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
+
+    def extras(self) -> Set[str]:
+        """Return Java's and that of the tokenizer."""
+        return {"meteor"} | _tokenizing(self.tokenize)
 
     @model_validator(mode="after")
     def _tokenizer_exists(self) -> Self:

@@ -94,6 +94,10 @@ class TranslationConfig(TaskConfig):
             return self.corpus.name in LAYOUTS and LAYOUTS[self.corpus.name].tokenized
         return isinstance(self.corpus, Invented)
 
+    def extras(self) -> Set[str]:
+        """Return spaCy's, where it parses."""
+        return {"spacy"} if self.parse and self.parse.kind != "conllu" else set()
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()

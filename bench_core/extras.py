@@ -1,0 +1,88 @@
+"""Optional dependencies: which extra of a distribution a part needs, and the command that installs it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+
+from bench_core.errors import PluginError, SuiteError
+
+if TYPE_CHECKING:
+    from bench_core.config import Config
+    from bench_core.registry import Part
+
+
+def missing(owner: str, extras: Iterable[str]) -> list[str]:
+    """Return the third-party requirements of a distribution's extras that are not installed, as pip takes them.
+
+    Our own distributions are never among them, only what they require in turn: nobody is told to ask a package index
+    for a name that is not ours there. Raise PluginError for an extra that the distribution does not declare.
+    """
+    return list(dict.fromkeys(_missing(owner, extras, set())))
+
+
+def _missing(owner: str, extras: Iterable[str], seen: set[tuple[str, str]]) -> Iterator[str]:
+    try:
+        found = distribution(owner)
+    except PackageNotFoundError:  # a plugin that no distribution brings, such as a test's
+        return
+    for extra in sorted(set(extras)):
+        if (owner, extra) in seen:
+            continue
+        seen.add((owner, extra))
+        if extra not in found.metadata.get_all("Provides-Extra", []):
+            raise PluginError(f"{owner} has no extra called {extra!r}. Declare it in its pyproject.toml.")
+        for requirement in map(Requirement, found.requires or ()):
+            if requirement.marker and requirement.marker.evaluate({"extra": extra}):
+                yield from _unmet(requirement, seen)
+
+
+def _unmet(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
+    ours = requirement.name.startswith("bench-")
+    try:
+        version = distribution(requirement.name).version
+    except PackageNotFoundError:
+        version = None
+    if ours or (version and requirement.specifier.contains(version, prereleases=True)):
+        inner = list(_missing(requirement.name, requirement.extras, seen))
+        yield from inner if ours else [_plain(requirement)] * bool(inner)
+    else:
+        yield _plain(requirement)
+
+
+def _plain(requirement: Requirement) -> str:
+    """Return a requirement without its marker."""
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    return f"{requirement.name}{extras}{requirement.specifier}"
+
+
+def lacks_reports() -> str | None:
+    """Return the command that installs what reports, tables and comparisons need; None where all of it is there."""
+    requirements = missing("bench-core", ["reports"])
+    return command(requirements) if requirements else None
+
+
+def need_reports() -> None:
+    """Raise SuiteError with the command that installs what reports need, if it is missing."""
+    if lacking := lacks_reports():
+        raise SuiteError(f"this needs what is not installed: reports of bench-core. Install it by: {lacking}")
+
+
+def command(requirements: Iterable[str]) -> str:
+    """Return the one command that installs requirements into this environment."""
+    python = Path(sys.executable)
+    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
+    return shlex.join([str(shown), "-m", "pip", "install", *requirements])
+
+
+def remedy(part: Part, config: Config | None = None) -> str | None:
+    """Return the command without which a part cannot work with these settings, by default its own; None if it can."""
+    extras = (config or part.config.model_construct()).extras()
+    requirements = missing(part.distribution, extras) if extras else []
+    return command(requirements) if requirements else None

@@ -1,0 +1,108 @@
+"""What sets the project up and what prepares a release: the files that they read, and what they refuse."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import install
+import projects
+import release_check
+
+
+def test_a_release_could_be_made_of_the_files_as_they_are():
+    assert list(release_check.problems()) == []
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """Let the tools read a copy of all that they read."""
+    for path in [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]:
+        (tmp_path / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tmp_path / path.relative_to(ROOT))
+    for name in (
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "SECURITY.md",
+        "Dockerfile",
+        ".github/workflows/test.yml",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for module in (projects, release_check):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "told"),
+    [
+        ("plugins/rnn/pyproject.toml", 'version = "', 'version = "9', "bench-rnn has version 9"),
+        ("plugins/ecoc/pyproject.toml", "bench-rnn==", "bench-rnn>=", "bench-ecoc requires 'bench-rnn>="),
+        ("plugins/all/pyproject.toml", "bench-strlm==", "bench-strlm==1", "bench-all requires 'bench-strlm==1"),
+        ("CHANGELOG.md", "## ", "## 7", "CHANGELOG.md has no section"),
+        ("CITATION.cff", "version: ", "version: 7", "CITATION.cff does not say"),
+        ("LICENSE", None, None, "LICENSE is missing"),
+    ],
+)
+def test_what_would_spoil_a_release_is_named(copied, name, old, new, told):
+    path = copied / name
+    if old is None:
+        path.unlink()
+    else:
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+    assert told in "\n".join(release_check.problems())
+
+
+def test_third_parties_are_found_through_our_own_distributions_and_their_extras():
+    found = projects.third_parties(["bench-all[strlm]==0.2.0"])
+    assert {"torch>=2.11", "matplotlib>=3.10", "spacy>=3.7", "transformers>=5.23,<6"} <= set(found)
+    assert not [one for one in found if one.startswith("bench-")]
+    assert "matplotlib>=3.10" not in projects.third_parties(["bench-rnn"])
+
+
+def test_the_default_set_up_has_every_package_that_the_project_names_and_none_from_source():
+    ours = [one for one in projects.projects().values() if one.name not in install.OF_CI]
+    names = {projects.split(one)[0] for one in projects.third_parties(map(install.asked, ours))}
+    given = {"torch", "pluggy", "pydantic", "tokenizers", "spacy", "sacrebleu", "pycocoevalcap", "tabulate", "pytest"}
+    assert given <= names
+    assert not {"ray", "submitit", "mecab-python3", "ipadic"} & names
+    assert not [one for one in projects.third_parties(map(install.asked, ours)) if one.startswith("sacrebleu[")]
+
+
+def test_the_set_up_refuses_an_old_python_in_one_line(tmp_path):
+    code = (ROOT / "tools" / "install.py").read_text().replace("OLDEST = (3, 11)", "OLDEST = (9, 0)")
+    (tmp_path / "install.py").write_text(code)
+    done = subprocess.run([sys.executable, tmp_path / "install.py"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("bench needs CPython 9.0 or newer")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_environment_of_another_place_is_not_taken_for_one_that_works(tmp_path, monkeypatch):
+    assert install.works()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(install, "VENV", tmp_path)
+    monkeypatch.setattr(install, "PYTHON", tmp_path / "bin" / "python")
+    assert not install.works()
+
+
+def test_the_set_up_is_done_again_when_what_it_depends_on_changes(copied, monkeypatch):
+    monkeypatch.setattr(install, "ROOT", copied)
+    shutil.copy(ROOT / "constraints.txt", copied)
+    before = install.stamp(ci=False)
+    assert install.stamp(ci=False) == before
+    assert install.stamp(ci=True) != before
+    (copied / "constraints.txt").write_text("torch==1.0\n")
+    assert install.stamp(ci=False) != before

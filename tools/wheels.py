@@ -1,0 +1,36 @@
+"""Write the wheels of all distributions to dist/, and beside them what each way to install them needs of others.
+
+`dist/requirements/all.txt` lists the third parties of bench-all, `NAME.txt` those of its extra NAME, and
+`DISTRIBUTION.txt` those of one distribution alone. Installing them first lets ours be installed without any index,
+where nobody can put another package in their place.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from projects import META, projects, third_parties
+
+
+def main(folder: Path) -> None:
+    """Build every wheel into an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for project in projects().values():
+        build: list[str | Path] = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, project.folder]
+        subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+    ways = {"all": META, **{extra: f"{META}[{extra}]" for extra in projects()[META].extras}}
+    ways |= {name: name for name in projects() if name != META}
+    (folder / "requirements").mkdir()
+    for name, requirement in ways.items():
+        lines = third_parties([requirement])
+        (folder / "requirements" / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    print(f"{len(projects())} wheels in {folder}. To install them into another environment:")
+    print(f"    python -m pip install -r {folder}/requirements/all.txt")
+    print(f"    python -m pip install --no-index --find-links {folder} {META}=={projects()[META].version}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("dist"))
