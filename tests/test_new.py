@@ -116,7 +116,7 @@ def test_a_new_suite_runs_to_its_report(tmp_path):
 def test_what_to_do_next_is_told(tmp_path, capsys):
     new("metric", "bench-word-recall", "--folder", tmp_path)
     told = capsys.readouterr().out
-    assert f"pip install -e {tmp_path / 'bench-word-recall'}" in told, "the prefix is not doubled"
+    assert f"pip install -e '{tmp_path / 'bench-word-recall'}[test]'" in told, "the prefix is not doubled"
     assert "--set 'metrics.word-recall={name: word-recall}'" in told
 
 

@@ -126,7 +126,7 @@ def _plugin_steps(kind: str, name: str, folder: Path) -> str:
     module = folder / f"bench_{name.replace('-', '_')}" / f"{kind}.py"
     return f"""{folder} is a distribution with the {kind} {name!r}. What to do next:
 
-    pip install -e {folder}    # without a network, add --no-build-isolation --no-deps
+    python -m pip install -e '{folder}[test]'    # without a network, add --no-build-isolation --no-deps
     python -m pytest {folder}
     bench describe {kind} {name}
     bench run SUITE --set '{kind}s.{name}={{name: {name}}}'
