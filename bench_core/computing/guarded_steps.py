@@ -68,7 +68,9 @@ def _wrong(highest: Tensor, most: float, who: str, step: int) -> RowError:
         return RowError(f"{who} NaN at step {step}", f"{due} (have weights diverged?).")
     if worst == -math.inf:
         return RowError(f"{who} all actions the probability 0 at step {step}", "one at least is possible.")
-    return RowError(f"{who} log-probabilities up to {worst:.4g} at step {step}", f"{due} (is a log_softmax missing?).")
+    return RowError(
+        f"{who} log-probabilities up to {worst:.4g} at step {step}", f"{due} (is a log_softmax missing?)."
+    )
 
 
 class Steps:

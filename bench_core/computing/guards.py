@@ -105,7 +105,9 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
         raise PluginError(f"{who} gave {shown(scores)}; it is to give Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
         if not is_tensor(column, rows, floating=name == "log_probs"):
-            raise PluginError(f"{who} gave {shown(column)} as {name}; it is one number for each of {len(batch)} rows.")
+            raise PluginError(
+                f"{who} gave {shown(column)} as {name}; it is one number for each of {len(batch)} rows."
+            )
     if _memory(scores.memory):
         raise PluginError(f"{who} gave {_memory(scores.memory)}.")
     examples, found = batch.ids.tolist(), scores.log_probs.tolist()
@@ -154,7 +156,9 @@ def _unfit(one: object, limit: int, words: int) -> str:
             return f"stop among its {name}s; what ends by itself is `finished`"
         if tokens and not STOP < min(tokens) <= max(tokens) < most:
             strange = min(tokens) if min(tokens) < STOP else max(tokens)
-            return f"the {name} {strange}; {name}s are at least 1" + (f" and below {words}" if words < strange else "")
+            return f"the {name} {strange}; {name}s are at least 1" + (
+                f" and below {words}" if words < strange else ""
+            )
     if type(one.finished) is not bool:
         return f"a hypothesis that is finished: {shown(one.finished)}; that is True or False"
     if len(one.tokens) + one.finished > limit:

@@ -185,7 +185,9 @@ class Trainer:
         loss: Loss = self.model.loss(batch, self._training(batch, settings))
         check_loss(loss, self.model)
         if not loss.value.requires_grad:
-            raise PluginError(f"{named(self.model, 'loss')} gave a value without a gradient; it is to come of weights.")
+            raise PluginError(
+                f"{named(self.model, 'loss')} gave a value without a gradient; it is to come of weights."
+            )
         return loss
 
     def _check(self, loss: Loss, norm: Tensor) -> None:
