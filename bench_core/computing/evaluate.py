@@ -148,7 +148,7 @@ def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> 
     try:
         decode(batch)
     except RowError as found:
-        return found.of(batch.ids.item())
+        return found.of(int(batch.ids))
     return error  # every row is well by itself
 
 

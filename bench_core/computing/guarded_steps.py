@@ -35,41 +35,42 @@ class RowError(PluginError):
         return PluginError(f"{self.found}, for example {example}; {self.due}")
 
 
-def checked(log_probs: Tensor, model: object, method: str, step: int = 1, summed: bool = False) -> Tensor:
-    """Return log-probabilities [N, A] that `method` of a model gave: none NaN or above 0, and not all of a row -inf.
+def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
+    """Return log-probabilities [N, A] that a model gave: none NaN or above 0, and not all of a row -inf.
 
-    Raises PluginError otherwise, or, if they are to be `summed`, where the probabilities of a row do not sum to one. A
-    decoder calls it if it asks a model for distributions by other methods than those of a Stepper.
+    Raises PluginError otherwise, naming `method` and the `step`, counted from 1; if they are to be `summed`, also where
+    the probabilities of a row do not sum to one. A decoder calls it if it asks a model for distributions by other
+    methods than those of a Stepper.
     """
     if not log_probs.numel():
         return log_probs
-    most = room(log_probs.dtype)
+    most, at = room(log_probs.dtype), f" at step {step}" if step else ""
     highest = log_probs.amax(1)  # NaN where there is one in the row
     low, high = highest.aminmax()
     if not (low.item() > -math.inf and high.item() <= most):
-        raise _wrong(highest, most, f"{named(model, method)} gave", step)
+        raise _wrong(highest, most, f"{named(model, method)} gave", at)
     if summed:
         off = log_probs.double().logsumexp(1)
         worst = off.abs().max().item()
         if not worst <= most:
             total = off[off.abs().argmax()].exp().item()
             raise RowError(
-                f"{named(model, method)} gave probabilities that sum to {total:.6g}, at step {step}",
+                f"{named(model, method)} gave probabilities that sum to {total:.6g}{at}",
                 "they sum to 1 (is something masked or added after the log_softmax?).",
             )
     return log_probs
 
 
-def _wrong(highest: Tensor, most: float, who: str, step: int) -> RowError:
+def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
     """Return what is wrong with rows, by the highest log-probability of each [N]."""
     worst = highest[(~((highest > -math.inf) & (highest <= most))).nonzero()[0, 0]].item()
     due = "log-probabilities are at most 0, and -inf where an action is impossible"
     if math.isnan(worst):
-        return RowError(f"{who} NaN at step {step}", f"{due} (have weights diverged?).")
+        return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
     if worst == -math.inf:
-        return RowError(f"{who} all actions the probability 0 at step {step}", "one at least is possible.")
+        return RowError(f"{who} all actions the probability 0{at}", "one at least is possible.")
     return RowError(
-        f"{who} log-probabilities up to {worst:.4g} at step {step}", f"{due} (is a log_softmax missing?)."
+        f"{who} log-probabilities up to {worst:.4g}{at}", f"{due} (is a log_softmax missing?)."
     )
 
 

@@ -40,7 +40,7 @@ class CheckedTask(Task):
             reason = misfit(batch, self.facts)
             if reason:
                 raise PluginError(f"{named(self.task, 'batches')} gave {reason} ({split!r}, to {purpose}).")
-            if purpose is not Purpose.TRAIN:
+            if purpose is not Purpose.TRAIN and not batch.continues:
                 self._check_once(batch, seen, split)
             yield batch
 
