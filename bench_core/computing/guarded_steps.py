@@ -1,7 +1,7 @@
 """What a model says of its next actions, looked at before a decoder sees it.
 
-While `guarded`, the model's own methods are the ones that look: so whatever goes through them is seen, by decoders that
-know nothing of it and by the model's own samples alike.
+While a model is `guarded`, its own methods are the ones that look: so whatever goes through them is seen, whether a
+decoder asks that knows nothing of it, or the model itself for its samples.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class RowError(PluginError):
 def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
     """Return log-probabilities [N, A] that a model gave: none NaN or above 0, and not all of a row -inf.
 
-    Raises PluginError otherwise, naming `method` and the `step`, counted from 1; if they are to be `summed`, also where
-    the probabilities of a row do not sum to one. A decoder calls it if it asks a model for distributions by other
-    methods than those of a Stepper.
+    Raises PluginError otherwise, naming `method` and the `step`, counted from 1; if they are to be `summed`, also
+    where the probabilities of a row do not sum to one. A decoder calls it if it asks a model for distributions by
+    other methods than those of a Stepper.
     """
     if not log_probs.numel():
         return log_probs
@@ -69,9 +69,7 @@ def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
     if worst == -math.inf:
         return RowError(f"{who} all actions the probability 0{at}", "one at least is possible.")
-    return RowError(
-        f"{who} log-probabilities up to {worst:.4g}{at}", f"{due} (is a log_softmax missing?)."
-    )
+    return RowError(f"{who} log-probabilities up to {worst:.4g}{at}", f"{due} (is a log_softmax missing?).")
 
 
 class Steps:

@@ -111,7 +111,7 @@ def misfit(batch: object, facts: Facts) -> str:
         if not hasattr(tensor, "shape") or tuple(tensor.shape[:1]) != (rows,):
             return f"{shown(tensor)} as the extra {name!r}; extras are tensors, rows first, here {rows}"
     weights = batch.extras.get("weight")
-    if weights is not None and rows and not (0 <= float(weights.min()) and float(weights.max()) < math.inf):
+    if weights is not None and rows and not (float(weights.min()) >= 0 and float(weights.max()) < math.inf):
         return "a weight that is negative or not finite; weights of examples are at least 0"
     return _source(batch, facts, rows)
 
@@ -153,7 +153,7 @@ def _table(tokens: Any, rows: int, words: int) -> str:
     if not tokens.numel():
         return ""
     low, high = (end.item() for end in tokens.aminmax())
-    return "" if 0 <= low and high < words else f"with tokens from {low} to {high}; there are {words}, the first is 0"
+    return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; there are {words}, the first is 0"
 
 
 def _between(numbers: Any, rows: int, low: int, high: int) -> bool:

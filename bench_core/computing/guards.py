@@ -70,7 +70,7 @@ def check_facts(facts: object, task: object) -> None:
 
 
 def check_loss(loss: object, model: object, method: str = "loss") -> None:
-    """Raise PluginError unless a loss is a Loss of single numbers; whether these are finite is the trainer's matter."""
+    """Raise PluginError unless a loss is a Loss of single numbers; the trainer looks whether these are finite."""
     wrong = _misfit(loss)
     if wrong:
         raise PluginError(f"{named(model, method)} gave {wrong}.")
@@ -197,6 +197,18 @@ def measured(metric: Metric[Any], facts: Facts, outcomes: Sequence[Outcome]) -> 
     if math.isinf(value) and not ready.may_be_infinite:
         raise PluginError(f"{who} gave {value}; a class whose scores may be so says `may_be_infinite = True`.")
     return ready, list(found), float(value)
+
+
+def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, float] | None:
+    """Return the interval that a metric knows by theory, if any; raise PluginError unless it is two numbers."""
+    interval: object = metric.interval(found)
+    if interval is None:
+        return None
+    if isinstance(interval, Sequence) and len(interval) == 2 and all(map(is_number, interval)):
+        low, high = map(float, interval)
+        if -math.inf < low <= high < math.inf:
+            return low, high
+    raise PluginError(f"{named(metric, 'interval')} gave {shown(interval)}; it is (low, high), or None.")
 
 
 def nonfinite(weights: Mapping[str, Tensor], buffers: Sequence[str] = ()) -> str:

@@ -35,9 +35,9 @@ Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
     scores = [score for some in _all_counts(len(parts), block) for score in metric.resample(parts, some)]
-    strange = next((score for score in scores if not is_number(score)), None)
-    if strange is not None or len(scores) not in (0, DRAWS):
-        what = f"{len(scores)} scores" if strange is None else shown(strange)
+    strange = [score for score in scores if not is_number(score)]
+    if strange or len(scores) not in (0, DRAWS):
+        what = shown(strange[0]) if strange else f"{len(scores)} scores"
         raise PluginError(f"{named(metric, 'resample')} gave {what} for {DRAWS} samples; it is one number each.")
     return np.array(scores, dtype=np.float64)
 

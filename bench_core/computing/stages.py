@@ -15,7 +15,7 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.guards import check_facts, diverged, measured, named
+from bench_core.computing.guards import check_facts, checked_interval, diverged, measured, named
 from bench_core.computing.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
@@ -244,7 +244,7 @@ class Workshop:
         metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
         block = resampling.block_length(len(parts)) if facts.consecutive else 1
         draws = resampling.draws(metric, parts, block)
-        interval = metric.interval(parts) or resampling.interval(draws)
+        interval = checked_interval(metric, parts) or resampling.interval(draws)
         number = {
             "value": _as_json(value),
             "examples": len(outcomes),
@@ -258,7 +258,10 @@ class Workshop:
             ),
         }
         np.save(folder / "draws.npy", draws, allow_pickle=False)
-        write_lines(folder / "parts.jsonl.gz", parts)
+        try:
+            write_lines(folder / "parts.jsonl.gz", parts)
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
         (folder / "number.json").write_text(json.dumps(number))
         return {"examples": len(outcomes)}
 
