@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bench_core.certificate import Certificate, Finding, Premise
+    from bench_core.computing.guarded_steps import checked
+    from bench_core.computing.guards import diverged
     from bench_core.config import (
         CertificateConfig,
         Config,
@@ -38,6 +40,8 @@ API = 1  #: version of the interfaces; a plugin's `supports` gives the first and
 
 _HOMES = {
     "certificate": ["Certificate", "Finding", "Premise"],
+    "computing.guarded_steps": ["checked"],
+    "computing.guards": ["diverged"],
     "config": [
         "CertificateConfig",
         "Config",
@@ -69,7 +73,7 @@ __all__ = [
     "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
     "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
     "State", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer",
-    "draw", "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
+    "checked", "diverged", "draw", "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
 ]  # fmt: skip
 
 

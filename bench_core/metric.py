@@ -25,6 +25,8 @@ class Metric(ABC, Generic[X]):
     better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither is
     unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
     digits: ClassVar[int] = 2  #: after the point, in tables
+    may_be_nan: ClassVar[bool] = False  #: whether the score of some examples may be undefined
+    may_be_infinite: ClassVar[bool] = False
     signature: str  #: printed below tables; numbers of different signatures share no column
 
     def __init__(self, config: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -42,6 +43,7 @@ class Short:
     """Decodes and scores by the row's number, if there are few enough rows."""
 
     def __init__(self, most, error=None):
+        self.config = SimpleNamespace(max_tokens=5)
         self.most, self.error, self.sizes = most, error or torch.OutOfMemoryError("CUDA out of memory"), []
 
     def check(self, batch):

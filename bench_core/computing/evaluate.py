@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bench_core.data import Outcome, Purpose
+from bench_core.computing.guarded_steps import RowError, guarded
+from bench_core.computing.guarded_tasks import check_known
+from bench_core.computing.guards import check_hypotheses, check_scores, named
+from bench_core.data import Kind, Outcome, Purpose
 from bench_core.errors import PluginError
-from bench_core.model import Scoring
+from bench_core.model import Scoring, Stepper
 from bench_core.noise import Noise
 from bench_core.task import Size, Task
+from bench_core.walking import limits
 
 if TYPE_CHECKING:
     import torch
@@ -34,36 +39,54 @@ class Examples:
     number: int | None = None  # how many are chosen
     tell: Callable[[int, int], None] = lambda done, total: None  # hears how many of how many are done; 0 if not known
     warn: Callable[[str], None] = lambda text: None
+    words: int = sys.maxsize  # the size of the vocabulary
 
     def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
         """Decode the examples; return their outcomes in order of id."""
         references, sources = self.task.references(self.split), self.task.sources(self.split)
         found: list[Outcome] = []
-        decode = lambda part: decoder.decode(model, self._on_device(part), self.noise)  # noqa: E731
+
+        def decode(part: Batch) -> list[list[Hypothesis]]:
+            return self._decoded(model, decoder, self._on_device(part), first=not found)
+
         for batch, hypotheses in self._in_parts(self._batches(Purpose.DECODE), decode):
-            if len(hypotheses) != len(batch) or not all(hypotheses):
-                raise PluginError(f"{type(decoder).__name__} gave no hypothesis for some of {len(batch)} rows.")
+            check_known(self.task, self.split, references, batch.ids.tolist())
             for number, prefix, gold, own in zip(*_rows(batch), hypotheses, strict=True):
                 prompt = sources[number] if number in sources else self.task.prompt(prefix) if prefix else ""
                 found.append(_outcome(self.task, references, number, prompt, gold, own))
             self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
-    def scored(self, model: Scorer, by: str) -> list[Outcome]:
+    def _decoded(self, model: Any, decoder: Decoder, batch: Batch, first: bool) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each row; raise PluginError if they do not fit, or what they were chosen by."""
+        most = decoder.config.max_tokens
+
+        def decode(part: Batch) -> list[list[Hypothesis]]:
+            with guarded(model, self.words, thorough=first):
+                own = limits(model, part, most).tolist() if isinstance(model, Stepper) else [most] * len(part)
+                found = decoder.decode(model, part, self.noise)
+            check_hypotheses(found, named(decoder, "decode"), part.ids.tolist(), own, self.words)
+            return found
+
+        try:
+            return decode(batch)
+        except RowError as error:
+            raise blamed(error, decode, batch) from None
+
+    def scored(self, model: Scorer, by: str, kind: Kind = Kind.EXACT) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
         memory = None
 
         def score(part: Batch) -> Scores:
-            return model.score(self._on_device(part), Scoring(by, self.noise, memory if part.continues else None))
+            batch = self._on_device(part)
+            scores = model.score(batch, Scoring(by, self.noise, memory if part.continues else None))
+            check_scores(scores, model, batch, kind)
+            return scores
 
         for batch, scores in self._in_parts(self._batches(Purpose.SCORE), score):
             memory = scores.memory
             log_probs = scores.log_probs.double().tolist()
-            if len(log_probs) != len(batch):
-                raise PluginError(
-                    f"{type(model).__name__}.score gave {len(log_probs)} numbers for {len(batch)} rows."
-                )
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
@@ -110,6 +133,23 @@ class Examples:
             left -= len(batch)
             if left <= 0:
                 return
+
+
+def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> PluginError:
+    """Return an error that names the example it is about: the first one that fails alone, found by halves."""
+    while len(batch) > 1:
+        first, *rest = _split(batch, (len(batch) + 1) // 2)
+        try:
+            decode(first)
+        except RowError as found:
+            error, batch = found, first
+        else:
+            (batch,) = rest
+    try:
+        decode(batch)
+    except RowError as found:
+        return found.of(int(batch.ids))
+    return error  # every row is well by itself
 
 
 def _split(batch: Batch, most: int) -> Iterator[Batch]:

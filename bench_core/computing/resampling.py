@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from bench_core.computing.guards import is_number, named, shown
+from bench_core.errors import PluginError
+
 if TYPE_CHECKING:
     from bench_core.metric import Metric
 
@@ -32,6 +35,10 @@ Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
     scores = [score for some in _all_counts(len(parts), block) for score in metric.resample(parts, some)]
+    strange = [score for score in scores if not is_number(score)]
+    if strange or len(scores) not in (0, DRAWS):
+        what = shown(strange[0]) if strange else f"{len(scores)} scores"
+        raise PluginError(f"{named(metric, 'resample')} gave {what} for {DRAWS} samples; it is one number each.")
     return np.array(scores, dtype=np.float64)
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
+from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.computing.guards import check_facts, checked_interval, diverged, measured, named
 from bench_core.computing.outcomes import read_outcomes, write_lines, write_outcomes
-from bench_core.data import Facts, Outcome, Purpose
+from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
 from bench_core.execution.executor import Order
 from bench_core.noise import Noise
@@ -58,9 +60,9 @@ class Workshop:
         inside = folder / "data"
         inside.mkdir()
         task = built("task", stage.settings["task"], inside)
-        facts = replace(task.prepare(self.data), source=task.config.source)
-        if not facts.vocabulary:
-            raise PluginError(f"{stage.settings['task']['name']} prepared facts without a vocabulary.")
+        facts = task.prepare(self.data)
+        check_facts(facts, task)
+        facts = replace(facts, source=task.config.source)
         (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False))
         return {}
 
@@ -120,7 +122,10 @@ class Workshop:
                 failures[str(seed)] = copy.failure
                 continue
             (folder / str(seed)).mkdir()
-            counts = _leave_trained(stack.at(number), copy.history, trainer.progress.step, folder / str(seed))
+            try:
+                counts = _leave_trained(stack.at(number), copy.history, trainer.progress.step, folder / str(seed))
+            except TrainingError as error:
+                failures[str(seed)] = str(error)
         (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False))
         return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
@@ -172,13 +177,13 @@ class Workshop:
             size = Size(settings["training"]["batch_size"], settings["training"]["batch_unit"])
             return Selection(lambda model: mean_loss(model, task, split, size, noise, device), -1, label)
         metric = built("metric", select["metric"])
-        examples = Examples(task, split, noise, device, number=select["examples"])
+        examples = Examples(task, split, noise, device, number=select["examples"], words=len(facts.vocabulary))
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
 
         def judge(model: Any) -> float:
-            outcomes = examples.decoded(model, decoder) if decoder else examples.scored(model, select["by"])
-            ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
-            return float(ready.combine(ready.measure(outcomes)))
+            kind = _kind(settings["model"], select["by"])
+            outcomes = examples.decoded(model, decoder) if decoder else examples.scored(model, select["by"], kind)
+            return measured(metric, facts, outcomes)[2]
 
         return Selection(judge, metric.better, label)
 
@@ -200,7 +205,8 @@ class Workshop:
 
         model, examples = self._examples(stage, "score")
         with evaluating(model):
-            outcomes = examples.scored(model, stage.settings["by"])
+            trained = self._input(stage, "model").manifest["ingredients"]["settings"]["model"]
+            outcomes = examples.scored(model, stage.settings["by"], _kind(trained, stage.settings["by"]))
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
         return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
 
@@ -211,9 +217,8 @@ class Workshop:
         settings = stage.settings
         model, task, device = self._model(stage)
         noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
-        return model, Examples(
-            task, settings["split"], noise, device, settings["batch_size"], number, self._told, self._warn
-        )
+        size, words = settings["batch_size"], len(self._task(stage)[1].vocabulary)
+        return model, Examples(task, settings["split"], noise, device, size, number, self._told, self._warn, words)
 
     def _warn(self, text: str) -> None:
         self.store.warn(f"{self.order.stage.label}: {text}" if self.order else text)
@@ -236,16 +241,10 @@ class Workshop:
         outcomes = self.kept["outcomes"][1]
         split = self.store.get(kind, key).manifest["ingredients"]["settings"]["split"]
         facts = Facts(**kept(self.store, *stage.inputs["task"]).json("facts.json"))
-        metric = built("metric", stage.settings["metric"])
-        metric = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
-        parts = metric.measure(outcomes)
-        if len(parts) != len(outcomes):
-            name = stage.settings["metric"]["name"]
-            raise PluginError(f"metric {name!r} measured {len(parts)} of {len(outcomes)} examples.")
-        value = float(metric.combine(parts))
+        metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
         block = resampling.block_length(len(parts)) if facts.consecutive else 1
         draws = resampling.draws(metric, parts, block)
-        interval = metric.interval(parts) or resampling.interval(draws)
+        interval = checked_interval(metric, parts) or resampling.interval(draws)
         number = {
             "value": _as_json(value),
             "examples": len(outcomes),
@@ -259,7 +258,10 @@ class Workshop:
             ),
         }
         np.save(folder / "draws.npy", draws, allow_pickle=False)
-        write_lines(folder / "parts.jsonl.gz", parts)
+        try:
+            write_lines(folder / "parts.jsonl.gz", parts)
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
         (folder / "number.json").write_text(json.dumps(number))
         return {"examples": len(outcomes)}
 
@@ -291,7 +293,8 @@ class Workshop:
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
             artifact.check()
             task = built("task", artifact.manifest["ingredients"]["settings"]["task"], artifact.folder / "data")
-            self.kept["task"] = stage.inputs["task"][1], (task, Facts(**artifact.json("facts.json")))
+            facts = Facts(**artifact.json("facts.json"))
+            self.kept["task"] = stage.inputs["task"][1], (CheckedTask(task, facts), facts)
         return self.kept["task"][1]  # type: ignore[no-any-return]
 
     def _model(self, stage: Stage) -> tuple[Any, Task, torch.device]:
@@ -311,6 +314,9 @@ def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, fold
     """Write a trained model and how it became that; return counts for the costs."""
     from safetensors.torch import save_model
 
+    wrong = diverged(model)
+    if wrong:
+        raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
     save_model(model, str(folder / "weights.safetensors"))
     (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), "updates": updates}
@@ -379,6 +385,15 @@ def load_weights(model: Any, path: Path) -> None:
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
+    wrong = diverged(model)
+    if wrong:
+        raise StoreError(f"{path}: {wrong}; weights are finite numbers. Begin with others, or train anew.")
+
+
+def _kind(model: Mapping[str, Any], by: str) -> Kind:
+    """Return how one of the likelihoods of a described model relates to log p."""
+    likelihoods: Mapping[str, Kind] = part("model", model["name"]).config.likelihoods  # type: ignore[attr-defined]
+    return likelihoods[by]
 
 
 def computing(settings: Mapping[str, Any]) -> torch.device:

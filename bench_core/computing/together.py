@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from bench_core.computing.guards import check_loss
 from bench_core.computing.train import Average, Progress, Selection, Trainer, evaluating
-from bench_core.errors import SuiteError, TrainingError
+from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.model import Loss
 from bench_core.noise import Noise
 
@@ -49,6 +50,7 @@ class _StackedLoss(nn.Module):
 
     def forward(self, batch: Batch, training: Training) -> Loss:
         loss: Loss = self.model.stacked_loss(batch, training)
+        check_loss(loss, self.model, "stacked_loss")
         if loss.memory is not None:
             raise SuiteError(f"{type(self.model).__name__} carries a memory. Say `training: {{together: false}}`.")
         return loss
@@ -150,10 +152,14 @@ class JointTrainer(Trainer):
     def _check(self, loss: Loss, norm: Tensor) -> None:
         """Note which copies fail; raise TrainingError if that leaves none."""
         copies = self.progress.copies
-        finite = torch.isfinite(loss.value.detach() + norm).tolist()
-        for number, (copy, fine) in enumerate(zip(copies, finite, strict=True)):
+        for number, (copy, fine) in enumerate(zip(copies, self._sound(loss, norm).tolist(), strict=True)):
             if not fine and copy.failure is None:
-                copy.failure = self._broken(loss.value[number], norm[number])
+                copy.failure = self._broken(loss.value[number], loss.weight[number], norm[number])
+        self._check_any()
+
+    def _check_any(self) -> None:
+        """Raise TrainingError if all copies have failed."""
+        copies = self.progress.copies
         if all(copy.failure for copy in copies):
             raise TrainingError(f"all {len(copies)} seeds failed; the first at {copies[0].failure}")
 
@@ -175,8 +181,12 @@ class JointTrainer(Trainer):
             if copy.failure:
                 continue
             model = self.model.at(number)
-            with evaluating(model):
-                value = self.selections[number].judge(model)
+            try:
+                with evaluating(model):
+                    value = self.selections[number].judge(model)
+            except PluginError as error:
+                copy.failure = str(error)
+                continue
             copy.best = None if begins else copy.best
             improved = self._improves(value, copy.best)
             if improved:
@@ -185,6 +195,7 @@ class JointTrainer(Trainer):
                     tensor[number] = state[name][number]
             copy.history.append({**self._entry(value, improved), **losses[number]})
             values.append(value)
+        self._check_any()
         self.losses = Average()
         self._tell(f", {self.selection.name} {sum(values) / len(values):.4g} on average")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from bench_core.computing.guards import check_loss, named
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
 from bench_core.model import Training
@@ -182,14 +183,25 @@ class Trainer:
 
     def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
         loss: Loss = self.model.loss(batch, self._training(batch, settings))
+        check_loss(loss, self.model)
+        if not loss.value.requires_grad:
+            raise PluginError(
+                f"{named(self.model, 'loss')} gave a value without a gradient; it is to come of weights."
+            )
         return loss
 
     def _check(self, loss: Loss, norm: Tensor) -> None:
-        """Raise TrainingError if loss or gradient is not finite."""
-        if not torch.isfinite(loss.value.detach() + norm):
-            raise TrainingError(f"{self._broken(loss.value, norm)}{self._last_good()}")
+        """Raise TrainingError if loss or gradient is not finite, or the loss has no weight."""
+        if not self._sound(loss, norm):
+            raise TrainingError(f"{self._broken(loss.value, loss.weight, norm)}{self._last_good()}")
 
-    def _broken(self, value: Tensor, norm: Tensor) -> str:
+    def _sound(self, loss: Loss, norm: Tensor) -> Tensor:
+        """Return whether loss and gradient are finite, and the weight, too, and above 0."""
+        return torch.isfinite(loss.value.detach() + norm) & (loss.weight > 0) & (loss.weight < torch.inf)
+
+    def _broken(self, value: Tensor, weight: Tensor, norm: Tensor) -> str:
+        if not 0 < weight.item() < math.inf:
+            return f"step {self.progress.step + 1}: the loss has the weight {weight.item():g}, not its target tokens."
         return (
             f"step {self.progress.step + 1}: the loss is {value.item():g} and the gradient's norm {norm.item():g}. "
             "Lower `lr`, set `clip`, or train in fp32."
@@ -398,6 +410,7 @@ def mean_loss(model: Any, task: Task, split: str, size: Size, noise: Noise, devi
         on_device = batch.change(lambda tensor: tensor.to(device))
         carried = memory if batch.continues else None
         loss = model.loss(on_device, Training(0, 1, 0, 1, noise.fork(step), carried))
+        check_loss(loss, model)
         memory = loss.memory
         average.add(loss)
     if not average.totals:

@@ -176,6 +176,7 @@ class Perplexity(Metric[tuple[float, float]]):
     """exp of the nats a token, stop included."""
 
     better, unit = -1, ""
+    may_be_infinite = True
     signature = "nats a token, stop included"
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from bench_captioning.corpus import Captioned, feature_files
 from bench_captioning.described import CHUNK, Described, opened
 from bench_captioning.drawing import drawn
 from bench_captioning.settings import ResNet
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split, corpora, diverged
 
 # of the images that the published weights were trained on
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
@@ -88,6 +88,9 @@ def _stored(settings: ResNet, data: Path) -> tuple[Any, str]:
             logging.enable_progress_bar()
     if report["missing_keys"]:
         raise DataError(f"{weights} lacks {len(report['missing_keys'])} of the ResNet's weights. Fetch it anew.")
+    wrong = diverged(network)
+    if wrong:
+        raise DataError(f"{weights}: {wrong}. Fetch it anew.")
     return network.eval(), f"the ResNet {about.parent.name} ({corpora.digest(weights)[:8]})"
 
 

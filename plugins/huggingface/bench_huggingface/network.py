@@ -17,7 +17,7 @@ from transformers.cache_utils import DynamicLayer
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
-from bench_core import STOP, BenchError, DataError, SuiteError
+from bench_core import STOP, BenchError, DataError, SuiteError, diverged
 from bench_huggingface import attention
 
 T = TypeVar("T")
@@ -117,6 +117,9 @@ def load(network: nn.Module, folder: Path) -> None:
         names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise DataError(f"the files in {folder} lack weights of {kind.__name__}: {names}. Fetch them anew.")
     network.load_state_dict(found.state_dict())
+    wrong = diverged(network)
+    if wrong:
+        raise DataError(f"the files of weights in {folder} cannot be used: {wrong}. Fetch them anew.")
 
 
 def tried(what: str, build: Callable[[], T]) -> T:

@@ -20,6 +20,7 @@ class Ratio(Summed[Sequence[float]]):
 
     better, unit = 0, ""
     scale = 1.0
+    may_be_nan = True
 
     def total(self, sums: Sequence[float], examples: int) -> float:
         above, below = sums or (0, 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, State
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, State, checked
 from bench_indigo.refiner import Refiner
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Insert(Decoder[Refiner[Any]]):
         found: dict[int, Hypothesis] = {}
         actions: list[list[int]] = [[] for _ in range(len(batch))]
         for calls in count(1):
-            words, log_probs = self._best(model, sketch)
+            words, log_probs = self._best(model, sketch, calls)
             asked = log_probs > -torch.inf
             opened = asked & (words != STOP)
             chosen = self.chosen(log_probs.masked_fill(~opened, -torch.inf), opened)
@@ -96,11 +96,13 @@ class Insert(Decoder[Refiner[Any]]):
             sketch = sketch.going(live)
         raise AssertionError("a pass that inserts nothing is the last one")
 
-    def _best(self, model: Refiner[Any], sketch: Sketch) -> tuple[Tensor, Tensor]:
+    def _best(self, model: Refiner[Any], sketch: Sketch, calls: int) -> tuple[Tensor, Tensor]:
         """Return the best word of each slot [N, C + 1] and its log p(word, slot), -inf where there is none to ask."""
         log_slots, vectors = model.refine(sketch.known, sketch.canvas, sketch.length)
+        checked(log_slots, model, "refine", calls)
         asked = (log_slots > -torch.inf) & ~sketch.closed
-        parts = [self._best_words(model.fill(part)) for part in torch.split(vectors[asked], SLOTS)]
+        filled = (checked(model.fill(part), model, "fill", calls) for part in torch.split(vectors[asked], SLOTS))
+        parts = [self._best_words(log_probs) for log_probs in filled]
         some, best = (torch.cat(column) for column in zip(*parts, strict=True))
         gains, words = some.new_full(asked.shape, -torch.inf), best.new_zeros(asked.shape)
         return words.masked_scatter(asked, best), log_slots + gains.masked_scatter(asked, some)

@@ -16,6 +16,8 @@ class Perplexity(Summed[Sequence[float | None]]):
     """
 
     better, unit = -1, ""
+    may_be_nan = True
+    may_be_infinite = True
 
     def __init__(self, config: PerplexityConfig) -> None:
         super().__init__(config)

@@ -17,6 +17,7 @@ class Repetition(Summed[Sequence[int]]):
     """
 
     better, unit = -1, "%"
+    may_be_nan = True
 
     def __init__(self, config: RepetitionConfig) -> None:
         super().__init__(config)

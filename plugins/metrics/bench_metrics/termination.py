@@ -41,6 +41,7 @@ class DistinctNonTerminated(Metric[str | None]):
     """
 
     better, unit = 0, "%"
+    may_be_nan = True
 
     def __init__(self, config: DistinctNonTerminatedConfig) -> None:
         super().__init__(config)

@@ -22,6 +22,7 @@ from bench_core import (
     Scoring,
     Stackable,
     Training,
+    checked,
     invert,
 )
 from bench_ssm import flows
@@ -113,6 +114,7 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
         """Draw a trajectory for each row, and let `choose` tell tokens [T, N] by log-probabilities [T, N, V]."""
         states = self.prior(batch.ids, noise.fork("state"))
         log_probs = self.emission(states[1:])
+        checked(log_probs.flatten(0, 1), self, "sample")
         rows = choose(log_probs[:max_tokens]).T.tolist()
         found = [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
         if not self.config.information_draws:

@@ -94,6 +94,8 @@ class WordCrossEntropy(ScoredWords):
 
     better = -1
     config: WordCrossEntropyConfig
+    may_be_nan = True
+    may_be_infinite = True
 
     def __init__(self, config: WordCrossEntropyConfig) -> None:
         super().__init__(config)
@@ -121,6 +123,7 @@ class OmittedMass(ScoredWords):
 
     better, unit, digits = -1, "", 4
     config: OmittedMassConfig
+    may_be_nan = True
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
         """Return the probability of each word, and the same or 0 if it is not omitted."""

@@ -98,6 +98,8 @@ class NGramPerplexity(Summed[list[float]]):
 
     better, unit = -1, ""
     config: NGramPerplexityConfig
+    may_be_nan = True
+    may_be_infinite = True
     ngrams: WittenBell | None = None
 
     def __init__(self, config: NGramPerplexityConfig) -> None:

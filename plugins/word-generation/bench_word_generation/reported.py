@@ -44,6 +44,7 @@ class MutualInformation(Reported):
     """
 
     better, called = 1, "information"
+    may_be_nan = True
     config: MutualInformationConfig
 
     def __init__(self, config: MutualInformationConfig) -> None:

@@ -1,0 +1,199 @@
+"""What a model says of its next actions, looked at before a decoder sees it.
+
+While a model is `guarded`, its own methods are the ones that look: so whatever goes through them is seen, whether a
+decoder asks that knows nothing of it, or the model itself for its samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bench_core.computing.guards import check_hypotheses, named, room, shown
+from bench_core.errors import PluginError
+from bench_core.model import Sampler, State, Stepper
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench_core.data import Batch, Hypothesis
+
+T = TypeVar("T")
+
+
+class RowError(PluginError):
+    """What a part gave cannot be, and some row of the batch alone is to blame."""
+
+    def __init__(self, found: str, due: str) -> None:
+        super().__init__(f"{found}; {due}")
+        self.found, self.due = found, due
+
+    def of(self, example: int) -> PluginError:
+        """Return the error that names the example."""
+        return PluginError(f"{self.found}, for example {example}; {self.due}")
+
+
+def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
+    """Return log-probabilities [N, A] that a model gave: none NaN or above 0, and not all of a row -inf.
+
+    Raises PluginError otherwise, naming `method` and the `step`, counted from 1; if they are to be `summed`, also
+    where the probabilities of a row do not sum to one. A decoder calls it if it asks a model for distributions by
+    other methods than those of a Stepper.
+    """
+    if not log_probs.numel():
+        return log_probs
+    most, at = room(log_probs.dtype), f" at step {step}" if step else ""
+    highest = log_probs.amax(1)  # NaN where there is one in the row
+    low, high = highest.aminmax()
+    if not (low.item() > -math.inf and high.item() <= most):
+        raise _wrong(highest, most, f"{named(model, method)} gave", at)
+    if summed:
+        off = log_probs.double().logsumexp(1)
+        worst = off.abs().max().item()
+        if not worst <= most:
+            total = off[off.abs().argmax()].exp().item()
+            raise RowError(
+                f"{named(model, method)} gave probabilities that sum to {total:.6g}{at}",
+                "they sum to 1 (is something masked or added after the log_softmax?).",
+            )
+    return log_probs
+
+
+def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
+    """Return what is wrong with rows, by the highest log-probability of each [N]."""
+    worst = highest[(~((highest > -math.inf) & (highest <= most))).nonzero()[0, 0]].item()
+    due = "log-probabilities are at most 0, and -inf where an action is impossible"
+    if math.isnan(worst):
+        return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
+    if worst == -math.inf:
+        return RowError(f"{who} all actions the probability 0{at}", "one at least is possible.")
+    return RowError(f"{who} log-probabilities up to {worst:.4g}{at}", f"{due} (is a log_softmax missing?).")
+
+
+class Steps:
+    """Looks at the distributions of one Stepper.
+
+    If it is thorough, it sums up those of the first six steps, and of ever fewer of the later ones.
+    """
+
+    def __init__(self, model: Stepper[Any], thorough: bool) -> None:
+        self.model, self.thorough, self.step = model, thorough, 0
+        self.ask_start, self.ask_step = model.start, model.step
+
+    def start(self, batch: Batch) -> tuple[Tensor, Any]:
+        """Do as the model does, from the first step on."""
+        self.step = 0
+        return self._looked_at(self.ask_start(batch), "start", len(batch))
+
+    def next(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]:
+        """Do as the model does."""
+        return self._looked_at(self.ask_step(state, actions), "step", len(actions))
+
+    def _looked_at(self, found: Any, method: str, rows: int) -> tuple[Tensor, Any]:
+        self.step += 1
+        if not _is_pair(found) or not _is_table(found[0], rows):
+            what = shown(found[0]) if _is_pair(found) else shown(found)
+            raise PluginError(
+                f"{named(self.model, method)} gave {what}; it is to give log-probabilities, floating-point numbers "
+                f"[{rows}, actions], and a State."
+            )
+        if not isinstance(found[1], State):
+            raise PluginError(f"{named(self.model, method)} gave {shown(found[1])} for a state; it is a State.")
+        checked(found[0], self.model, method, self.step, self.thorough and self.step.bit_count() <= 2)
+        return found  # type: ignore[no-any-return]
+
+
+def _is_pair(found: object) -> bool:
+    return isinstance(found, tuple) and len(found) == 2
+
+
+def _is_table(found: Any, rows: int) -> bool:
+    import torch
+
+    return (
+        isinstance(found, torch.Tensor)
+        and found.dim() == 2
+        and found.shape[0] == rows
+        and found.shape[1] > 0
+        and found.is_floating_point()
+    )
+
+
+@contextmanager
+def guarded(model: Any, words: int, thorough: bool = False) -> Iterator[None]:
+    """Let a model's methods look at what they give, for a while: steps, samples, limits and what chains read.
+
+    `words` is the size of the vocabulary. Where it is `thorough`, the probabilities of actions are summed, too.
+    """
+    own: dict[str, Callable[..., Any]] = {}
+    if isinstance(model, Stepper):
+        steps = Steps(model, thorough)
+        own = {"start": steps.start, "step": steps.next, "limit": _limit(model), "read": _read(model, words)}
+    if isinstance(model, Sampler):
+        own["sample"] = _sample(model, words)
+    with replaced(vars(model) if own else {}, own):
+        yield
+
+
+@contextmanager
+def replaced(space: dict[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
+    """Put values into a namespace for a while."""
+    before = {name: space[name] for name in own if name in space}
+    space.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del space[name]
+        space.update(before)
+
+
+def _sample(model: Sampler, words: int) -> Callable[[Batch, int, Any], list[Hypothesis]]:
+    ask = model.sample
+
+    def sample(batch: Batch, max_tokens: int, noise: Any) -> list[Hypothesis]:
+        found = ask(batch, max_tokens, noise)
+        rows = [[one] for one in found] if isinstance(found, list) else found
+        check_hypotheses(rows, named(model, "sample"), batch.ids.tolist(), [max_tokens] * len(batch), words)
+        return found
+
+    return sample
+
+
+def _limit(model: Stepper[Any]) -> Callable[[Batch], Tensor | None]:
+    ask = model.limit
+
+    def limit(batch: Batch) -> Tensor | None:
+        found = ask(batch)
+        if found is not None and not _is_limit(found, len(batch)):
+            raise PluginError(
+                f"{named(model, 'limit')} gave {shown(found)}; it is the most tokens of each of {len(batch)} rows, "
+                "whole numbers of 1 at least, or None."
+            )
+        return found
+
+    return limit
+
+
+def _is_limit(found: Any, rows: int) -> bool:
+    import torch
+
+    whole = isinstance(found, torch.Tensor) and found.shape == (rows,) and found.dtype == torch.long
+    return whole and (not rows or bool(found.min() > 0))
+
+
+def _read(model: Stepper[Any], words: int) -> Callable[[list[int]], list[int]]:
+    ask = model.read
+
+    def read(actions: list[int]) -> list[int]:
+        found = ask(actions)
+        if not isinstance(found, list) or not all(type(token) is int and 0 < token < words for token in found):
+            raise PluginError(
+                f"{named(model, 'read')} made {shown(found)} of the chain {shown(actions)}; it is to make a list of "
+                f"tokens, from 1 to {words - 1}."
+            )
+        return found
+
+    return read

@@ -1,0 +1,167 @@
+"""A task of which all that it gives is looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.guards import named, shown
+from bench_core.data import Batch, Purpose, Source
+from bench_core.errors import PluginError
+from bench_core.task import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from bench_core.data import Facts
+    from bench_core.noise import Noise
+    from bench_core.task import Size, Split
+
+
+class CheckedTask(Task):
+    """Gives what another task gives; raises PluginError where that is not what is due."""
+
+    def __init__(self, task: Task, facts: Facts) -> None:
+        super().__init__(task.config, task.folder)
+        self.task, self.facts = task, facts
+
+    def prepare(self, data: Path) -> Facts:
+        return self.task.prepare(data)
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        found = self.task.batches(split, purpose, size, noise)
+        if not isinstance(found, Iterable):
+            raise PluginError(f"{named(self.task, 'batches')} gave {shown(found)}; it is to give batches.")
+        seen: set[int] = set()
+        for batch in found:
+            reason = misfit(batch, self.facts)
+            if reason:
+                raise PluginError(f"{named(self.task, 'batches')} gave {reason} ({split!r}, to {purpose}).")
+            if purpose is not Purpose.TRAIN and not batch.continues:
+                self._check_once(batch, seen, split)
+            yield batch
+
+    def _check_once(self, batch: Batch, seen: set[int], split: Split) -> None:
+        for example in batch.ids.tolist():
+            if example in seen:
+                raise PluginError(f"{named(self.task, 'batches')} gave example {example} of {split!r} twice.")
+            seen.add(example)
+
+    def text(self, tokens: list[int]) -> str:
+        return self._text(self.task.text(tokens), "text")
+
+    def prompt(self, tokens: list[int]) -> str:
+        return self._text(self.task.prompt(tokens), "prompt")
+
+    def _text(self, found: object, method: str) -> str:
+        if not isinstance(found, str):
+            raise PluginError(f"{named(self.task, method)} gave {shown(found)}; it is to give a text, a str.")
+        return found
+
+    def sources(self, split: Split) -> Mapping[int, str]:
+        found = self.task.sources(split)
+        for one in _entries(found):
+            if not isinstance(one, str):
+                raise PluginError(f"{named(self.task, 'sources')} gave {shown(one)}; it is one text by each id.")
+        return found
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        found = self.task.references(split)
+        for one in _entries(found):
+            if not isinstance(one, list | tuple) or not all(isinstance(text, str) for text in one):
+                raise PluginError(
+                    f"{named(self.task, 'references')} gave {shown(one)}; it is a list of texts by each id."
+                )
+        return found
+
+
+def check_known(task: Task, split: Split, references: Collection[int], examples: Sequence[int]) -> None:
+    """Raise PluginError if a task knows no references of an example, not even an empty list."""
+    missing = [example for example in examples if example not in references]
+    if missing:
+        part = task.task if isinstance(task, CheckedTask) else task
+        raise PluginError(
+            f"{named(part, 'references')} has no entry for example {missing[0]} of {split!r}; "
+            "where there is no accepted text, it is an empty list."
+        )
+
+
+def _entries(found: object) -> Iterable[object]:
+    """Return the values of a mapping; what is none is its own and only one."""
+    return found.values() if isinstance(found, Mapping) else [found]
+
+
+def misfit(batch: object, facts: Facts) -> str:
+    """Return what of a batch is not as it should be, and what was due; nothing if all is well."""
+    if not isinstance(batch, Batch):
+        return f"{shown(batch)}; it is to give Batches"
+    rows, words = _rows(batch.ids), len(facts.vocabulary)
+    if rows is None:
+        return f"the ids {shown(batch.ids)}; they are whole numbers [N]"
+    for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
+        wrong = _table(tokens, rows, words)
+        if wrong or (rows and not tokens.shape[1]):
+            return f"the {name} {wrong or 'without a token; the first or last is stop'}"
+    if not _between(batch.length, rows, 1, batch.gold.shape[1]):
+        return f"the length {_described(batch.length)}; of each of {rows} rows it is 1 to {batch.gold.shape[1]}"
+    for name, tensor in batch.extras.items():
+        if not hasattr(tensor, "shape") or tuple(tensor.shape[:1]) != (rows,):
+            return f"{shown(tensor)} as the extra {name!r}; extras are tensors, rows first, here {rows}"
+    weights = batch.extras.get("weight")
+    if weights is not None and rows and not (float(weights.min()) >= 0 and float(weights.max()) < math.inf):
+        return "a weight that is negative or not finite; weights of examples are at least 0"
+    return _source(batch, facts, rows)
+
+
+def _source(batch: Batch, facts: Facts, rows: int) -> str:
+    source, kind = batch.source, Source(facts.source)
+    if kind is Source.NONE:
+        return "" if source is None else f"the source {shown(source)}; the task's Config says that there is none"
+    if source is None:
+        return f"no source; the task's Config tells of one, {kind}"
+    if kind in (Source.VECTOR, Source.GRID):
+        if not hasattr(source, "shape") or tuple(source.shape) != (rows, *facts.source_shape):
+            return f"the source {shown(source)}; it is {[rows, *facts.source_shape]}"
+        finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())
+        return "" if finite else "a source with NaN or an infinite number"
+    wrong = _table(source, rows, len(facts.source_vocabulary))
+    if wrong:
+        return f"the source {wrong}"
+    if batch.source_length is None or not _between(batch.source_length, rows, 0, source.shape[1]):
+        return f"the source_length {_described(batch.source_length)}; of each row it is 0 to {source.shape[1]}"
+    return ""
+
+
+def _rows(ids: Any) -> int | None:
+    """Return how many rows there are; None if ids are not whole numbers [N]."""
+    return len(ids) if _is_whole(ids) and ids.dim() == 1 else None
+
+
+def _is_whole(tensor: object) -> bool:
+    import torch
+
+    return isinstance(tensor, torch.Tensor) and tensor.dtype == torch.long
+
+
+def _table(tokens: Any, rows: int, words: int) -> str:
+    """Return what of tokens [N, *] is not as it should be; nothing if all is well."""
+    if not _is_whole(tokens) or tokens.dim() != 2 or len(tokens) != rows:
+        return f"{shown(tokens)}; it is int64 [{rows}, tokens]"
+    if not tokens.numel():
+        return ""
+    low, high = (end.item() for end in tokens.aminmax())
+    return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; there are {words}, the first is 0"
+
+
+def _between(numbers: Any, rows: int, low: int, high: int) -> bool:
+    if not _is_whole(numbers) or tuple(numbers.shape) != (rows,):
+        return False
+    return not rows or bool(numbers.min() >= low and numbers.max() <= high)
+
+
+def _described(numbers: Tensor | None) -> str:
+    whole = _is_whole(numbers) and numbers is not None and numbers.dim() == 1 and len(numbers)
+    return f"from {int(numbers.min())} to {int(numbers.max())}" if whole and numbers is not None else shown(numbers)

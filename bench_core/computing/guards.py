@@ -1,0 +1,232 @@
+"""What parts return, looked at before it is used.
+
+An error names distribution, class and method of the part that is wrong, what it gave and what was due: never the
+part that would have stumbled over it next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from bench_core.data import STOP, Facts, Hypothesis, Kind
+from bench_core.errors import PluginError
+from bench_core.metric import Metric
+from bench_core.model import Loss, Scores, State
+from bench_core.registry import KINDS, parts
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from bench_core.data import Batch, Outcome
+
+ROOM = 1e-3  #: nats that rounding may take a log-probability above 0, or the sum of probabilities away from 1
+ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
+
+
+def named(part: object, method: str) -> str:
+    """Return what errors call a method of a part, such as "bench-mine: Bigram.step"."""
+    package = type(part).__module__.partition(".")[0]
+    brought = {found.package: found.distribution for kind in KINDS for found in parts(kind).values()}
+    return f"{brought.get(package, package)}: {type(part).__name__}.{method}"
+
+
+def room(dtype: torch.dtype) -> float:
+    """Return how far rounding may take log-probabilities of a type."""
+    return ROOM_OF_HALF.get(str(dtype), ROOM)
+
+
+def shown(value: object) -> str:
+    """Return a value, or what it is, in a few words."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{str(value.dtype).removeprefix('torch.')} {[*value.shape]}"
+    text = repr(value)
+    return text if len(text) <= 60 and not hasattr(value, "__dict__") else f"a {type(value).__name__}"
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a real number, finite or not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> bool:
+    """Return whether a value is a tensor of this shape, of floating-point numbers if they are wanted."""
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.shape == shape and (value.is_floating_point() or not floating)
+
+
+def check_facts(facts: object, task: object) -> None:
+    """Raise PluginError unless these are facts with a vocabulary of words."""
+    who = named(task, "prepare")
+    if not isinstance(facts, Facts):
+        raise PluginError(f"{who} gave {shown(facts)}; it is to give Facts.")
+    words = facts.vocabulary
+    if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
+        raise PluginError(f"{who} gave the vocabulary {shown(words)}; it is a list of words, the first of them stop.")
+
+
+def check_loss(loss: object, model: object, method: str = "loss") -> None:
+    """Raise PluginError unless a loss is a Loss of single numbers; the trainer looks whether these are finite."""
+    wrong = _misfit(loss)
+    if wrong:
+        raise PluginError(f"{named(model, method)} gave {wrong}.")
+
+
+def _misfit(loss: object) -> str:
+    """Return what of a loss is not what it should be, and what was due; nothing if all is well."""
+    if not isinstance(loss, Loss):
+        return f"{shown(loss)}; it is to give Loss(value, weight)"
+    if not is_tensor(loss.value, ()):
+        return f"the value {shown(loss.value)}; it is one floating-point number, a tensor []"
+    if not is_tensor(loss.weight, (), floating=False):
+        return f"the weight {shown(loss.weight)}; it is the number of target tokens, a tensor []"
+    for name, part in loss.parts.items():
+        if not is_tensor(part, (), floating=False):
+            return f"{shown(part)} as the part {name!r}; parts are single numbers, tensors []"
+    return _memory(loss.memory)
+
+
+def _memory(memory: object) -> str:
+    return "" if memory is None or isinstance(memory, State) else f"{shown(memory)} as memory; it is a State, or None"
+
+
+def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> None:
+    """Raise PluginError unless scores are log-probabilities, one for each row.
+
+    -inf is one, of a target that cannot be. Above 0 is none that is exact; a bound or an estimate that draws at
+    random may be there by chance.
+    """
+    who, rows = named(model, "score"), (len(batch),)
+    if not isinstance(scores, Scores):
+        raise PluginError(f"{who} gave {shown(scores)}; it is to give Scores(log_probs).")
+    for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
+        if not is_tensor(column, rows, floating=name == "log_probs"):
+            raise PluginError(
+                f"{who} gave {shown(column)} as {name}; it is one number for each of {len(batch)} rows."
+            )
+    if _memory(scores.memory):
+        raise PluginError(f"{who} gave {_memory(scores.memory)}.")
+    examples, found = batch.ids.tolist(), scores.log_probs.tolist()
+    most = room(scores.log_probs.dtype) if kind is Kind.EXACT else math.inf
+    for example, log_prob in zip(examples, found, strict=True):
+        if math.isnan(log_prob) or log_prob == math.inf:
+            raise PluginError(
+                f"{who} gave {log_prob} for example {example}; it is the logarithm of a probability, -inf where that "
+                "is 0. NaN mostly means that weights have diverged."
+            )
+        if log_prob > most:
+            raise PluginError(
+                f"{who} gave {log_prob:.4g} for example {example}; exact log-probabilities are at most 0 "
+                "(is a log_softmax missing?)."
+            )
+    for name, column in scores.values.items():
+        for example, log_prob, value in zip(examples, found, column.tolist(), strict=True):
+            if log_prob > -math.inf and not math.isfinite(value):
+                raise PluginError(f"{who} gave {value} as {name!r} of example {example}; it is a finite number.")
+
+
+def check_hypotheses(found: object, who: str, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
+    """Raise PluginError unless there are hypotheses for every row that fit the limits and a vocabulary of `words`."""
+    if not isinstance(found, Sequence) or len(found) != len(examples):
+        number = f"{len(found)} lists" if isinstance(found, Sequence) else shown(found)
+        raise PluginError(f"{who} gave {number} for {len(examples)} rows; it is one list of hypotheses a row.")
+    for example, limit, row in zip(examples, limits, found, strict=True):
+        if not isinstance(row, Sequence) or not row:
+            raise PluginError(f"{who} gave no hypothesis for example {example}, but {shown(row)}.")
+        for one in row:
+            reason = _unfit(one, limit, words)
+            if reason:
+                raise PluginError(f"{who} gave example {example} {reason}.")
+
+
+def _unfit(one: object, limit: int, words: int) -> str:
+    """Return what is wrong with a hypothesis, and what was due; nothing if all is well."""
+    if not isinstance(one, Hypothesis):
+        return f"{shown(one)}; it is a Hypothesis"
+    for name, tokens, most in (("token", one.tokens, words), ("action", one.actions, math.inf)):
+        if tokens is None and name == "action":
+            continue
+        if not isinstance(tokens, list) or not {*map(type, tokens)} <= {int}:
+            return f"{name}s that are no list of whole numbers, but {shown(tokens)}"
+        if STOP in tokens:
+            return f"stop among its {name}s; what ends by itself is `finished`"
+        if tokens and not STOP < min(tokens) <= max(tokens) < most:
+            strange = min(tokens) if min(tokens) < STOP else max(tokens)
+            return f"the {name} {strange}; {name}s are at least 1" + (
+                f" and below {words}" if words < strange else ""
+            )
+    if type(one.finished) is not bool:
+        return f"a hypothesis that is finished: {shown(one.finished)}; that is True or False"
+    if len(one.tokens) + one.finished > limit:
+        stop = ", stop included" if one.finished else ""
+        return f"{len(one.tokens) + one.finished} tokens{stop}; {limit} is the most that it may have"
+    if one.log_prob is not None and not _is_log_prob(one.log_prob, len(one.tokens) + 1):
+        return f"the log-probability {shown(one.log_prob)}; it is a finite number, at most 0, or None"
+    for name, value in one.values.items():
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return f"{shown(value)} as {name!r}; values are finite numbers"
+    return ""
+
+
+def _is_log_prob(value: object, steps: int) -> bool:
+    return is_number(value) and isinstance(value, int | float) and -math.inf < value <= ROOM * steps
+
+
+def measured(metric: Metric[Any], facts: Facts, outcomes: Sequence[Outcome]) -> tuple[Metric[Any], list[Any], float]:
+    """Return a metric that knows the data, what it measures of each outcome, and their score.
+
+    Raises PluginError unless the score is a number: finite, but where the class says `may_be_nan`, `may_be_infinite`.
+    """
+    ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
+    if not isinstance(ready, Metric):
+        raise PluginError(f"{named(metric, 'prepare')} gave {shown(ready)}; it is to give a metric, such as itself.")
+    found = ready.measure(outcomes)
+    if not isinstance(found, Sequence) or len(found) != len(outcomes):
+        number = f"{len(found)} parts" if isinstance(found, Sequence) else shown(found)
+        raise PluginError(f"{named(metric, 'measure')} gave {number} for {len(outcomes)} examples; it is one each.")
+    value = ready.combine(found)
+    who = named(metric, "combine")
+    if not is_number(value):
+        raise PluginError(f"{who} gave {shown(value)}; a score is a number.")
+    if math.isnan(value) and outcomes and not ready.may_be_nan:
+        raise PluginError(f"{who} gave NaN; a class whose scores may be undefined says `may_be_nan = True`.")
+    if math.isinf(value) and not ready.may_be_infinite:
+        raise PluginError(f"{who} gave {value}; a class whose scores may be so says `may_be_infinite = True`.")
+    return ready, list(found), float(value)
+
+
+def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, float] | None:
+    """Return the interval that a metric knows by theory, if any; raise PluginError unless it is two numbers."""
+    interval: object = metric.interval(found)
+    if interval is None:
+        return None
+    if isinstance(interval, Sequence) and len(interval) == 2 and all(map(is_number, interval)):
+        low, high = map(float, interval)
+        if -math.inf < low <= high < math.inf:
+            return low, high
+    raise PluginError(f"{named(metric, 'interval')} gave {shown(interval)}; it is (low, high), or None.")
+
+
+def nonfinite(weights: Mapping[str, Tensor], buffers: Sequence[str] = ()) -> str:
+    """Return which of some weights cannot be computed with, such as "`table.weight` holds NaN"; nothing if all can.
+
+    Those that are `buffers` may hold -inf, the logarithm of 0.
+    """
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            if bool(tensor.isnan().any()):
+                return f"`{name}` holds NaN"
+            if name not in buffers or bool(tensor.isposinf().any()):
+                return f"`{name}` holds an infinite number"
+    return ""
+
+
+def diverged(model: Any) -> str:
+    """Return which weights of a module, buffers included, cannot be computed with; nothing if all can."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    state = model.state_dict()
+    return nonfinite(state, [name for name in state if name not in parameters])

@@ -1,0 +1,1 @@
+"""Parts of which each is broken in one way."""
