@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.outcomes import read_lines
 from bench_core.errors import StoreError
-from bench_core.execution.executor import Order, StageFailed
+from bench_core.execution.executor import Executor, Order, StageFailed
 from bench_core.execution.plan import stage_from_json
 from bench_core.storage.carried import OUTCOMES, RECORDS
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
-    from bench_core.execution.workers import Workers
     from bench_core.storage.store import Artifact, Store
 
 FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "certify": "finding.json"}
@@ -38,7 +37,7 @@ class Remark:
 
 
 def repeat(
-    names: Sequence[tuple[str, str]], store: Store, workers: Workers, rows: int | None = None
+    names: Sequence[tuple[str, str]], store: Store, workers: Executor, rows: int | None = None
 ) -> Iterator[Remark]:
     """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order."""
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
@@ -50,7 +49,7 @@ def repeat(
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
 
 
-def _repeat(kind: str, key: str, store: Store, workers: Workers, rows: int | None) -> Iterator[Remark]:
+def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | None) -> Iterator[Remark]:
     try:
         stored = store.get(kind, key)
         stage = _stage(stored)
