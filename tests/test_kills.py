@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from io import StringIO
+import socket
 from itertools import count
 from random import Random
 
@@ -15,9 +15,10 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core.computing.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
+from bench_core.execution.channel import Channel
 from bench_core.execution.executor import Order, StageFailed
 from bench_core.execution.plan import Stage
-from bench_core.execution.workers import Workers, _answers
+from bench_core.execution.workers import Workers
 from bench_core.storage import store as stores
 from bench_core.storage.store import Store
 
@@ -50,7 +51,14 @@ def test_a_worker_that_died_while_it_had_nothing_to_do_fails_no_stage(tmp_path):
 
 
 def test_half_an_answer_of_a_worker_that_died_is_none():
-    assert [*_answers(StringIO('{"tell": ["a", 0.5]}\n{"failed": {"te'))] == [{"tell": ["a", 0.5]}]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b'7 {"tell": ["a", 0.5]}\n7 {"failed": {"te')
+        theirs.shutdown(socket.SHUT_RDWR)
+        channel = Channel(ours)
+        assert channel.heard("7", 1.0) == [{"tell": ["a", 0.5]}]
+        assert channel.heard("7", 1.0) == []
+        assert channel.closed
 
 
 def test_a_checkpoint_is_kept_until_its_training_is_stored(suite_file, tmp_path, monkeypatch):

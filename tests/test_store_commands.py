@@ -18,6 +18,8 @@ import bench_core
 from bench_core import registry
 from bench_core.cli import main
 from bench_core.computing.checkpoint import Checkpoints
+from bench_core.computing.outcomes import read_lines, write_lines
+from bench_core.execution.executor import Here
 from bench_core.execution.runner import Silent
 from bench_core.storage.store import Store
 
@@ -166,10 +168,94 @@ def test_a_folder_that_is_not_there_is_no_store(bench, words):
 # verify RUN
 
 
-def test_a_run_is_as_the_store_has_it(bench):
+@pytest.fixture
+def workers(monkeypatch):
+    """Do stages again in this process, where the small plugin is; `test_isolation` has real ones."""
+
+    def here(number, store, data, isolate):
+        assert isolate
+        return Here(Store(store), data)
+
+    monkeypatch.setattr("bench_core.execution.workers.Workers", here)
+
+
+def test_a_run_is_as_the_store_has_it_and_done_again_it_is_the_same(bench, workers):
     text = bench("verify", "runs/one")
     assert f"4 cells, 8 numbers, {len(artifacts('one'))} artifacts: all as stored" in text
-    bench("verify", "runs/one", "--again")
+    before = everything()
+    assert "artifacts: all as stored\n" in bench("verify", "runs/one", "--again", "--workers", "2")
+    assert everything() == before
+
+
+def resealed(kind, key, name, content):
+    """Change a file of an artifact, and its manifest with it."""
+    folder = STORE.path(kind, key)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / name).write_bytes(content)
+    manifest["files"][name] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    forged = {name: manifest[name] for name in ("kind", "key", "files", "ingredients", "label")}
+    (folder / "manifest.json").write_text(json.dumps(forged))
+
+
+def outcomes_changed(kind, label, number, change):
+    """Change an outcome of a decoding or scoring; nothing that checks digests alone can see it."""
+    key = next(
+        key for other, key in STORE.entries() if other == kind and label in STORE.get(kind, key).manifest["label"]
+    )
+    path = STORE.path(kind, key) / "outcomes.jsonl.gz"
+    lines = read_lines(path)
+    change(next(line for line in lines if line["id"] == number))
+    write_lines(path, lines)
+    resealed(kind, key, path.name, path.read_bytes())
+
+
+def test_outcomes_that_were_changed_are_found_by_decoding_and_scoring_again(bench, workers):
+    outcomes_changed("decode", "one x draw", 9, lambda line: line["texts"].append("x"))
+    outcomes_changed("score", "one by", 11, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-3))
+    outcomes_changed("score", "two by", 2, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-9))
+    text = bench("verify", "runs/one", "--again", code=1)
+    decoded = "decode of words x one x draw, seed 0, test (decoder 'draw'): example 9 differs: texts is "
+    scored = "score of words x one by exact, seed 0, test: example 11 differs: target_log_prob is "
+    assert decoded in text
+    assert scored in text
+    differing = [line for line in text.splitlines() if line.startswith(("decode", "score"))]
+    assert len(differing) == 2, "what float32 cannot tell apart is no difference"
+
+
+def test_a_limit_leaves_rows_out_and_tells_no_difference_of_them(made, bench, workers):
+    store, wide = Store(Path("store")), Path("narrow.yaml")
+    wide.write_text(SUITE.replace("max_tokens: 6", "max_tokens: 6, batch_size: 4"))
+    run = bench_core.run(wide, seeds=1, store="store", out="runs", data=".")
+    assert "all as stored" in bench("verify", str(run.folder), "--again", "--limit", "5")
+    key = run.cells[0].artifacts["decode"]
+    label = store.get("decode", key).manifest["label"]
+    path = STORE.path("decode", key) / "outcomes.jsonl.gz"
+    lines = read_lines(path)
+    lines[0]["texts"], lines[-1]["texts"] = ["x"], ["y"]
+    write_lines(path, lines)
+    resealed("decode", key, path.name, path.read_bytes())
+    text = bench("verify", str(run.folder), "--again", "--limit", "5", code=1)
+    assert f"decode of {label} (decoder 'argmax'): example {lines[0]['id']} differs" in text
+    assert f"example {lines[-1]['id']} " not in text
+
+
+def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done_again(bench, workers):
+    key = dict(artifacts("one"))["train"]
+    about = STORE.get("train", key).manifest["ingredients"]
+    STORE.set_aside("train", key)
+    with STORE.writing("trained", key, {"ingredients": about}) as folder:
+        (folder / "history.jsonl").write_text("{}")
+    text = bench("verify", "runs/one", "--again")
+    assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
+    assert "all as stored; 3 stages were not done again" in text
+
+
+def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):
+    key = next(key for kind, key in artifacts("one") if kind == "train")
+    flip(STORE.path("train", key) / "weights.safetensors")
+    text = bench("verify", "runs/one", "--again", code=1)
+    assert text.count("cannot be done again: ") == 3
+    assert "weights.safetensors: the file is damaged" in text
 
 
 @pytest.mark.parametrize(
@@ -213,15 +299,11 @@ def test_damaged_and_missing_artifacts_of_a_run_are_named(bench):
     assert "is not in this store" in bench("verify", "runs/one", "--store", "elsewhere", code=1)
 
 
-def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench):
+def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench, workers):
     cell = json.loads(Path("runs/one/cells.jsonl").read_text().splitlines()[0])
-    folder = STORE.path("measure", cell["artifacts"]["measure/nats"])
-    number, manifest = folder / "number.json", json.loads((folder / "manifest.json").read_text())
-    number.write_text(json.dumps({**json.loads(number.read_text()), "value": 1e6}))
-    content = number.read_bytes()
-    manifest["files"]["number.json"] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
-    forged = {name: manifest[name] for name in ("kind", "key", "files", "ingredients")}
-    (folder / "manifest.json").write_text(json.dumps(forged))
+    number = STORE.path("measure", cell["artifacts"]["measure/nats"]) / "number.json"
+    content = json.dumps({**json.loads(number.read_text()), "value": 1e6}).encode()
+    resealed("measure", cell["artifacts"]["measure/nats"], number.name, content)
     changed = cell["artifacts"]["measure/nats"]
 
     def follow(cell):
@@ -231,7 +313,7 @@ def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench)
     rewritten("one", follow)
     bench("verify", "runs/one")
     text = bench("verify", "runs/one", "--again", code=1)
-    assert f"measured again, measure {changed}: value is " in text
+    assert "measure of nats of words x one by exact, seed 0, test (metric 'nats'): value is " in text
     assert "1 differences" in text
 
 

@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 @click.option(
     "--checkpoint-every", type=options.DURATION, default="5m", show_default=True, help="Between those of a training."
 )
+@click.option("--isolate", is_flag=True, help="Compute each stage in a process of its own: slower by its start.")
+@click.option(
+    "--stage-timeout",
+    type=options.DURATION,
+    help="End a stage that takes longer, such as 2h; its cells fail. By default none is ended.",
+)
 @click.option("--executor", "name", help="Perform stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 def command(
@@ -54,6 +60,8 @@ def command(
     workers: int,
     stop_after: float | None,
     checkpoint_every: float,
+    isolate: bool,
+    stage_timeout: float | None,
     name: str | None,
     given: tuple[str, ...],
 ) -> int:
@@ -69,7 +77,7 @@ def command(
     folder = home(out, loaded.label)
     progress, elsewhere = Lines(loaded.label), chosen(name, given)
     place, kept = data_folder(data), Store(store)
-    with executor(workers, kept, place, elsewhere) as performing, progress:
+    with executor(workers, kept, place, elsewhere, isolate, stage_timeout) as performing, progress:
         until = None if stop_after is None else time.time() + stop_after
         runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)

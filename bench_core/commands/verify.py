@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench_core.commands import options
 from bench_core.errors import StoreError
+from bench_core.execution.repeat import Remark
 
 if TYPE_CHECKING:
-    from bench_core.computing.stages import Workshop
     from bench_core.runs.results import CellResult, Run
-    from bench_core.storage.store import Artifact, Store
+    from bench_core.storage.store import Store
 
 NUMBER = "number.json"
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
@@ -26,22 +25,43 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--again", is_flag=True, help="Also measure the stored outcomes again, by the code that is here.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also decode and score again from the stored weights, and measure the stored outcomes again, each in a "
+    "process of its own, by the code that is here.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Decode and score again N rows of each, or more."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that do so side by side.",
+)
+@options.data
 @options.store
-def command(run: Path, again: bool, store: Path) -> int:
+def command(run: Path, again: bool, limit: int | None, workers: int, data: Path | None, store: Path) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
     from bench_core.reporting.markup import visible
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import artifacts
 
+    if limit is not None and not again:
+        raise click.UsageError("--limit N is for what is done --again.")
     found, kept = read_run(run), Store(store)
-    wrong = [*damaged(found, kept), *differing(found, kept), *(remeasured(found, kept) if again else ())]
-    for text in wrong:
-        click.echo(visible(text))
+    wrong, left = 0, 0
+    whole = (Remark(text) for text in chain(damaged(found, kept), differing(found, kept)))
+    for remark in chain(whole, repeated(found, kept, data, workers, limit) if again else ()):
+        click.echo(visible(remark.text))
+        wrong, left = wrong + remark.differs, left + (not remark.differs)
     number = sum(len(cell.numbers) for cell in found.cells)
-    told = f"{len(found.cells)} cells, {number} numbers, {len(artifacts(found))} artifacts"
-    click.echo(f"{told}: {f'{len(wrong)} differences' if wrong else 'all as stored'}")
+    about = f"{len(found.cells)} cells, {number} numbers, {len(artifacts(found))} artifacts"
+    more = f"; {left} stages were not done again" if left else ""
+    click.echo(f"{about}: {f'{wrong} differences' if wrong else 'all as stored'}{more}")
     return 1 if wrong else 0
 
 
@@ -110,30 +130,12 @@ def _plain(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def remeasured(run: Run, store: Store) -> Iterator[str]:
-    """Yield every number that the stored outcomes of a run do not give again."""
-    from bench_core.computing.stages import Workshop
+def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int | None) -> Iterator[Remark]:
+    """Do the stages of a run again, but for trainings; yield what differs, and what cannot be done here."""
+    from bench_core.corpora import data_folder
+    from bench_core.execution.repeat import repeat
+    from bench_core.execution.workers import Workers
     from bench_core.storage.upkeep import artifacts
 
-    workshop = Workshop(store, Path())
-    for kind, key in artifacts(run):
-        if kind == "measure" and store.has(kind, key):
-            try:
-                stored = store.get(kind, key)
-                yield from _differences(
-                    f"measured again, {kind} {key}", _measured(workshop, stored), stored.json(NUMBER)
-                )
-            except Exception as error:  # whatever a metric raises
-                yield f"{kind} {key} cannot be measured again: {error}"
-
-
-def _measured(workshop: Workshop, stored: Artifact) -> Any:
-    """Return what the metric of an artifact says of the outcomes that it was made from."""
-    from bench_core.execution.plan import Stage
-
-    ingredients = stored.manifest["ingredients"]
-    inputs = {role: (kind, key) for role, (kind, key) in ingredients["inputs"].items()}
-    stage = Stage("measure", stored.folder.name, ingredients["settings"], inputs, ingredients, "")
-    with TemporaryDirectory() as folder:
-        workshop.perform(stage, Path(folder))
-        return json.loads((Path(folder) / NUMBER).read_text())
+    with Workers(workers, store.root, data_folder(data), isolate=True) as performing:
+        yield from repeat(artifacts(run), store, performing, limit)

@@ -40,6 +40,7 @@ class Examples:
     tell: Callable[[int, int], None] = lambda done, total: None  # hears how many of how many are done; 0 if not known
     warn: Callable[[str], None] = lambda text: None
     words: int = sys.maxsize  # the size of the vocabulary
+    first: int | None = None  # the batches that hold so many rows, and no others
 
     def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
         """Decode the examples; return their outcomes in order of id."""
@@ -120,9 +121,18 @@ class Examples:
                 parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
 
     def _on_device(self, batch: Batch) -> Batch:
-        return batch.change(lambda tensor: tensor.to(self.device))
+        """Return a copy, which a part may write to as it likes."""
+        return batch.change(lambda tensor: tensor.to(self.device, copy=True))
 
     def _batches(self, purpose: Purpose) -> Iterator[Batch]:
+        done = 0
+        for batch in self._all(purpose):
+            yield batch
+            done += len(batch)
+            if self.first is not None and done >= self.first:
+                return
+
+    def _all(self, purpose: Purpose) -> Iterator[Batch]:
         """Yield batches of the whole split, or of the first `number` in an order that only the split decides."""
         if self.number is None:
             yield from self.task.batches(self.split, purpose, Size(self.size))

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
+from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.guards import check_facts, checked_interval, diverged, measured, named
 from bench_core.computing.outcomes import read_outcomes, write_lines, write_outcomes
+from bench_core.computing.process_state import defined_state, unchanged_state
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
 from bench_core.execution.executor import Order
@@ -37,24 +41,81 @@ if TYPE_CHECKING:
     from bench_core.task import Task
 
 SAMPLES = 3  #: outputs of each decoding that a report may show
+SHOWN = 3  #: names of weights in a message
 
 Tell = Callable[[str, float], None]  # what is going on, and the share that is done
 
 
 @dataclass
 class Workshop:
-    """Performs stages against a store; keeps the last task and model at hand for the stages that follow."""
+    """Performs stages against a store; keeps the last task and model at hand for the stages that follow.
+
+    No stage sees what another has done to them: examples are copied for whoever reads them, a model is compared with
+    its fingerprint, and after a training or a failure all is loaded anew.
+    """
 
     store: Store
     data: Path
     tell: Tell = lambda text, share: None
     order: Order | None = None  # what is being performed, and for how long
+    begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
+    home: str = field(default_factory=os.getcwd)  # the working directory of every stage
     kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
-        """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens."""
+        """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens.
+
+        Raises PluginError if the stage changed the weights of a model that it was only to use.
+        """
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
-        return work(stage, folder)
+        with self._apart(stage):
+            counts = work(stage, folder)
+            self._check_unchanged(stage)
+        return counts
+
+    def build(self, stage: Stage) -> None:
+        """Build the model of a training on the meta device, where nothing is allocated; raise what that raises."""
+        facts = self.store.get(*stage.inputs["task"]).json("facts.json")
+        with self._apart(stage):
+            check_builds(stage.settings["model"], facts, self.data)
+
+    @contextmanager
+    def _apart(self, stage: Stage) -> Iterator[None]:
+        """Give a stage a process in a defined state, and keep nothing that it may have spoilt."""
+        if "threads" in stage.settings:
+            import torch  # noqa: F401 (so that its state is defined)
+        process = os.getpid()
+        threads, seed = stage.settings.get("threads", 1), stage.settings.get("seed", 0)
+        try:
+            with defined_state(threads, seed, self.home, self._changed):
+                self.begun()
+                yield
+        except BaseException:
+            self.kept.clear()
+            raise
+        finally:
+            if os.getpid() != process:  # a part forked, and its child came back from there
+                os._exit(1)
+        if stage.kind in ("train", "together"):
+            self.kept.clear()
+
+    def _changed(self, names: list[str]) -> None:
+        self._warn(f"it changed {', '.join(names)}, which is put back before the next stage.")
+
+    def _check_unchanged(self, stage: Stage) -> None:
+        """Raise PluginError if a stage changed the weights of its model; forget a model that is otherwise changed."""
+        if "model" not in stage.inputs:
+            return
+        model, before = self.kept["model"][1]
+        after = fingerprint(model)
+        if names := before.changed(after):
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            raise PluginError(
+                f"it changed the model's weights ({', '.join(names[:SHOWN])}{more}), which are to be read alone. "
+                "Compute with copies of them."
+            )
+        if before != after:
+            del self.kept["model"]
 
     def _prepare(self, stage: Stage, folder: Path) -> dict[str, Any]:
         inside = folder / "data"
@@ -218,7 +279,10 @@ class Workshop:
         model, task, device = self._model(stage)
         noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
         size, words = settings["batch_size"], len(self._task(stage)[1].vocabulary)
-        return model, Examples(task, settings["split"], noise, device, size, number, self._told, self._warn, words)
+        rows = self.order.rows if self.order else None
+        return model, Examples(
+            task, settings["split"], noise, device, size, number, self._told, self._warn, words, rows
+        )
 
     def _warn(self, text: str) -> None:
         self.store.warn(f"{self.order.stage.label}: {text}" if self.order else text)
@@ -234,12 +298,9 @@ class Workshop:
 
         from bench_core.computing import resampling
 
-        kind, key = stage.inputs["outcomes"]
-        if self.kept.get("outcomes", ("",))[0] != key:
-            path = self.store.get(kind, key).file("outcomes.jsonl.gz")
-            self.kept["outcomes"] = key, read_outcomes(path)
-        outcomes = self.kept["outcomes"][1]
-        split = self.store.get(kind, key).manifest["ingredients"]["settings"]["split"]
+        source = self._input(stage, "outcomes")
+        outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
+        split = source.manifest["ingredients"]["settings"]["split"]
         facts = Facts(**kept(self.store, *stage.inputs["task"]).json("facts.json"))
         metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
         block = resampling.block_length(len(parts)) if facts.consecutive else 1
@@ -293,9 +354,9 @@ class Workshop:
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
             artifact.check()
             task = built("task", artifact.manifest["ingredients"]["settings"]["task"], artifact.folder / "data")
-            facts = Facts(**artifact.json("facts.json"))
-            self.kept["task"] = stage.inputs["task"][1], (CheckedTask(task, facts), facts)
-        return self.kept["task"][1]  # type: ignore[no-any-return]
+            self.kept["task"] = stage.inputs["task"][1], task
+        facts = Facts(**artifact.json("facts.json"))
+        return CheckedTask(self.kept["task"][1], facts), facts
 
     def _model(self, stage: Stage) -> tuple[Any, Task, torch.device]:
         """Return the trained model that a stage works with, its task and the device."""
@@ -306,8 +367,8 @@ class Workshop:
             settings = artifact.manifest["ingredients"]["settings"]["model"]
             model = built("model", settings, self._with_files(facts, settings))
             load_weights(model, artifact.file("weights.safetensors"))
-            self.kept["model"] = stage.inputs["model"][1], model.to(device)
-        return self.kept["model"][1], task, device
+            self.kept["model"] = stage.inputs["model"][1], (model.to(device), fingerprint(model))
+        return self.kept["model"][1][0], task, device
 
 
 def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, folder: Path) -> dict[str, Any]:
@@ -366,7 +427,10 @@ def _course(model: Any, task: Task, outcome: Outcome) -> dict[str, list[str]]:
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
     """Build a part from its described settings."""
     config = configured(kind, settings)
-    return config.load()(config, *more)
+    with unchanged_state():
+        build = config.load()
+    with unchanged_state():
+        return build(config, *more)
 
 
 def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:

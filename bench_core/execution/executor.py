@@ -51,6 +51,8 @@ class Order:
     build: bool = False  # only try to build the model that it trains
     until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
     every: float = 300.0  # seconds between the checkpoints of a training
+    again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
+    rows: int | None = None  # after how many examples to stop, where that is to be quick
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data, for whoever performs it elsewhere."""
@@ -122,7 +124,8 @@ def carry_out(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
     """Perform what `Order.to_json` gave; return as JSON data how it went, for `check_answer`."""
     asked = Order.from_json(order)
     try:
-        _check_same(asked.stage)
+        if asked.again is None:
+            _check_same(asked.stage)
         perform(workshop, asked)
     except StageFailed as failure:
         return {"failed": {"text": str(failure), **vars(failure)}}
@@ -177,13 +180,12 @@ def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
 
 def perform(workshop: Workshop, order: Order) -> None:
     """Do a stage and store its artifact, or try to build its model; raise StageFailed if anything goes wrong."""
-    from bench_core.computing.stages import check_builds
-
     stage, workshop.order = order.stage, order
     try:
         if order.build:
-            facts = workshop.store.get(*stage.inputs["task"]).json("facts.json")
-            check_builds(stage.settings["model"], facts, workshop.data)
+            workshop.build(stage)
+        elif order.again is not None:
+            workshop.perform(stage, Path(order.again))
         else:
             _make(workshop, stage)
     except Stopped:

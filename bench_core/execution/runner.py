@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bench_core.errors import StoreError
+from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, Order, StageFailed, time_up
 from bench_core.execution.plan import Stage, cells_of, needed, plan
 from bench_core.runs.record import Record
@@ -83,31 +83,48 @@ def run(
     elsewhere: ExecutorConfig | None = None,
     stop_after: float | None = None,
     checkpoint_every: float = 300.0,
+    isolate: bool = False,
+    stage_timeout: float | None = None,
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells say so in it.
 
     Stages are performed by so many worker processes, or in this one (0), or `elsewhere`, so many at a time. After
     `stop_after` seconds trainings end at a checkpoint, from which another run goes on; others are written every
-    `checkpoint_every` seconds.
+    `checkpoint_every` seconds. With `isolate`, each stage has a process of its own; one that takes longer than
+    `stage_timeout` seconds fails.
     """
     from bench_core.corpora import data_folder
 
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
-    with executor(workers, kept, folder, elsewhere) as performing:
+    with executor(workers, kept, folder, elsewhere, isolate, stage_timeout) as performing:
         until = None if stop_after is None else time.time() + stop_after
         runner = Runner(suite, folder, kept, performing, progress or Silent(), until, checkpoint_every)
         return runner.run(Path(out))
 
 
-def executor(workers: int, store: Store, data: Path, elsewhere: ExecutorConfig | None = None) -> Executor:
-    """Return so many worker processes, or this one (0), or who performs so many stages elsewhere."""
+def executor(
+    workers: int,
+    store: Store,
+    data: Path,
+    elsewhere: ExecutorConfig | None = None,
+    isolate: bool = False,
+    timeout: float | None = None,
+) -> Executor:
+    """Return so many worker processes, or this one (0), or who performs so many stages elsewhere.
+
+    Only worker processes can `isolate` stages or end them after `timeout` seconds; raises SuiteError for others.
+    """
     from bench_core.execution.workers import Workers
 
+    if (isolate or timeout is not None) and (elsewhere is not None or not workers):
+        what = "--isolate" if isolate else "--stage-timeout"
+        others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
+        raise SuiteError(f"{what} is for the worker processes of this machine, and {others}. Leave one of both out.")
     if elsewhere is not None:
         made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
         return made
-    return Workers(workers, store.root, data) if workers else Here(store, data)
+    return Workers(workers, store.root, data, isolate, timeout) if workers else Here(store, data)
 
 
 @dataclass
@@ -229,12 +246,11 @@ class Runner:
         for stage, failure in self._each(stages, begin):
             if failure and failure.stored:
                 failure = self._repaired(stage, failure)
+            failure = failure or self._keep(stage)
             if failure and failure.stopped:
                 self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
             elif failure:
                 self._fail(stage, failure)
-            else:
-                self._keep(stage)
             seconds = time.perf_counter() - begun[stage.key]
             reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
             self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
@@ -305,10 +321,10 @@ class Runner:
             again = _failure(self._submit(each))
             if again and again.stored:
                 again = self._repaired(each, again)
+            if again is None and each is not stage:
+                again = self._keep(each)
             if again:
                 return again
-            if each is not stage:
-                self._keep(each)
         return None
 
     def _damaged(self, kind: str, key: str) -> bool:
@@ -320,14 +336,20 @@ class Runner:
             return True
         return False
 
-    def _keep(self, stage: Stage) -> None:
-        """Note that an artifact is there."""
+    def _keep(self, stage: Stage) -> StageFailed | None:
+        """Note that an artifact is there; return why not, where that was said of one that is not."""
+        try:
+            artifact = self.store.get(stage.kind, stage.key)
+            if stage.kind == "measure":
+                self.numbers[stage.key] = artifact.json("number.json")
+            files = contradictions(self.store, stage.kind, stage.key)
+        except StoreError as error:
+            return StageFailed(f"it was said to be done, but what it stored cannot be read: {error}", expected=True)
         self.computed.append(stage)
-        if files := contradictions(self.store, stage.kind, stage.key):
+        if files:
             text = f"{stage.kind} of {stage.label} was done again, and differs from the imported one"
             self._warn(f"{text} ({', '.join(files)}): what was imported with that is of other weights or data.")
-        if stage.kind == "measure":
-            self.numbers[stage.key] = self.store.get("measure", stage.key).json("number.json")
+        return None
 
     def _fail(self, stage: Stage, failure: StageFailed) -> None:
         log = self.store.log_failure(stage.kind, stage.key, failure.details)

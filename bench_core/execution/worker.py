@@ -1,56 +1,112 @@
-"""A process that performs stages: `python -m bench_core.execution.worker STORE DATA`.
+"""A process that performs stages: `python -m bench_core.execution.worker STORE DATA DESCRIPTOR`.
 
-It reads an order a line, as JSON, and answers with lines of its own: `{"tell": [text,
-share]}` and `{"warn": text}` while it works, then `{"done": true}` or `{"failed": {...}}`. When its input ends, so
-does it, whatever it is doing: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing
-half-written.
+Orders come and answers go by a socket of its own (see `channel`): `{"alive": true}` now and then, `{"begun": true}`
+when nothing is left to wait for, `{"tell": [text, share]}` and `{"warn": text}` while it works, then `{"done": true}`
+or `{"failed": {...}}`. When the socket is closed, the process ends, whatever it is doing, and with it all that parts
+have started: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing half-written.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import socket
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
-from threading import Thread
-from typing import Any, TextIO
+from threading import Event, Lock, Thread
+from typing import Any
+
+from bench_core.execution.channel import Channel
 
 PATIENCE = 30.0  # seconds to clean up
+HEARTBEAT = 5.0  # seconds between two signs of life
+MUTE = 71  #: exit code of a worker that cannot answer, because a part has closed its descriptor
+
+
+class Reporter:
+    """Answers an order while it is under way, from any thread of this process, but from no other process."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel, self.token, self.lock, self.process = channel, "", Lock(), os.getpid()
+
+    def begin(self, token: str) -> None:
+        """Answer to this order from now on."""
+        with self.lock:
+            self.token = token
+
+    def end(self, answer: Mapping[str, Any]) -> None:
+        """Give the last answer to an order."""
+        self.say(last=True, **answer)
+
+    def say(self, last: bool = False, **answer: Any) -> None:
+        """Answer to the order that is under way, if there is one."""
+        if os.getpid() != self.process:
+            return
+        with self.lock:
+            if self.token:
+                self.channel.send(self.token, answer)
+            if last:
+                self.token = ""
+
+    def beat(self) -> None:
+        """Give signs of life for as long as that is possible."""
+        with suppress(OSError):
+            while True:
+                time.sleep(HEARTBEAT)
+                self.say(alive=True)
 
 
 def main() -> None:
     """Perform stages until there are no more."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-    store, data = (Path(word) for word in sys.argv[1:3])
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what plugins print is no answer
-    lines: Queue[str] = Queue()
-    Thread(target=_listen, args=(lines,), daemon=True).start()
+    channel = Channel(socket.socket(fileno=int(sys.argv[3])))
+    orders: Queue[tuple[str, Any]] = Queue()
+    deserted, reporter = Event(), Reporter(channel)
+    _stop_by_signal()
+    Thread(target=_listen, args=(channel, orders, deserted), daemon=True).start()
+    Thread(target=reporter.beat, daemon=True).start()
+    try:
+        _work(orders, reporter)
+    except ConnectionError:
+        deserted.set()
+    except OSError:
+        sys.exit(MUTE)
+    finally:
+        if deserted.is_set():  # else the run ends the group
+            os.killpg(0, signal.SIGKILL)
 
+
+def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
     from bench_core.computing.stages import Workshop
     from bench_core.execution.executor import carry_out
     from bench_core.storage.store import Store
 
-    kept = Store(store, warn=lambda text: _answer(answers, {"warn": text}))
-    workshop = Workshop(kept, data, lambda text, share: _answer(answers, {"tell": [text, share]}))
+    store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
+    workshop = Workshop(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
+    workshop.begun = lambda: reporter.say(begun=True)
     while True:
-        _answer(answers, carry_out(json.loads(lines.get()), workshop))
+        token, order = orders.get()
+        _stop_by_signal()  # whatever the last part has made of it
+        reporter.begin(token)
+        reporter.end(carry_out(order, workshop))
 
 
-def _listen(lines: Queue[str]) -> None:
-    for line in sys.stdin:
-        lines.put(line)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(PATIENCE)
-    os._exit(1)
+def _stop_by_signal() -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
 
 
-def _answer(answers: TextIO, answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+def _listen(channel: Channel, orders: Queue[tuple[str, Any]], deserted: Event) -> None:
+    try:
+        for order in channel.listen():
+            orders.put(order)
+    finally:
+        deserted.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PATIENCE)
+        os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from threading import Lock
 from typing import IO, Any
 
+from bench_core.execution.channel import Channel, Garbled
 from bench_core.execution.executor import Executor, Order, StageFailed, Tell, check_answer
+from bench_core.execution.worker import MUTE
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
+PAUSE = 0.5  # seconds between two looks whether a worker lives
+SILENCE = 60.0  # seconds without a sign of life after which a worker is looked at more closely
 LAST_WORDS = 4000  # characters of what a dead worker wrote
+AGAIN = "Run the suite again to go on."
 
 
 @dataclass
@@ -29,72 +37,144 @@ class Worker:
     number: int
     store: Path
     data: Path
-    process: subprocess.Popen[str] | None = None
+    isolate: bool = False  # a process for each stage
+    timeout: float | None = None  # seconds that a stage may take
+    process: subprocess.Popen[bytes] | None = None
+    channel: Channel | None = None
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
     def do(self, order: Order, tell: Tell, warn: Callable[[str], None]) -> None:
         """Have a stage performed; raise StageFailed, also where the process dies."""
-        if self.process is not None and self.process.poll() is not None:
-            self.process = None  # it died when it had nothing to do
-        process = self.process = self.process or self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.held = frozenset(key for _, key in order.stage.inputs.values())
+        process, channel = self._ready()
+        token, self.held = token_hex(8), frozenset(key for _, key in order.stage.inputs.values())
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
-            process.stdin.write(json.dumps(order.to_json()) + "\n")
-            process.stdin.flush()
-        for answer in _answers(process.stdout):
-            if "tell" in answer:
-                tell(*answer["tell"])
-            elif "warn" in answer:
-                warn(answer["warn"])
-            else:
-                return check_answer(answer)
-        raise self._death(process)
+            channel.send(token, order.to_json())
+        try:
+            for answer in self._answers(process, channel, token, warn):
+                if "tell" in answer:
+                    tell(*answer["tell"])
+                elif "warn" in answer:
+                    warn(answer["warn"])
+                elif "done" in answer or "failed" in answer:
+                    return check_answer(answer)
+        except Garbled as error:
+            raise self._lost(f"something else than its answer came from the worker process ({error}).") from None
+        finally:
+            if self.isolate:
+                self.kill()
 
     def stop(self) -> None:
         """End the process, whatever it is doing; it has a while to clean up."""
-        process, self.process = self.process, None
-        if process is not None:
+        if (process := self.process) is not None:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self.kill()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def kill(self) -> None:
+        """End the process at once, with all that parts have started in it."""
+        process, self.process, self.held = self.process, None, frozenset()
+        if process is not None:
+            with suppress(ProcessLookupError, PermissionError):  # it is over; on macOS that is not permitted
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if self.channel is not None:
+            self.channel.close()
+
+    def _ready(self) -> tuple[subprocess.Popen[bytes], Channel]:
+        """Return a process that waits for an order: the last one, unless it died or a part still writes for it."""
+        if self.process and self.channel and self.process.poll() is None and self.channel.is_silent():
+            return self.process, self.channel
+        self.kill()
+        return self._started()
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Channel]:
+        if self.words is not None:
+            self.words.close()
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
+        ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "bench_core.execution.worker", str(self.store), str(self.data)]
-        pipe, environment = subprocess.PIPE, {**os.environ, **_one_gpu(self.number)}
-        # A session of its own: an interrupt is for the run, which then ends its workers.
-        return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=self.words, env=environment, text=True, start_new_session=True
-        )
+        with theirs:
+            try:
+                # A session of its own: an interrupt is for the run, which then ends its workers.
+                self.process = subprocess.Popen(
+                    [*command, str(theirs.fileno())], pass_fds=[theirs.fileno()], start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=self.words, stderr=self.words,
+                    env={**os.environ, **_one_gpu(self.number)},
+                )  # fmt: skip
+            except OSError as error:
+                ours.close()
+                raise StageFailed(f"no worker process can be started: {error}. {AGAIN}", expected=True) from None
+        self.channel = Channel(ours)
+        return self.process, self.channel
 
-    def _death(self, process: subprocess.Popen[str]) -> StageFailed:
-        self.process, code = None, process.wait()
-        how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with code {code}"
+    def _answers(
+        self, process: subprocess.Popen[bytes], channel: Channel, token: str, warn: Callable[[str], None]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what the worker says about an order; raise StageFailed once it cannot, or took too long."""
+        heard, due, warned = time.monotonic(), math.inf, False
+        while True:
+            ended = process.poll() is not None  # looked at before its last words are read
+            answers = channel.heard(token, 0.0 if ended else PAUSE)
+            now = time.monotonic()
+            if {"begun": True} in answers and self.timeout is not None:
+                due = now + self.timeout
+            yield from answers
+            if answers:
+                heard = now
+            elif ended or channel.closed:
+                raise self._death(process)
+            if now >= due:
+                self.stop()
+                raise StageFailed(f"it took longer than {self.timeout:g} s (--stage-timeout).", expected=True)
+            if now - heard >= SILENCE and _is_stopped(process):
+                raise self._lost(f"the worker process was stopped, and stayed so for {SILENCE:g} s. {AGAIN}")
+            if now - heard >= SILENCE and not warned:
+                warn(f"a worker process has given no sign of life for {SILENCE:g} s; --stage-timeout would end it.")
+                warned = True
+
+    def _lost(self, text: str) -> StageFailed:
+        """End a process that is of no use any more; return the failure of its stage."""
+        self.kill()
+        return StageFailed(text, self._last_words())
+
+    def _death(self, process: subprocess.Popen[bytes]) -> StageFailed:
+        """Return how a process ended; one that only closed its end of the socket is ended."""
+        try:
+            code = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            code = MUTE
         hint = " The machine may be out of memory." if code == -signal.SIGKILL else ""
+        how = f"was killed by {_signal(-code)}.{hint}" if code < 0 else f"ended with code {code}."
+        if code == MUTE:
+            how = "could not answer: a part closed the descriptors of its process."
+        return self._lost(f"the worker process {how} {AGAIN}")
+
+    def _last_words(self) -> str:
         assert self.words is not None
         self.words.seek(0)
-        words = self.words.read().decode(errors="replace")[-LAST_WORDS:]
-        return StageFailed(f"the worker process {how}.{hint} Run the suite again to go on.", words)
+        return self.words.read().decode(errors="replace")[-LAST_WORDS:]
 
 
 @dataclass
 class Workers(Executor):
-    """So many worker processes, those that hold what a stage reads preferred."""
+    """So many worker processes, those that hold what a stage reads preferred.
+
+    With `isolate`, each stage has a process of its own. A stage that takes longer than `timeout` seconds fails.
+    """
 
     capacity: int
     store: Path
     data: Path
+    isolate: bool = False
+    timeout: float | None = None
     idle: list[Worker] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        self.all = [Worker(number, self.store, self.data) for number in range(self.capacity)]
+        numbers = range(self.capacity)
+        self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
         self.idle = [*self.all]
         self.threads = ThreadPoolExecutor(self.capacity)
 
@@ -118,11 +198,14 @@ class Workers(Executor):
         self.threads.shutdown()
 
 
-def _answers(lines: IO[str]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        if not line.endswith("\n"):
-            return  # it died while it wrote
-        yield json.loads(line)
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process is frozen, as by SIGSTOP."""
+    import psutil
+
+    try:
+        return bool(psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
 
 
 def _signal(number: int) -> str:

@@ -80,6 +80,19 @@ class DrawConfig(DecoderConfig):
     breaks: bool = False
 
 
+class BadConfig(DecoderConfig):
+    """The most probable letter, after something that no part should do."""
+
+    name, target, needs = "bad", "bench_small.bad:Bad", Stepper
+    deed: str
+
+
+class ClearConfig(MetricConfig):
+    """A metric that empties what it measures."""
+
+    name, target = "clear", "bench_small.bad:Clear"
+
+
 class EndedConfig(MetricConfig):
     """The share of outputs that end."""
 
@@ -106,9 +119,9 @@ def bench_models() -> list[type[ModelConfig]]:
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    return [ArgmaxConfig, DrawConfig]
+    return [ArgmaxConfig, DrawConfig, BadConfig]
 
 
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
-    return [EndedConfig, NatsConfig]
+    return [EndedConfig, NatsConfig, ClearConfig]

@@ -1,0 +1,144 @@
+"""The state of a process that results may depend on: defined before each stage, and put back after it."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+
+class Setting(NamedTuple):
+    """Something that a part may have changed for all that follow."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], Any]
+
+
+#: What the settings of a library are in a fresh process; the folder and the threads are a stage's own.
+FRESH: Mapping[str, Any] = {
+    "numpy's error state": {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"},
+    "torch's default dtype": "torch.float32",
+    "torch's default device": "cpu",
+    "torch's gradients": True,
+    "torch's deterministic mode": 0,
+    "torch's float32 precision": "highest",
+    "torch's autocast": (False, False),
+    "cuDNN's benchmark mode": False,
+    "cuDNN's deterministic mode": False,
+}
+
+
+@contextmanager
+def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
+    """Give a stage the same process as any other; put back what was there, and tell the names of what it changed.
+
+    Generators are seeded, gradients and floating point are as in a fresh process. What cannot be put back (code that
+    was replaced, variables of modules) is not looked at.
+    """
+    due = {**FRESH, "the number of threads": threads, "the working directory": folder}
+    before, generators = _present(), _generators()
+    _put(due)
+    _seed(seed)
+    try:
+        with ExitStack() as stack:
+            if torch := sys.modules.get("torch"):
+                stack.enter_context(torch.inference_mode(False))
+            yield
+    finally:
+        changed = _put(due)
+        _put(before)
+        for restore, state in generators:
+            restore(state)
+        if changed:
+            tell(changed)
+
+
+@contextmanager
+def unchanged_state() -> Iterator[None]:
+    """Put back the settings that a block changes, such as a module when it is imported, which happens only once."""
+    before = _present()
+    try:
+        yield
+    finally:
+        _put({**FRESH, **before})
+
+
+def _settings() -> dict[str, Setting]:
+    """Return the settings of this process; those of libraries that nobody has imported are not there."""
+    found = {"the working directory": Setting(_folder, os.chdir)}
+    if numpy := sys.modules.get("numpy"):
+        found["numpy's error state"] = Setting(numpy.geterr, lambda value: numpy.seterr(**value))
+    if (torch := sys.modules.get("torch")) and hasattr(torch, "nn"):  # else it is being imported
+        found |= _of_torch(torch)
+    return found
+
+
+def _of_torch(torch: Any) -> dict[str, Setting]:
+    kinds, cudnn = ("cpu", "cuda"), torch.backends.cudnn
+    return {
+        "torch's default dtype": Setting(
+            lambda: str(torch.get_default_dtype()),
+            lambda name: torch.set_default_dtype(getattr(torch, name.removeprefix("torch."))),
+        ),
+        "torch's default device": Setting(
+            lambda: str(torch.get_default_device()),
+            lambda name: torch.set_default_device(None if name == "cpu" else name),
+        ),
+        "torch's gradients": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
+        "torch's deterministic mode": Setting(
+            torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
+        ),
+        "torch's float32 precision": Setting(
+            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+        ),
+        "torch's autocast": Setting(
+            lambda: tuple(map(torch.is_autocast_enabled, kinds)),
+            lambda values: [*map(torch.set_autocast_enabled, kinds, values)],
+        ),
+        "cuDNN's benchmark mode": Setting(lambda: cudnn.benchmark, partial(setattr, cudnn, "benchmark")),
+        "cuDNN's deterministic mode": Setting(lambda: cudnn.deterministic, partial(setattr, cudnn, "deterministic")),
+        "the number of threads": Setting(torch.get_num_threads, torch.set_num_threads),
+    }  # fmt: skip
+
+
+def _present() -> dict[str, Any]:
+    return {name: setting.read() for name, setting in _settings().items()}
+
+
+def _put(values: Mapping[str, Any]) -> list[str]:
+    """Give settings these values; return the names of those that had others."""
+    changed = [(name, setting) for name, setting in _settings().items() if name in values]
+    changed = [(name, setting) for name, setting in changed if setting.read() != values[name]]
+    for name, setting in changed:
+        setting.write(values[name])
+    return [name for name, _ in changed]
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it has been deleted
+        return ""
+
+
+def _generators() -> list[tuple[Callable[[Any], Any], Any]]:
+    """Return the states of the generators that everybody may use, each with what restores it."""
+    found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
+    if numpy := sys.modules.get("numpy"):
+        found.append((numpy.random.set_state, numpy.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        found.append((torch.set_rng_state, torch.get_rng_state()))
+    return found
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+        torch.set_flush_denormal(False)

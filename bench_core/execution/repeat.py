@@ -1,0 +1,137 @@
+"""Stages done again from what is stored, each in a process of its own, and compared with what they left at first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from math import isclose
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.outcomes import read_lines
+from bench_core.errors import StoreError
+from bench_core.execution.executor import Executor, Order, StageFailed
+from bench_core.execution.plan import stage_from_json
+from bench_core.storage.carried import OUTCOMES, RECORDS
+
+if TYPE_CHECKING:
+    from bench_core.execution.plan import Stage
+    from bench_core.storage.store import Artifact, Store
+
+FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "certify": "finding.json"}
+SHOWN = 3  # differences of one stage that are told one by one
+LONGEST = 60  # characters of a value in a message
+PRECISION = 1e-5  # relative, of sums of float32; on other hardware the last digits differ
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What came of doing a stage again: a difference, or why that could not be done here."""
+
+    text: str
+    differs: bool = True
+
+
+def repeat(
+    names: Sequence[tuple[str, str]], store: Store, workers: Executor, rows: int | None = None
+) -> Iterator[Remark]:
+    """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order."""
+    chosen = [name for name in names if name[0] in FILES and store.has(*name)]
+    threads = ThreadPoolExecutor(workers.capacity)
+    try:
+        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows)], chosen)
+        yield from chain.from_iterable(found)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
+
+
+def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | None) -> Iterator[Remark]:
+    try:
+        stored = store.get(kind, key)
+        stage = _stage(stored)
+    except (StoreError, KeyError, TypeError, ValueError) as error:
+        yield Remark(f"{kind} {key} cannot be done again: {error}")
+        return
+    name = f"{kind} of {stage.label}{_parts(stage)}"
+    lacking = [role for role, (one, upstream) in stage.inputs.items() if not store.has(one, upstream)]
+    if lacking:
+        yield Remark(f"{name}: not done again: {_lack(stage, lacking[0])}", differs=False)
+        return
+    with TemporaryDirectory() as folder:
+        try:
+            workers.submit(Order(stage, again=folder, rows=rows), lambda text, share: None).result()
+            yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
+        except (StageFailed, StoreError) as failure:
+            yield Remark(f"{name} cannot be done again: {failure}")
+
+
+def _stage(stored: Artifact) -> Stage:
+    """Return the stage that an artifact was made by."""
+    about = stored.manifest["ingredients"]
+    rest = {"settings": about["settings"], "inputs": about["inputs"], "ingredients": about}
+    label = stored.manifest.get("label") or stored.folder.name
+    return stage_from_json({"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest})
+
+
+def _parts(stage: Stage) -> str:
+    """Return which parts a stage works by, by the names under which they are installed."""
+    roles = ("decoder", "metric", "certificate")
+    found = [f"{role} {stage.settings[role]['name']!r}" for role in roles if role in stage.settings]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _lack(stage: Stage, role: str) -> str:
+    kind, key = stage.inputs[role]
+    what = {"model": "the weights", "task": "the data of the task"}.get(role, f"what it reads ({kind})")
+    carried = " Runs are imported without them." if kind in RECORDS else ""
+    return f"{what} {'are' if role == 'model' else 'is'} not in this store ({kind} {key[:12]}).{carried}"
+
+
+def _differences(stage: Stage, stored: Artifact, folder: Path, rows: int | None) -> Iterator[str]:
+    """Yield what a stage left otherwise than before, the first few one by one."""
+    file = FILES[stage.kind]
+    if file == OUTCOMES:
+        found = [*_by_example(read_lines(stored.file(file)), read_lines(folder / file), rows)]
+    else:
+        again = json.loads((folder / file).read_text(encoding="utf-8"))
+        found = [*_between(stored.json(file), again, 0.0)]
+    yield from found[:SHOWN]
+    if len(found) > SHOWN:
+        yield f"{len(found) - SHOWN} more differences"
+
+
+def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:
+    """Yield the examples whose outcomes differ; where only some `rows` were done, the others are not missed."""
+    before, after = ({one["id"]: one for one in lines} for lines in (stored, again))
+    for number in {**before, **after} if rows is None else after:
+        differing = [*_between(before.get(number, {}), after.get(number, {}), PRECISION)]
+        if differing:
+            yield f"example {number} differs: {differing[0]}"
+
+
+def _between(stored: Any, again: Any, precision: float, path: str = "") -> Iterator[str]:
+    """Yield where two values differ; numbers may do so by so much."""
+    if isinstance(stored, dict) and isinstance(again, dict):
+        for name in {**stored, **again}:
+            yield from _between(stored.get(name), again.get(name), precision, f"{path}.{name}" if path else name)
+    elif isinstance(stored, list) and isinstance(again, list) and len(stored) == len(again):
+        for number, pair in enumerate(zip(stored, again, strict=True)):
+            yield from _between(*pair, precision, f"{path}[{number}]")
+    elif not _same(stored, again, precision):
+        yield f"{path} is {_short(again)}, and {_short(stored)} in the store"
+
+
+def _same(one: Any, other: Any, precision: float) -> bool:
+    numbers = (isinstance(value, float) for value in (one, other))
+    if precision and all(numbers) and isclose(one, other, rel_tol=precision, abs_tol=precision):
+        return True
+    return bool(one == other) or (one != one and other != other)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, Mapping) else "a mapping"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -1,0 +1,273 @@
+"""Parts that disturb their process: named, contained, and without a trace in the results of others."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from bench_small.elsewhere import everywhere
+from bench_small.suites import SUITE
+
+import bench_core
+from bench_core.cli import main
+from bench_core.computing import process_state
+from bench_core.computing.fingerprint import fingerprint
+from bench_core.execution import workers
+from bench_core.execution.executor import StageFailed
+from bench_core.storage.store import Store
+
+CLEAN = ("argmax", "draw")
+ONE = ["models={one: {name: bigram}}"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Install the small plugin for worker processes, too."""
+    folder = tmp_path_factory.mktemp("place")
+    with everywhere(folder / "packages"):
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(place):
+    """Return the numbers of the parts that behave, by cell and metric."""
+    return numbers(run(place / "undisturbed", workers=0))
+
+
+def suite(folder, *deeds, metrics=""):
+    """Write the small suite with bad decoders before the others, each with a metric after it; return its path."""
+    folder.mkdir(exist_ok=True)
+    bad = "".join(f"  {deed}: {{name: bad, deed: {deed}}}\n" for deed in deeds)
+    text = SUITE.replace("decoders:\n", f"decoders:\n{bad}").replace("seeds: 2", "seeds: 1")
+    (folder / "suite.yaml").write_text(text.replace("metrics:\n", f"metrics:\n{metrics}"))
+    return folder / "suite.yaml"
+
+
+def run(folder, *deeds, metrics="", **options):
+    """Run that suite."""
+    options = {"workers": 1, "data": folder, **options}
+    return bench_core.run(
+        suite(folder, *deeds, metrics=metrics), store=folder / "store", out=folder / "runs", **options
+    )
+
+
+def numbers(found):
+    assert {cell.status for cell in found.cells if cell.cell["decoder"] in CLEAN} == {"done"}
+    return {
+        (cell.cell["model"], cell.cell["decoder"], name): vars(number)
+        for cell in found.cells
+        if cell.cell["decoder"] in CLEAN
+        for name, number in cell.numbers.items()
+        if name != "clear"
+    }
+
+
+def of_one(found):
+    return {cell: number for cell, number in found.items() if cell[0] == "one"}
+
+
+def reasons(found):
+    return {cell.cell["decoder"]: cell.reason for cell in found.cells if cell.status != "done"}
+
+
+def warnings(found):
+    return (found.folder / "log").read_text()
+
+
+def processes(folder):
+    """Return the workers of a store, and the children that they have forked."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(folder / "store") in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+SETTINGS = {
+    "dtype": "torch's default dtype",
+    "precision": "torch's float32 precision",
+    "deterministic": "torch's deterministic mode",
+    "device": "torch's default device",
+    "threads": "the number of threads",
+    "folder": "the working directory",
+}
+
+
+def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(place, undisturbed):
+    found = run(place / "settings", *SETTINGS, "gradients", "seed", "ignore", "stdin")
+    assert numbers(found) == undisturbed
+    said = warnings(found)
+    for deed, name in SETTINGS.items():
+        assert f"words x one x {deed}, seed 0, test: it changed {name}, which is put back" in said
+    assert said.count("it changed") == 2 * len(SETTINGS), "for both models, and for nobody else"
+
+
+def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place, undisturbed):
+    found = run(place / "objects", "weights", "shuffled", "buffer", "method", "hook", "batch",
+                metrics="  clear: {name: clear}\n")  # fmt: skip
+    assert numbers(found) == undisturbed
+    assert reasons(found) == {
+        deed: f"decode of words x {{model}} x {deed}, seed 0, test: it changed the model's weights ({weights}), "
+        "which are to be read alone. Compute with copies of them.".format(model="two")
+        for deed, weights in {"weights": "table.weight", "shuffled": "table.weight", "buffer": "luck"}.items()
+    }
+    store = Store(place / "objects" / "store")
+    stored = {store.get("decode", key).manifest["label"] for kind, key in store.entries() if kind == "decode"}
+    assert not [label for label in stored if "x weights" in label or "x shuffled" in label or "x buffer" in label]
+    by_cell = {(cell.cell["model"], cell.cell["decoder"]): cell.numbers for cell in found.cells}
+    for model in ("one", "two"):
+        assert by_cell[model, "argmax"]["ended"] == by_cell[model, "batch"]["ended"]
+
+
+def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on(place, undisturbed, monkeypatch):
+    monkeypatch.setattr(workers, "SILENCE", 3.0)
+    found = run(
+        place / "processes", "input", "garbage", "answer", "close", "leave", "quit", "kill", "child", "twice",
+        "lasting child", "recursion", "stop", settings=ONE,
+    )  # fmt: skip
+    assert numbers(found) == of_one(undisturbed)
+    said = reasons(found)
+    assert "EOFError" in said["input"]
+    assert "something else than its answer came from the worker process ('" in said["garbage"]
+    assert "something else than its answer" in said["answer"]
+    assert "a part closed the descriptors of its process" in said["close"] or "OSError" in said["close"]
+    assert "ended with code 0" in said["leave"]
+    assert "ended with code 0" in said["quit"]
+    assert "was killed by SIGKILL" in said["kill"]
+    assert "was killed by SIGABRT" in said["child"]
+    assert "RecursionError" in said["recursion"]
+    assert not {"twice", "lasting child"} & {*said}, "what its child did is no concern of the stage"
+    assert "was stopped, and stayed so" in said["stop"]
+    assert processes(place / "processes") == [], "children end with their workers"
+
+
+def test_a_stage_that_hangs_ends_when_its_time_is_up(place, undisturbed, monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    found = run(place / "undisturbed", "sleep", "endless", stage_timeout=2.0)  # all else is stored
+    assert numbers(found) == undisturbed
+    assert [*reasons(found)] == ["sleep", "endless"]
+    assert all("it took longer than 2 s (--stage-timeout)" in reason for reason in reasons(found).values())
+    assert processes(place / "undisturbed") == []
+
+
+def test_a_run_that_is_killed_takes_the_children_of_its_parts_along(place, undisturbed):
+    folder = place / "undisturbed"
+    command = [str(Path(sys.executable).parent / "bench"), "run", str(suite(folder, "lasting child", "sleep"))]
+    process = subprocess.Popen(
+        [*command, "--store", str(folder / "store"), "--data", str(folder)], cwd=folder,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    while len(processes(folder)) < 3:  # the run, its worker, and the child
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    while processes(folder):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_code_that_was_replaced_is_found_by_verify_again_and_kept_away_by_isolation(
+    place, undisturbed, capsys, monkeypatch
+):
+    def verify(found, *words):
+        command = ["bench", "verify", str(found.folder), "--store", str(found.folder.parents[1] / "store"), *words]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, capsys.readouterr().out
+
+    spoilt = run(place / "patch", "patch", settings=ONE)
+    assert {cell.status for cell in spoilt.cells} == {"done"}
+    assert numbers(spoilt) != (wanted := of_one(undisturbed))
+    assert verify(spoilt)[0] == 0
+    code, text = verify(spoilt, "--again")
+    assert code == 1
+    assert "decode of words x one x draw, seed 0, test (decoder 'draw'): example " in text
+    assert "score of words x one by exact, seed 0, test: example " in text
+    assert "x patch" not in text, "alone, it does again what it did"
+    assert numbers(run(place / "isolated", "patch", settings=ONE, isolate=True)) == wanted
+
+
+# without processes
+
+
+def test_a_stage_in_this_process_finds_the_same_state_and_leaves_it_as_it_was(place, undisturbed, monkeypatch):
+    monkeypatch.chdir(place)
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(5)
+    random.seed(5)
+    try:
+        states = torch.get_rng_state(), random.getstate()
+        assert numbers(run(place / "here", "threads", workers=0)) == undisturbed
+        assert torch.get_default_dtype() == torch.float64
+        assert torch.equal(torch.get_rng_state(), states[0])
+        assert random.getstate() == states[1]
+        assert os.getcwd() == str(place)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_every_setting_that_is_put_back_is_one_of_a_fresh_process(tmp_path):
+    code = (
+        "import torch, numpy; from bench_core.computing import process_state as state;"
+        "found = state._present(); print([n for n, v in state.FRESH.items() if found[n] != v])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_generators_are_seeded_alike_for_every_stage_of_a_seed(tmp_path):
+    def draws(seed):
+        with process_state.defined_state(1, seed, str(tmp_path), lambda names: None):
+            import numpy as np
+
+            return random.random(), np.random.rand(), torch.rand(()).item()
+
+    assert draws(3) == draws(3)
+    assert all(one != other for one, other in zip(draws(3), draws(4), strict=True))
+
+
+def test_what_a_module_sets_when_it_is_imported_or_built_does_not_last():
+    with process_state.unchanged_state():
+        torch.set_default_dtype(torch.float64)
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
+def test_a_fingerprint_tells_any_change_of_a_weight(dtype):
+    model = torch.nn.Module()
+    model.register_buffer("table", torch.zeros(3, 4).to(dtype).T)
+    before = fingerprint(model)
+    assert not before.changed(fingerprint(model))
+    assert before == fingerprint(model)
+    model.table[3, 2] = 1
+    assert before.changed(fingerprint(model)) == ["table"]
+    model.table[3, 2], model.table[2, 2] = 0, 0
+    model.added = torch.nn.Parameter(torch.zeros(0))
+    assert before.changed(fingerprint(model)) == ["added"]
+
+
+def test_only_worker_processes_can_be_isolated_or_ended(place):
+    for options in ({"isolate": True}, {"stage_timeout": 1.0}):
+        with pytest.raises(bench_core.SuiteError, match="worker processes of this machine"):
+            run(place / "none", workers=0, **options)
+
+
+def test_no_worker_process_can_be_started_is_the_failure_of_a_stage(tmp_path, monkeypatch):
+    def full(*words, **options):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workers.subprocess, "Popen", full)
+    with pytest.raises(StageFailed, match="no worker process can be started"):
+        workers.Worker(0, tmp_path, tmp_path)._ready()
