@@ -194,7 +194,7 @@ class SureConfig(CertificateConfig):
 
 
 class Sure(Certificate):
-    def check(self, model, decoder):
+    def check(self, model, decoder, batches):
         premise = Premise("the model is a table", hasattr(model, "table"))
         promises = (100.0 if decoder.name == "draw" else 0.0, 100.0)
         return Finding("Theorem 0", "every output ends", (premise,), f"by step {self.config.most}", promises)

@@ -49,6 +49,10 @@ class Examples:
             self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
+    def to_decode(self) -> Iterator[Batch]:
+        """Yield the rows that `decoded` decodes, in batches on the processor."""
+        return self._batches(Purpose.DECODE)
+
     def scored(self, model: Scorer, by: str) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
