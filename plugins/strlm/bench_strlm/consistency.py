@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from torch import nn
+
 from bench_core import Batch, Certificate, DecoderConfig, Finding, Model, Premise, Stepper
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -53,7 +55,8 @@ class Consistency(Certificate):
         if isinstance(model, SelfTerminatingLM):
             return _self_terminating(model, model.epsilon, decoder, room)
         assert isinstance(model, RecurrentLM)
-        return _softmax(model, decoder, room)
+        assert isinstance(model.output, Softmax)
+        return _softmax(model, model.output.logits, decoder, room)
 
 
 def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Finding:
@@ -65,15 +68,16 @@ def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, ro
     if last is not None:
         theorem = f"Theorem 4.{2 if type(decoder) is GreedyConfig else 3}, {PAPER}"
         if last > room.tokens:
-            return Finding(theorem, room.nothing + (f", but by step {last:,}" if last < bounds.NEVER else ""), premises)
+            return Finding(
+                theorem, room.nothing + (f", but by step {last:,}" if last < bounds.NEVER else ""), premises
+            )
         return Finding(theorem, "every output ends", premises, f"by step {last:,}", (0.0, 0.0))
     wrong = 2 * (watched.tokens + 256) * rounding(model)
     endless = bounds.log_endless(epsilon, room.tokens, first or 1, wrong)
     return _in_probability(f"Definition 4.3, {PAPER}", premises, endless, room)
 
 
-def _softmax(model: RecurrentLM, decoder: DecoderConfig, room: Room) -> Finding:
-    logits = model.output.logits
+def _softmax(model: RecurrentLM, logits: nn.Linear, decoder: DecoderConfig, room: Room) -> Finding:
     theorem = sampling_theorem(decoder, logits.out_features)
     if theorem is None:
         return ENDLESS if type(decoder) in INCOMPLETE else UNKNOWN

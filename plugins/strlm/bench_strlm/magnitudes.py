@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP
+from bench_core import STOP, Model
 from bench_rnn.api import RecurrentLM
 
 BOUNDED = ("tanh", "gru", "lstm")  # cells whose hidden units lie between -1 and 1
@@ -48,9 +48,10 @@ def magnitudes(model: RecurrentLM, logits: nn.Linear, tokens: int) -> Magnitudes
     return Magnitudes(inputs, float(torch.cat(found).max()))
 
 
-def rounding(model: nn.Module) -> float:
+def rounding(model: Model) -> float:
     """Return the distance from 1 to the next number, of the coarsest type of the weights."""
-    return max(torch.finfo(weight.dtype).eps for weight in model.parameters() if weight.is_floating_point())
+    types = {weight.dtype for weight in model.parameters()} if isinstance(model, nn.Module) else {torch.float32}
+    return max(torch.finfo(dtype).eps for dtype in types)
 
 
 def log_least_stop(logits: nn.Linear, units: Tensor, temperature: float = 1.0) -> float:
