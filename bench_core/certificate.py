@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bench_core.config import DecoderConfig
+    from bench_core.data import Batch
     from bench_core.model import Model
 
 
@@ -21,10 +23,10 @@ class Premise:
 
 @dataclass(frozen=True)
 class Finding:
-    """Which theorem is about a model and a decoder, and what follows from it."""
+    """Which theorem is about a model and a decoder, and what follows from it for the rows that are decoded."""
 
-    theorem: str  # such as "Theorem 4.2 (Welleck et al., 2020)"; empty where none applies
-    says: str  # what follows where every premise holds, or why no theorem applies
+    theorem: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty where none is about this model and decoder
+    says: str  # what follows where every premise holds, or why nothing does
     premises: tuple[Premise, ...] = ()
     bound: str = ""  # the number behind it, such as "693 steps"
     promises: tuple[float, float] | None = None  # between which the metric must lie; None where nothing is promised
@@ -42,5 +44,8 @@ class Certificate(ABC):
         self.config = config
 
     @abstractmethod
-    def check(self, model: Model, decoder: DecoderConfig) -> Finding:
-        """Return what can be said of a trained model, on the CPU and in evaluation mode, under a decoder."""
+    def check(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Finding:
+        """Return what can be said of a trained model, on the CPU and in evaluation mode, under a decoder.
+
+        `batches` hold the rows that are decoded in this cell, and are read as they are iterated over.
+        """

@@ -13,8 +13,10 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import Certificate, CertificateConfig, Finding, Premise, hookimpl
+from bench_core.computing.outcomes import read_outcomes
 from bench_core.registry import extra
 from bench_core.reporting.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
+from bench_core.storage.store import Store
 
 SMOOTH, SMALL = {"text": "the model is smooth", "holds": True}, {"text": "the weights are small", "holds": True}
 LARGE = {**SMALL, "holds": False}
@@ -194,7 +196,7 @@ class SureConfig(CertificateConfig):
 
 
 class Sure(Certificate):
-    def check(self, model, decoder):
+    def check(self, model, decoder, batches):
         premise = Premise("the model is a table", hasattr(model, "table"))
         promises = (100.0 if decoder.name == "draw" else 0.0, 100.0)
         return Finding("Theorem 0", "every output ends", (premise,), f"by step {self.config.most}", promises)
@@ -203,9 +205,25 @@ class Sure(Certificate):
 supports = (1, 1)
 
 
+class SeenConfig(CertificateConfig):
+    """Says which rows it was given."""
+
+    name, about = "seen", "ended"
+
+    @classmethod
+    def load(cls):
+        return Seen
+
+
+class Seen(Certificate):
+    def check(self, model, decoder, batches):
+        ids = sorted(number for batch in batches for number in batch.ids.tolist())
+        return Finding("Theorem 0", " ".join(map(str, ids)))
+
+
 @hookimpl
 def bench_certificates():
-    return [SureConfig]
+    return [SureConfig, SeenConfig]
 
 
 @pytest.fixture
@@ -244,6 +262,28 @@ def test_a_metric_with_another_limit_is_not_held_against_a_promise(go, metrics, 
     if taken is None:
         assert {row["measured"] for row in table(run).values()} == {"not measured"}
         assert broken_promises(run) == []
+
+
+def test_a_certificate_is_given_the_very_rows_that_are_decoded(go, tmp_path):
+    """Of its split, and no more than the limits leave."""
+    limits = "limits: {max_tokens: 6, examples: 3}\nsplits: [valid, test]"
+    rows = {"rows: [decoder]": "rows: [decoder, split]", "seeds: 2": "seeds: 1"}
+    run = go(**{"limits: {max_tokens: 6}": limits, "sure: {name: sure}": "seen: {name: seen}", **rows})
+    seen = {}
+    for one in run.cells:
+        outcomes = Store(tmp_path / "store").get("decode", one.artifacts["decode"]).file("outcomes.jsonl.gz")
+        ids = " ".join(str(outcome.id) for outcome in read_outcomes(outcomes))
+        assert one.certificates["seen"]["says"] == ids
+        seen.setdefault(one.cell["split"], set()).add(ids)
+    assert {len(ids.split()) for every in seen.values() for ids in every} == {3}
+    assert seen["valid"] != seen["test"], "else the test would not tell them apart"
+
+
+def test_what_different_seeds_say_is_all_told(tmp_path):
+    nothing = {**found(promises=None, bound=""), "says": "nothing is proven within 6 tokens"}
+    cells = [certified("rnn", "greedy", 0, 0.0), certified("rnn", "greedy", 1, 0.0, nothing)]
+    row = table(run_of(tmp_path, cells, {}))["rnn/greedy"]
+    assert row["what follows"] == "every output ends; nothing is proven within 6 tokens"
 
 
 def test_what_is_not_a_number_is_not_measured_and_breaks_no_promise(tmp_path):

@@ -58,6 +58,10 @@ class Examples:
             self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
+    def to_decode(self) -> Iterator[Batch]:
+        """Yield the rows that `decoded` decodes, in batches on the processor."""
+        return self._batches(Purpose.DECODE)
+
     def _decoded(self, model: Any, decoder: Decoder, batch: Batch, first: bool) -> list[list[Hypothesis]]:
         """Return the hypotheses of each row; raise PluginError if they do not fit, or what they were chosen by."""
         most = decoder.config.max_tokens

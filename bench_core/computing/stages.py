@@ -331,12 +331,12 @@ class Workshop:
 
         from bench_core.computing.train import evaluating
 
-        model, _, device = self._model(stage)
+        model, examples = self._examples(stage, "decode")
         decoder = configured("decoder", stage.settings["decoder"])
         certificate = built("certificate", stage.settings["certificate"])
         with evaluating(model), torch.no_grad():
-            found = certificate.check(model.cpu(), decoder)
-        model.to(device)
+            found = certificate.check(model.cpu(), decoder, examples.to_decode())
+        model.to(examples.device)
         (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False))
         return {}
 

@@ -308,24 +308,18 @@ class Planner:
         return self.made[asked]
 
     def certify(self, cell: Cell, name: str) -> str:
-        """Return the key of what a certificate says of a trained model and a decoder."""
-        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.hardware, cell.seed)
+        """Return the key of what a certificate says of a trained model, a decoder and the rows that are decoded."""
+        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
         if asked not in self.made:
             certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
-            settings = {
+            own = {
                 "certificate": described(certificate),
                 "decoder": described(decoder),
-                **self._hardware(cell.hardware),
+                "examples": self.suite.limits.examples,
             }
-            train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
-            inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
-            model = self.suite.models[cell.model].at(cell.task).config
-            parts: list[tuple[PartKind, Config]] = [
-                ("model", model), ("decoder", decoder), ("certificate", certificate),
-            ]  # fmt: skip
-            libraries = self._libraries(*(config for _, config in parts), torch=True)
-            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}"
-            self.made[asked] = self._add("certify", settings, inputs, label, parts, libraries)
+            parts: list[tuple[PartKind, Config]] = [("decoder", decoder), ("certificate", certificate)]
+            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("certify", cell, own, parts, label)
         return self.made[asked]
 
     def files(self, config: ModelConfig) -> Mapping[str, str]:

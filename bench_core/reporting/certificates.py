@@ -12,7 +12,7 @@ from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.names import join
 from bench_core.suites.schema import AXES
 
-SHOWN = 3  # bounds of different seeds
+SHOWN = 3  # texts of different seeds
 HEADINGS = ("cell", "theorem", "premises", "what follows", "bound", "measured")
 
 
@@ -58,12 +58,16 @@ def _row(name: str, cells: Sequence[CellResult]) -> list[str]:
     """Return theorem, premises, conclusion, bound and measurement of the seeds of one cell."""
     found = [one.certificates[name] for one in cells]
     holding = _holding(found)
-    says = found[0]["says"] if all(holding.values()) else "nothing, as a premise does not hold"
+    says = _different(found, "says") if all(holding.values()) else "nothing, as a premise does not hold"
     premises = f"{sum(holding.values())} of {len(holding)} hold" if not all(holding.values()) else "all hold"
-    bounds = list(dict.fromkeys(one["bound"] for one in found if one["bound"]))
-    shown = [*bounds[:SHOWN], *(["..."] if len(bounds) > SHOWN else [])]
-    texts = [found[0]["theorem"] or "none", premises if holding else "–", says, "; ".join(shown) or "–"]
-    return [*texts, _measurement(name, cells)]
+    texts = [_different(found, "theorem") or "none", premises if holding else "–", says]
+    return [*texts, _different(found, "bound") or "–", _measurement(name, cells)]
+
+
+def _different(found: Sequence[Mapping[str, Any]], key: str) -> str:
+    """Return what the findings of all seeds say under a key, the first few that differ."""
+    texts = list(dict.fromkeys(one[key] for one in found if one[key]))
+    return "; ".join([*texts[:SHOWN], *(["..."] if len(texts) > SHOWN else [])])
 
 
 def _holding(found: Sequence[Mapping[str, Any]]) -> dict[str, bool]:

@@ -1,9 +1,16 @@
-"""What is proven about termination (Welleck et al., 2020, arXiv:2002.02492); numbers only, no model."""
+"""What is proven about termination (Welleck et al., 2020, arXiv:2002.02492), of the program: rounding is counted in.
+
+Numbers only, no model.
+"""
 
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from math import ceil, expm1, floor, inf, log, log1p
+from math import ceil, exp, expm1, floor, inf, log, log1p
+
+DRAW = 2.0**-52  #: by so much a draw can miss a probability: draws have 52 bits
+UNIT = Decimal(2) ** -53  # by so much, as a share, an operation in float64 may be wrong
+NEVER = 2**63  # more steps than anything takes
 
 
 def half_life(epsilon: float) -> float:
@@ -12,17 +19,14 @@ def half_life(epsilon: float) -> float:
 
 
 def greedy_steps(epsilon: float) -> int:
-    """Return ceil(B), the last step at which greedy decoding emits stop (Theorem 4.2, made exact).
+    """Return the last step at which greedy decoding emits stop (Theorem 4.2); NEVER if rounding may put it off.
 
-    In as many digits as tell 1 - epsilon from 1: a float takes some B for the integer beside it.
+    That is ceil(B), or a step more where log alpha comes so near to -log 2 that rounding decides: the program adds
+    log(1 - epsilon) up in float64, in n steps wrong by n UNIT, and log(1 - alpha) by far less than 8 UNIT.
     """
     with localcontext(prec=400):
-        return ceil(Decimal(2).ln() / -(1 - Decimal(epsilon)).ln())
-
-
-def beam_steps(epsilon: float, finished: int) -> int:
-    """Return the last step of a beam that needs so many finished hypotheses: one ends at every step from ceil(B)."""
-    return greedy_steps(epsilon) + finished - 1
+        lost = -(1 - Decimal(epsilon)).ln() - UNIT
+        return ceil((Decimal(2).ln() + 8 * UNIT) / lost) if lost > 0 else NEVER
 
 
 def least_stop(epsilon: float, step: int) -> float:
@@ -30,22 +34,19 @@ def least_stop(epsilon: float, step: int) -> float:
     return -expm1(step * log1p(-epsilon))
 
 
-def log_endless(epsilon: float, steps: int, first: int = 1) -> float:
+def log_endless(epsilon: float, steps: int, first: int = 1, rounding: float = 0.0) -> float:
     """Return a bound on log P(no stop in `steps` tokens) of sampling, where stop is open from step `first` on.
 
-    With p(continue) <= (1 - epsilon)^n at step n, the product over n = first, ..., steps.
+    At step n stop is not drawn with at most (1 - epsilon)^n, but for `rounding` (a share of it) and what draws miss.
     """
-    terms = steps * (steps + 1) / 2 - first * (first - 1) / 2 if steps >= first else 0
-    return terms * log1p(-epsilon)
+    going = (exp(step * log1p(-epsilon)) * (1 + rounding) + DRAW for step in range(first, steps + 1))
+    return sum(log(chance) for chance in going if chance < 1)
 
 
-def log_least_stop_of_softmax(radius: float, norm: float, bias: float, stop_bias: float, tokens: int) -> float:
-    """Return the bound of Lemma 3.2 on log p(stop): -(2 radius norm + bias - stop_bias + log tokens).
-
-    `radius` bounds the p-norm of the hidden units, `norm` the q-norm of every row of the output matrix, with
-    1/p + 1/q = 1; `bias` is the greatest output bias.
-    """
-    return -(2 * radius * norm + bias - stop_bias + log(tokens))
+def log_endless_at(log_stop: float, steps: int) -> float:
+    """Return a bound on log P(no stop in `steps` draws) where p(stop) never lies below exp(log_stop)."""
+    drawn = exp(log_stop) - DRAW
+    return steps * log1p(-drawn) if drawn > 0 else 0.0
 
 
 def power_of_ten(log_number: float, up: bool) -> str:

@@ -10,7 +10,7 @@ import torch
 from bench_core import STOP, Batch, Facts, Noise, Scoring, Training
 from bench_core.testing import Case, check_model
 from bench_decoders.plugin import BeamConfig, GreedyConfig
-from bench_strlm.bounds import beam_steps, greedy_steps
+from bench_strlm.bounds import greedy_steps
 from bench_strlm.causal_lm import SelfTerminatingCausalLM
 from bench_strlm.consistency import Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig
@@ -99,10 +99,10 @@ def test_what_is_certified_comes_true_however_hard_the_weights_try(decoder):
     with torch.no_grad():  # the final norm passes on its bias alone, so that every state predicts the same: a word
         lm.network.transformer.ln_f.weight.zero_()
         lm.network.transformer.ln_f.bias.copy_(lm.network.lm_head.weight[STOP] * 50)
-    found = Consistency(ConsistencyConfig(limit=40)).check(lm, decoder)
+    found = Consistency(ConsistencyConfig(limit=40)).check(lm, decoder, [rows(prefix=2)])
     last = greedy_steps(0.05)
     if isinstance(decoder, BeamConfig) and decoder.finish == "k":
-        last = beam_steps(0.05, decoder.width)
+        last += decoder.width - 1
     assert found.bound == f"by step {last}"
     assert found.holds
     assert found.promises == (0, 0)

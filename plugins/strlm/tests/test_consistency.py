@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from math import exp, log, sqrt
+from math import exp, log1p, sqrt
 from textwrap import dedent
 
 import pytest
@@ -14,7 +14,7 @@ import bench_core
 from bench_core import STOP, Batch, Finding, Noise
 from bench_core.registry import extra
 from bench_core.reporting.report import write_report
-from bench_core.testing import Case, patched, toys
+from bench_core.testing import Case, patched, tiny_batch, toys
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -29,7 +29,8 @@ from bench_decoders.plugin import (
 )
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
-from bench_strlm.consistency import Consistency, last_step, log_least_stop, open_from
+from bench_strlm.consistency import Consistency, last_step, open_from
+from bench_strlm.magnitudes import log_least_stop, magnitudes
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
 
@@ -44,6 +45,13 @@ def softmax(**settings):
     return Case.of(RNNLMConfig(**{"cell": "lstm", "hidden": 6} | settings)).model
 
 
+def smoothed(model):
+    """Return the model with an output layer so flat that stop cannot become improbable."""
+    with torch.no_grad():
+        model.output.logits.weight.mul_(0.2)
+    return model
+
+
 def late(epsilon, words=4, seed=0):
     """Return a self-terminating model that stops as late as it can and chooses words at random, its own each time."""
     config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon)
@@ -54,14 +62,15 @@ def late(epsilon, words=4, seed=0):
     return model
 
 
-def checked(model, decoder, limit=MOST):
+def checked(model, decoder, limit=MOST, batches=None):
     with torch.no_grad():
-        return Consistency(ConsistencyConfig(limit=limit)).check(model, decoder)
+        return Consistency(ConsistencyConfig(limit=limit)).check(model, decoder, batches or [contexts(5)])
 
 
-def least_bound(model, temperature=1.0):
+def least_bound(model, temperature=1.0, tokens=MOST):
     with torch.no_grad():
-        return log_least_stop(model.output.logits, temperature)
+        units = magnitudes(model, model.output.logits, tokens).units
+        return log_least_stop(model.output.logits, units, temperature)
 
 
 def holds(finding):
@@ -82,24 +91,33 @@ def decoded(decoder, model, rows):
 
 
 def endless(first):
-    return f"P(no stop in 100) < {bounds.power_of_ten(bounds.log_endless(0.01, MOST, first), up=True)}"
+    chance = bounds.log_endless(0.01, MOST, first, rounding=2 * (5 + 256) * 2.0**-52)
+    return f"P(no stop in 100) < {bounds.power_of_ten(chance, up=True)}"
 
 
 PROMISED, ANY = (0.0, 0.0), None
 SEARCHES = [
-    (GreedyConfig(max_tokens=MOST), "Theorem 4.2", "by step 69", PROMISED),
-    (GreedyConfig(max_tokens=69), "Theorem 4.2", "by step 69", PROMISED),
-    (GreedyConfig(max_tokens=68), "Theorem 4.2", "by step 69", ANY),
-    (BeamConfig(max_tokens=MOST, width=3, finish="first"), "Theorem 4.3", "by step 69", PROMISED),
-    (BeamConfig(max_tokens=MOST, width=3, finish="k"), "Theorem 4.3", "by step 71", PROMISED),
-    (BeamConfig(max_tokens=MOST, width=3, finish="k", alpha=0.7, outputs=2), "Theorem 4.3", "by step 71", PROMISED),
-    (BeamConfig(max_tokens=MOST, width=32, finish="k"), "Theorem 4.3", "by step 100", PROMISED),
-    (BeamConfig(max_tokens=MOST, width=33, finish="k"), "Theorem 4.3", "by step 101", ANY),
-    (BeamConfig(max_tokens=MOST, width=3, finish="exhausted"), "", "", ANY),
-    (BeamConfig(max_tokens=MOST, width=3, finish="first", count_stop=False), "", "", ANY),
-    (BeamConfig(max_tokens=MOST, width=3, candidates="finished_and_alive"), "", "", ANY),
-    (BeamConfig(max_tokens=MOST, width=3, candidates="all_prefixes"), "", "", ANY),
-    (ExhaustiveConfig(max_tokens=MOST), "", "", ANY),
+    (GreedyConfig(max_tokens=MOST), "Theorem 4.2", 69),
+    (GreedyConfig(max_tokens=69), "Theorem 4.2", 69),
+    (BeamConfig(max_tokens=MOST, width=3, finish="first"), "Theorem 4.3", 69),
+    (BeamConfig(max_tokens=MOST, width=3, finish="k"), "Theorem 4.3", 71),
+    (BeamConfig(max_tokens=MOST, width=3, finish="k", alpha=0.7, outputs=2), "Theorem 4.3", 71),
+    (BeamConfig(max_tokens=MOST, width=32, finish="k"), "Theorem 4.3", 100),
+]
+TOO_SHORT = [
+    (GreedyConfig(max_tokens=68), "Theorem 4.2", 68, 69),
+    (BeamConfig(max_tokens=68, width=3, finish="first"), "Theorem 4.3", 68, 69),
+    (BeamConfig(max_tokens=MOST, width=33, finish="k"), "Theorem 4.3", 100, 101),
+]
+OF_NO_THEOREM = [
+    BeamConfig(max_tokens=MOST, width=3, finish="exhausted"),
+    BeamConfig(max_tokens=MOST, width=3, finish="first", count_stop=False),
+    BeamConfig(max_tokens=MOST, width=3, candidates="finished_and_alive"),
+    BeamConfig(max_tokens=MOST, width=3, candidates="all_prefixes"),
+    ExhaustiveConfig(max_tokens=MOST),
+    TemperatureConfig(max_tokens=MOST, temperature=1.5),
+    TopKConfig(max_tokens=MOST, k=2, temperature=1.5),
+    ConsistentTopKConfig(max_tokens=MOST, k=2, temperature=1.5),
 ]
 SAMPLERS = [
     (AncestralConfig(max_tokens=MOST), endless(1)),
@@ -110,15 +128,11 @@ SAMPLERS = [
     (TopKConfig(max_tokens=MOST, k=2, temperature=0.5), endless(69)),
     (NucleusConfig(max_tokens=MOST, mass=0.4), endless(69)),
     (TemperatureConfig(max_tokens=MOST, temperature=0.7), endless(69)),
-    (TemperatureConfig(max_tokens=MOST, temperature=1.5), ""),
-    (TopKConfig(max_tokens=MOST, k=2, temperature=1.5), ""),
-    (ConsistentTopKConfig(max_tokens=MOST, k=2, temperature=1.5), ""),
 ]
 UNBOUNDED = [  # for a softmax: stop may be cut off
     GreedyConfig(),
     BeamConfig(width=2, finish="first"),
     BeamConfig(width=9, finish="exhausted"),
-    ExhaustiveConfig(),
     TopKConfig(k=4),
     NucleusConfig(mass=0.999),
 ]
@@ -136,47 +150,87 @@ BOUNDED = [
 
 def test_every_decoder_is_tried_with_both_kinds_of_model():
     every = {config.name for config in bench_decoders()}
-    assert {decoder.name for decoder, *_ in (*SEARCHES, *SAMPLERS)} == every
-    assert {decoder.name for decoder in (*UNBOUNDED, *(decoder for decoder, *_ in BOUNDED))} == every
+    assert {one[0].name for one in (*SEARCHES, *SAMPLERS)} | {one.name for one in OF_NO_THEOREM} == every
+    assert {one.name for one in UNBOUNDED} | {one[0].name for one in BOUNDED} == every - {"exhaustive"}
 
 
-@pytest.mark.parametrize(("decoder", "theorem", "bound", "promises"), SEARCHES)
-def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, bound, promises):
+@pytest.mark.parametrize(("decoder", "theorem", "last"), SEARCHES)
+def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, last):
     found = checked(self_terminating(), decoder)
-    assert (found.theorem.partition(",")[0], found.bound, found.promises) == (theorem, bound, promises)
-    assert found.holds == bool(theorem)
-    assert found.says == ("every output ends" if theorem else "no theorem is about this decoder")
+    assert found.theorem.partition(",")[0] == theorem
+    assert (found.says, found.bound, found.promises) == ("every output ends", f"by step {last}", PROMISED)
+    assert found.holds
+
+
+@pytest.mark.parametrize(("decoder", "theorem", "most", "last"), TOO_SHORT)
+def test_a_search_that_is_cut_off_before_it_must_end_is_promised_nothing(decoder, theorem, most, last):
+    found = checked(self_terminating(), decoder)
+    assert found.theorem.partition(",")[0] == theorem
+    assert found.says == f"nothing is proven within {most} tokens, but by step {last}"
+    assert (found.bound, found.promises) == ("", None)
+
+
+@pytest.mark.parametrize("decoder", OF_NO_THEOREM, ids=lambda decoder: decoder.name)
+def test_nothing_is_said_of_decoders_without_a_theorem(decoder):
+    assert checked(self_terminating(), decoder) == Finding("", "no theorem is about this decoder")
 
 
 @pytest.mark.parametrize(("decoder", "bound"), SAMPLERS)
-def test_samples_of_a_self_terminating_model_end_almost_surely(decoder, bound):
+def test_samples_of_a_self_terminating_model_end_with_a_probability(decoder, bound):
     found = checked(self_terminating(), decoder)
-    assert found.theorem.partition(",")[0] == ("Definition 4.3" if bound else "")
+    assert found.theorem.startswith("Definition 4.3")
+    assert found.says == "the probability that an output does not end is bounded"
     assert (found.bound, found.promises) == (bound, None)
-    assert found.says == ("every output ends with probability 1" if bound else "no theorem is about this decoder")
 
 
 @pytest.mark.parametrize("decoder", UNBOUNDED, ids=lambda decoder: decoder.name)
 def test_nothing_is_promised_of_a_softmax_whose_stop_may_be_cut_off(decoder):
+    """Theorem 3.4 is about the existence of another model: it is no theorem about this one."""
     found = checked(softmax(), decoder)
-    assert found == Finding(found.theorem, "nothing is guaranteed: such a model may never end")
-    assert found.theorem.startswith("Theorem 3.4")
+    assert found == Finding("", found.says)
+    assert not found.holds
+    assert found.says.startswith("nothing is proven: there are models of this kind that never end (Theorem 3.4")
+
+
+def test_the_best_of_all_sequences_is_in_no_theorem_about_a_softmax():
+    assert checked(softmax(), ExhaustiveConfig()) == Finding("", "no theorem is about this decoder")
 
 
 @pytest.mark.parametrize(("decoder", "theorem", "temperature"), BOUNDED)
-def test_a_softmax_whose_stop_stays_open_ends_almost_surely(decoder, theorem, temperature):
-    model = softmax()
+def test_a_softmax_whose_stop_stays_open_ends_with_a_probability(decoder, theorem, temperature):
+    model = smoothed(softmax())
     found = checked(model, decoder)
-    least = bounds.power_of_ten(least_bound(model, temperature), up=False)
-    assert (found.theorem.partition(",")[0], found.bound) == (theorem, f"p(stop) > {least}")
-    assert found.says == "every output ends with probability 1"
+    chance = MOST * log1p(-exp(least_bound(model, temperature, MOST + 2)))
+    assert chance < -1e-2, "it says something"
+    assert found.theorem.partition(",")[0] == theorem
+    assert found.bound == f"P(no stop in 100) < {bounds.power_of_ten(chance, up=True)}"
+    assert found.says == "the probability that an output does not end is bounded"
     assert found.promises is None, "a finite number of samples may all be long"
     assert found.holds
+
+
+@pytest.mark.parametrize(("decoder", "theorem", "temperature"), BOUNDED)
+def test_a_stop_that_may_be_too_improbable_for_the_limit_proves_nothing(decoder, theorem, temperature):
+    model = softmax()
+    with torch.no_grad():
+        model.output.logits.weight[STOP] -= 9 * temperature
+    found = checked(model, decoder)
+    assert found.theorem.partition(",")[0] == theorem
+    assert (found.says, found.bound, found.promises) == ("nothing is proven within 100 tokens", "", None)
 
 
 def test_a_promise_depends_on_the_limit_of_the_metric():
     found = [checked(self_terminating(), GreedyConfig(max_tokens=MOST), limit).promises for limit in (68, 69, 1500)]
     assert found == [None, (0.0, 0.0), (0.0, 0.0)]
+
+
+def test_a_bound_is_about_as_many_tokens_as_are_decoded_and_waited_for():
+    bound = {
+        (most, limit): checked(self_terminating(), AncestralConfig(max_tokens=most), limit).bound
+        for most, limit in ((9, 20), (20, 9), (20, 20))
+    }
+    assert bound[9, 20] == bound[20, 9] != bound[20, 20]
+    assert bound[9, 20].startswith("P(no stop in 9) < ")
 
 
 def test_of_other_models_nothing_is_said():
@@ -187,9 +241,7 @@ def test_of_other_models_nothing_is_said():
 # that the bounds of self-terminating models bound
 
 
-@pytest.mark.parametrize(
-    "decoder", [decoder for decoder, *_ in SEARCHES if last_step(0.1, decoder)], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("decoder", [decoder for decoder, *_ in SEARCHES], ids=lambda d: d.name)
 @pytest.mark.parametrize("epsilon", [0.6, 0.5, 0.1])
 def test_no_search_goes_on_beyond_its_last_step(decoder, epsilon):
     last = last_step(epsilon, decoder)
@@ -203,12 +255,10 @@ def test_a_beam_that_does_not_count_stop_would_break_the_promise():
     """With epsilon 0.6 greedy choice stops at once; this beam passes over that output, which is empty."""
     decoder = BeamConfig(max_tokens=MOST, width=2, finish="first", count_stop=False)
     (found,) = decoded(decoder, late(0.6), rows=1)
-    assert len(found.tokens) + 1 > bounds.beam_steps(0.6, 1)
+    assert len(found.tokens) + 1 > bounds.greedy_steps(0.6)
 
 
-@pytest.mark.parametrize(
-    "decoder", [decoder for decoder, bound in SAMPLERS if bound], ids=lambda decoder: decoder.name
-)
+@pytest.mark.parametrize("decoder", [decoder for decoder, _ in SAMPLERS], ids=lambda decoder: decoder.name)
 def test_no_sampling_goes_on_more_often_than_certified(decoder):
     """Of a model that stops as late as it can, so that the bound is nearly met where nothing is cut off."""
     epsilon, rows = 0.1, 2000
@@ -262,7 +312,7 @@ def test_lemma_3_2_bounds_stop_of_random_and_of_trained_weights(cell):
 @pytest.mark.parametrize("cell", ["tanh", "gru", "lstm"])
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
 def test_lemma_3_2_is_all_but_met_by_units_of_one(cell, temperature):
-    """Biases drive every unit to 1, stop weighs them by -w, words by w: only log V against log (V - 1) is left."""
+    """Biases drive every unit to 1, stop weighs them by -w, words by w."""
     model = softmax(cell=cell, hidden=4, layers=1)
     with torch.no_grad():
         for weights in model.rnn.parameters():
@@ -281,7 +331,7 @@ def test_lemma_3_2_is_all_but_met_by_units_of_one(cell, temperature):
         least = (log_probs / temperature).log_softmax(1)[0, STOP].item()
         bound = least_bound(model, temperature)
     assert bound < least
-    assert least - bound == pytest.approx(log(5 / 4), abs=1e-3)
+    assert least - bound == pytest.approx(0, abs=1e-3)
 
 
 def test_lemma_3_2_says_nothing_of_units_without_a_bound():
@@ -290,7 +340,10 @@ def test_lemma_3_2_says_nothing_of_units_without_a_bound():
         model.rnn.layers.bias_ih_l0.fill_(1e3)
         model.output.logits.weight[STOP] = -model.output.logits.weight[1:].abs().max()
         model.output.logits.weight[1:] = model.output.logits.weight[1:].abs()
-    assert least_seen(model) < least_bound(model)
+        model.cell = "tanh"  # what would be proven if they were bounded
+        claimed = least_bound(model)
+        model.cell = "relu"
+    assert least_seen(model) < claimed
     found = checked(model, AncestralConfig())
     assert holds(found) == [True, False]
     assert "between -1 and 1" in found.premises[1].text
@@ -310,10 +363,10 @@ def test_a_weight_that_is_no_number_leaves_nothing_of_a_theorem(make, decoder, v
     found = checked(model, decoder)
     if found.premises:
         assert not found.premises[0].holds
-        assert found.premises[0].text == "every weight is a finite number"
+        assert found.premises[0].text.startswith("every weight is finite")
         assert (found.bound, found.promises) == ("", None)
     else:
-        assert found.theorem.startswith("Theorem 3.4")
+        assert (found.theorem, found.says[:17]) == ("", "nothing is proven")
 
 
 def with_past(model, change):
@@ -386,7 +439,31 @@ def test_a_model_is_watched_no_longer_than_it_has_room():
     assert found.premises[1].text.endswith("watched on 8 random sequences of 5")
     assert len(steps) == 4
     assert all((actions > 0).all() for actions in steps)
-    assert (found.bound, found.promises) == ("by step 69", None), "outputs are cut off before"
+    says = "nothing is proven within 5 tokens, all that the model has room for, but by step 69"
+    assert (found.says, found.bound, found.promises) == (says, "", None)
+
+
+def test_the_watched_sequences_begin_with_the_longest_openings_that_are_decoded():
+    seen = []
+
+    def start(model, batch):
+        seen.append(batch.opening)
+        return model.start(batch)
+
+    batches = [tiny_batch(prefix=length) for length in (2, 6, 3)]
+    checked(patched(self_terminating(), start=start), GreedyConfig(max_tokens=MOST), batches=batches)
+    (opening,) = seen
+    assert opening.tolist() == (batches[1].opening.tolist() * 2)[:8]
+
+
+def test_nothing_is_said_where_no_row_is_decoded_or_no_token_has_room():
+    model = patched(self_terminating(), limit=lambda model, batch: torch.full_like(batch.ids, -3))
+    found = checked(model, GreedyConfig(max_tokens=MOST))
+    assert not found.theorem
+    assert "no room for a token" in found.says
+    with torch.no_grad():
+        empty = Consistency(ConsistencyConfig()).check(self_terminating(), GreedyConfig(), [])
+    assert empty == Finding("", "no row is decoded")
 
 
 # in a run
@@ -438,11 +515,11 @@ def test_the_report_of_a_run_says_what_is_proven_and_what_was_measured(report):
     assert (premises, says, bound) == ("all hold", "every output ends", "by step 7")
     assert measured == "endless 0.00 %, as promised"
     assert rows["st/beam"][3:] == ["by step 7", "endless 0.00 %, as promised"]
-    assert rows["st/wide"][3] == "by step 36"
+    assert rows["st/wide"][2:4] == ["nothing is proven within 20 tokens, but by step 36", "–"]
     assert "as promised" not in rows["st/wide"][4], "beyond the limit of 20"
     assert rows["st/ancestral"][3] == "P(no stop in 20) &lt; 2.5e-10"
-    assert rows["vanilla/greedy"][0].startswith("Theorem 3.4")
-    assert rows["vanilla/greedy"][1:4] == ["–", "nothing is guaranteed: such a model may never end", "–"]
+    assert rows["vanilla/greedy"][0] == "none"
+    assert rows["vanilla/greedy"][2].startswith("nothing is proven: there are models of this kind that never end")
     assert re.fullmatch(r"endless [\d.]+ %", rows["vanilla/greedy"][4])
     assert rows["relu/ancestral"][1:4] == ["1 of 2 hold", "nothing, as a premise does not hold", "–"]
     assert [note for note in notes if "does not hold" in note and "relu" in note]
