@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 KINDS = ["task", "model", "decoder", "metric", "certificate", "executor"]
 
@@ -31,15 +30,13 @@ def command(kind: str | None, as_json: bool) -> int:
     ]
     broken = installed().broken
     if as_json:
-        click.echo(json.dumps({"parts": rows, "broken": broken}))
+        say(to_json({"parts": rows, "broken": broken}))
     else:
         from tabulate import tabulate
 
-        click.echo(
-            tabulate(rows, headers="keys") if rows else "nothing is installed; try `pip install ./plugins/rnn`."
-        )
+        say(tabulate(rows, headers="keys") if rows else "nothing is installed; try `pip install ./plugins/rnn`.")
         for distribution, reason in broken.items():
-            click.echo(f"broken: {distribution}: {reason}", err=True)
+            say(f"broken: {distribution}: {reason}", err=True)
     return 0
 
 

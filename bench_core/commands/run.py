@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
@@ -74,20 +75,20 @@ def command(
         runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
     write_report(found, folder)
-    click.echo(screen(found))
+    say(screen(found))
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
-    click.echo(
+    say(
         f"{len(found.cells)} cells: "
         + (f"{done} stages computed" if done or failed else "all stored, nothing computed")
     )
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
-        click.echo(f"{number} cells {status}: {reason}", err=True)
+        say(f"{number} cells {status}: {reason}", err=True)
     unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
     for name, about in unprepared.items():
-        click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
-    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+        say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
+    say(f"run     {found.folder}\nreport  {folder / 'report.md'}")
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0

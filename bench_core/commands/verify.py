@@ -14,6 +14,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import StoreError
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.computing.stages import Workshop
@@ -30,18 +31,18 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 @options.store
 def command(run: Path, again: bool, store: Path) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
-    from bench_core.reporting.markup import visible
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import artifacts
+    from bench_core.terminal import visible
 
     found, kept = read_run(run), Store(store)
     wrong = [*damaged(found, kept), *differing(found, kept), *(remeasured(found, kept) if again else ())]
     for text in wrong:
-        click.echo(visible(text))
+        say(visible(text))
     number = sum(len(cell.numbers) for cell in found.cells)
     told = f"{len(found.cells)} cells, {number} numbers, {len(artifacts(found))} artifacts"
-    click.echo(f"{told}: {f'{len(wrong)} differences' if wrong else 'all as stored'}")
+    say(f"{told}: {f'{len(wrong)} differences' if wrong else 'all as stored'}")
     return 1 if wrong else 0
 
 
@@ -136,4 +137,4 @@ def _measured(workshop: Workshop, stored: Artifact) -> Any:
     stage = Stage("measure", stored.folder.name, ingredients["settings"], inputs, ingredients, "")
     with TemporaryDirectory() as folder:
         workshop.perform(stage, Path(folder))
-        return json.loads((Path(folder) / NUMBER).read_text())
+        return json.loads((Path(folder) / NUMBER).read_text(encoding="utf-8"))

@@ -61,7 +61,7 @@ class Workshop:
         facts = replace(task.prepare(self.data), source=task.config.source)
         if not facts.vocabulary:
             raise PluginError(f"{stage.settings['task']['name']} prepared facts without a vocabulary.")
-        (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False))
+        (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False), encoding="utf-8")
         return {}
 
     def _train(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Workshop:
                 continue
             (folder / str(seed)).mkdir()
             counts = _leave_trained(stack.at(number), copy.history, trainer.progress.step, folder / str(seed))
-        (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False))
+        (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False), encoding="utf-8")
         return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _taken(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Workshop:
             outcomes = examples.decoded(model, decoder)
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
         shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
-        (folder / "samples.json").write_text(json.dumps(shown))
+        (folder / "samples.json").write_text(json.dumps(shown), encoding="utf-8")
         tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
         return {"examples": len(outcomes), "tokens": tokens}
 
@@ -260,7 +260,7 @@ class Workshop:
         }
         np.save(folder / "draws.npy", draws, allow_pickle=False)
         write_lines(folder / "parts.jsonl.gz", parts)
-        (folder / "number.json").write_text(json.dumps(number))
+        (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
         return {"examples": len(outcomes)}
 
     def _certify(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class Workshop:
         with evaluating(model), torch.no_grad():
             found = certificate.check(model.cpu(), decoder)
         model.to(device)
-        (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False))
+        (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False), encoding="utf-8")
         return {}
 
     def _with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
@@ -312,11 +312,11 @@ def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, fold
     from safetensors.torch import save_model
 
     save_model(model, str(folder / "weights.safetensors"))
-    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
+    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), "updates": updates}
     about = dict(model.about())
     told = {**counts, "about": about} if about else counts
-    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False))
+    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     return counts
 
 

@@ -70,7 +70,13 @@ class Worker:
         pipe, environment = subprocess.PIPE, {**os.environ, **_one_gpu(self.number)}
         # A session of its own: an interrupt is for the run, which then ends its workers.
         return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=self.words, env=environment, text=True, start_new_session=True
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self.words,
+            env=environment,
+            encoding="utf-8",
+            start_new_session=True,
         )
 
     def _death(self, process: subprocess.Popen[str]) -> StageFailed:
