@@ -14,11 +14,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def to_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return a line for each row, headings first; text that a spreadsheet would compute begins with an apostrophe."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_inert(column) for column in columns])
-    writer.writerows([_inert(row.get(column)) for column in columns] for row in rows)
-    return text.getvalue()
+    lines = [columns, *([row.get(column) for column in columns] for row in rows)]
+    return "".join(_line([_inert(value) for value in line]) for line in lines)
 
 
 def from_csv(text: str) -> list[dict[str, str]]:
@@ -28,6 +25,12 @@ def from_csv(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise ValueError(error) from None
     return [dict(zip(lines[0], line, strict=False)) for line in lines[1:] if line]
+
+
+def _line(values: Sequence[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has either character quoted inside a field
+    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _inert(value: Any) -> Any:
