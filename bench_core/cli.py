@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib import import_module
+from io import StringIO, TextIOWrapper
 from keyword import iskeyword
 from typing import Any
 
 import click
+
+from bench_core.terminal import say
 
 #: Each verb with the line that `bench --help` shows for it.
 COMMANDS = {
@@ -69,18 +73,26 @@ def main() -> None:
     """Run the command line. Exit codes: 0 well; 1 a cell failed; 2 a mistake; 3 stopped in time; 130 interrupted."""
     from bench_core.errors import BenchError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the encoding of a terminal lacks is no failure
     try:
         code = bench.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        say(shown.getvalue(), err=True, end="")
         code = 2
     except BenchError as error:
-        click.echo(f"bench: {error}", err=True)
+        say(f"bench: {error}", err=True)
         code = 2
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; so do we, quietly
         code = 0
     except (KeyboardInterrupt, click.Abort):
-        click.echo("bench: interrupted; what was finished is stored.", err=True)
+        say("bench: interrupted; what was finished is stored.", err=True)
         code = 130
+    except Exception:  # a mistake of ours, whose message may hold text of others
+        say(traceback.format_exc(), err=True)
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)

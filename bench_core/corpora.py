@@ -158,7 +158,11 @@ def _download(source: File, path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Return a UTF-8 file, unpacked if it ends in `.gz`, with plain line feeds; raise DataError if it is no text."""
+    """Return a UTF-8 file, unpacked if it ends in `.gz`, without a byte order mark and with plain line feeds.
+
+    Raises DataError, with the line, for what is no text, and for a carriage return without a line feed: some programs
+    take it for the end of a line and others for a part of the line, so parallel files would lose their step.
+    """
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
@@ -169,13 +173,20 @@ def read_text(path: Path) -> str:
     if b"\0" in content:
         raise DataError(f"{path} is not text: a zero byte stands at offset {content.index(0)}.")
     try:
-        return content.decode("utf-8").replace("\r\n", "\n")
+        text = content.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}, in line {line} "
             f"({error.reason}). Save it as UTF-8."
         ) from error
+    if "\r" in text:
+        line = text.count("\n", 0, text.index("\r")) + 1
+        raise DataError(
+            f"{path}:{line}: a carriage return without a line feed may or may not end a line. Write a line feed in "
+            "its place, or take it out."
+        )
+    return text
 
 
 def read_lines(path: Path) -> list[str]:

@@ -136,7 +136,11 @@ def report(vocabulary: int, number: int, steps: int, repeats: int) -> str:
 
 def machine() -> str:
     info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    names = (
+        [line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
     processor = names[0].partition(":")[2].strip() if names else platform.processor() or platform.machine()
     return f"{processor}, threads: {torch.get_num_threads()}, torch {torch.__version__}"
 

@@ -173,7 +173,7 @@ def table(lines: Sequence[Sequence[str]], beside: str) -> str:
 def machine() -> str:
     """Return what this runs on."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
     return f"{name}, {torch.get_num_threads()} thread(s), torch {torch.__version__}"

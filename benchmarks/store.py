@@ -47,7 +47,7 @@ def suite(folder: Path, models: int, decoders: int, seeds: int) -> Path:
         seeds=seeds,
     ).replace("limit: ", "limit: ")
     path = folder / f"suite-{models}-{decoders}-{seeds}.yaml"
-    path.write_text(lines.replace("{name: non-termination}", "{name: non-termination, limit: 1}"))
+    path.write_text(lines.replace("{name: non-termination}", "{name: non-termination, limit: 1}"), encoding="utf-8")
     return path
 
 

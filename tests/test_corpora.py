@@ -142,8 +142,25 @@ def test_a_digest_is_that_of_the_whole_file(tmp_path):
 
 def test_only_line_feeds_end_lines_and_no_sign_is_lost(tmp_path):
     path = tmp_path / "a.txt"
-    path.write_bytes("\ufeffone\u2028still one\x85\r\n\ntwo\ufeff\n".encode())
-    assert corpora.read_lines(path) == ["\ufeffone\u2028still one\x85", "", "two\ufeff"]
+    path.write_bytes("one\u2028still one\x85\r\n\n\ufefftwo\ufeff\n".encode())
+    assert corpora.read_lines(path) == ["one\u2028still one\x85", "", "\ufefftwo\ufeff"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_byte_order_mark_is_no_part_of_the_first_word_but_a_sign_elsewhere(pack, tmp_path):
+    path = tmp_path / ("a.gz" if pack is gzip.compress else "a.txt")
+    path.write_bytes(pack("\ufeff\ufeffone\n\ufefftwo\n".encode()))
+    assert corpora.read_lines(path) == ["\ufeffone", "\ufefftwo"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"a\r\nb\rc\n", 2), (b"a\rb\rc", 1), (b"a\n\r\r\n", 2), (b"a\nb\r", 2)]
+)
+def test_a_carriage_return_without_a_line_feed_is_refused_with_file_and_line(content, line, tmp_path):
+    (tmp_path / "a.txt").write_bytes(content)
+    for read in (corpora.read_text, corpora.read_lines):
+        with pytest.raises(DataError, match=rf"a\.txt:{line}: a carriage return"):
+            read(tmp_path / "a.txt")
 
 
 def test_a_packed_file_is_read_like_a_plain_one(tmp_path):

@@ -19,8 +19,8 @@ def main(folder: Path) -> None:
     """Build every wheel into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for project in projects().values():
-        build: list[str | Path] = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, project.folder]
-        subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+        subprocess.run([*build, str(project.folder)], check=True, stdout=subprocess.DEVNULL)
     ways = {"all": META, **{extra: f"{META}[{extra}]" for extra in projects()[META].extras}}
     ways |= {name: name for name in projects() if name != META}
     (folder / "requirements").mkdir()

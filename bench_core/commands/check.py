@@ -9,6 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import BenchError, DataError
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
@@ -44,11 +45,11 @@ def command(
             label = str(path) if name is None else f"{path} --profile {name}"
             try:
                 cells = _check(path, name, settings, build, data, store)
-                click.echo(f"{label}: {cells} cells fit.")
+                say(f"{label}: {cells} cells fit.")
             except BenchError as error:
                 wrong.append(str(error))
     for text in dict.fromkeys(wrong):
-        click.echo(text, err=True)
+        say(text, err=True)
     return 2 if wrong else 0
 
 
@@ -77,7 +78,7 @@ def _look_for_data(suite: Suite, data: Path | None) -> None:
         try:
             task.reads(data_folder(data))
         except (DataError, OSError) as error:  # the system's own, of names that cannot be those of files
-            click.echo(f"note: task {name!r}: {error}")
+            say(f"note: task {name!r}: {error}")
 
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.citations import References
@@ -30,7 +30,7 @@ def command(run: Path, profile: str | None, settings: tuple[str, ...], as_json: 
         raise SuiteError(f"{run} is a run, whose profile and settings are what they were. Leave the options out.")
     label, source, parts = _of_run(run) if run.is_dir() else _of_suite(run, profile, settings)
     found = gathered(parts)
-    click.echo(json.dumps(plain(found), indent=1) if as_json else text(found, label, source))
+    say(to_json(plain(found), 1) if as_json else text(found, label, source))
 
 
 Named = tuple["PartKind", str, str, "Config | None"]  # kind, the suite's name, the part's, and its settings
@@ -144,6 +144,6 @@ def text(found: References, label: str, source: str) -> str:
 
 def _comment(lines: Iterable[str]) -> str:
     """Return lines that BibTeX passes over: outside of entries, only an @ means something to it."""
-    from bench_core.reporting.markup import visible
+    from bench_core.terminal import visible
 
     return "\n".join(f"% {visible(line).replace('@', '(at)')}" for line in lines)

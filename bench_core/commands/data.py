@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from bench_core.commands import options
 from bench_core.errors import DataError
+from bench_core.terminal import say, to_json
 
 
 @click.group()
@@ -35,12 +35,12 @@ def list_corpora(data: Path | None, as_json: bool) -> None:
         for name, entry in catalogue().items()
     ]
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), "corpora": rows}))
+        say(to_json({"folder": str(folder), "corpora": rows}))
         return
     from tabulate import tabulate
 
-    click.echo(f"corpora in {folder}")
-    click.echo(tabulate(rows, headers="keys", maxcolwidths=[None, None, None, 50, 40]))
+    say(f"corpora in {folder}")
+    say(tabulate(rows, headers="keys", maxcolwidths=[None, None, None, 50, 40]))
 
 
 @command.command("verify")
@@ -53,13 +53,13 @@ def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
     folder = data_folder(data)
     chosen = names or tuple(name for name in catalogue() if present(name, folder))
     if not chosen:
-        click.echo(f"no corpus is in {folder}. See `bench data list`.")
+        say(f"no corpus is in {folder}. See `bench data list`.")
     code = 0
     for name in chosen:
         try:
-            click.echo(f"{name}: {len(verify(name, folder))} files as published")
+            say(f"{name}: {len(verify(name, folder))} files as published")
         except DataError as error:
-            click.echo(f"bench: {error}", err=True)
+            say(f"bench: {error}", err=True)
             code = 2
     return code
 
@@ -74,10 +74,8 @@ def fetch_corpora(names: tuple[str, ...], data: Path | None) -> int:
     folder, code = data_folder(data), 0
     for name in names:
         try:
-            click.echo(
-                f"{name}: {len(fetch(name, folder))} files in {folder / name}; licence: {corpus(name).licence}"
-            )
+            say(f"{name}: {len(fetch(name, folder))} files in {folder / name}; licence: {corpus(name).licence}")
         except DataError as error:
-            click.echo(f"bench: {error}", err=True)
+            say(f"bench: {error}", err=True)
             code = 2
     return code

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from bench_core.commands import options
 from bench_core.data import Source
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.registry import Part
@@ -28,20 +29,20 @@ def command(kind: str, name: str, as_json: bool) -> None:
     found = part(kind, name)  # type: ignore[arg-type]
     about = _about(found)
     if as_json:
-        click.echo(json.dumps(about, default=str))
+        say(to_json(about, default=str))
         return
     from tabulate import tabulate
 
     from bench_core.extras import remedy
 
-    click.echo(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
+    say(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
     if command := remedy(found):
-        click.echo(f"not installed: {command}")
+        say(f"not installed: {command}")
     for key in ("gives", "needs", "sources", "source", "likelihoods", "about"):
         if key in about:
-            click.echo(f"{key}: {', '.join(about[key])}")
+            say(f"{key}: {', '.join(about[key])}")
     if about["settings"]:
-        click.echo(tabulate(about["settings"], headers="keys", maxcolwidths=[None, 60, 40]))
+        say(tabulate(about["settings"], headers="keys", maxcolwidths=[None, 60, 40]))
 
 
 def _about(found: Part) -> dict[str, Any]:

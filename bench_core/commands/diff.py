@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Run
@@ -65,7 +65,7 @@ def command(
     found = read_run(run)
     told = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
     told = looked_into(told, Shelf(Store(store)), draws, buckets or (), examples, by)
-    click.echo(json.dumps(plain(run, told), indent=1, ensure_ascii=False) if as_json else text(told, draws))
+    say(to_json(plain(run, told), 1) if as_json else text(told, draws))
 
 
 def seeds_of(run: Run, filters: str) -> list[CellResult]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 
 @click.command()
@@ -30,11 +30,11 @@ def command(data: Path | None, drill: bool, as_json: bool) -> int:
         return _drilled(as_json)
     rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
     if as_json:
-        click.echo(json.dumps(rows))
+        say(to_json(rows))
     else:
         from tabulate import tabulate
 
-        click.echo(tabulate(rows, headers="keys"))
+        say(tabulate(rows, headers="keys"))
     return 1 if any(row["state"] == "broken" for row in rows) else 0
 
 
@@ -47,9 +47,9 @@ def _drilled(as_json: bool) -> int:
         found.append(one)
         if not as_json:
             told = {"caught": "", "missed": "MISSED: ", "skipped": "skipped: "}[one.state]
-            click.echo(f"{one.what}: {told}{one.found} ({one.seconds:.1f} s)")
+            say(f"{one.what}: {told}{one.found} ({one.seconds:.1f} s)")
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found]))
+        say(to_json([asdict(one) for one in found]))
     return 1 if any(one.state == "missed" for one in found) else 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.runs.bundle import Exported
@@ -45,7 +46,7 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> in
     told = export(found, Store(store), file or Path(f"{run.resolve().name}.zip"), numbers_only)
     tell(told)
     for text in told.damaged:
-        click.echo(f"left out, as it is damaged: {text}", err=True)
+        say(f"left out, as it is damaged: {text}", err=True)
     return 1 if told.damaged else 0
 
 
@@ -54,9 +55,9 @@ def tell(told: Exported) -> None:
     from bench_core.commands.store import size
 
     parts = [f"{told.counts[kind]:,} {name}" for kind, name in NAMES.items() if told.counts[kind]]
-    click.echo(f"{told.path}: {size(told.path.stat().st_size)}: {', '.join(['the run', *parts])}")
+    say(f"{told.path}: {size(told.path.stat().st_size)}: {', '.join(['the run', *parts])}")
     left = [f"{what} ({len(sizes):,}, {size(sum(sizes))})" for what, sizes in told.left_out.items()]
     if left:
-        click.echo(f"left out: {', '.join(left)}")
+        say(f"left out: {', '.join(left)}")
     if told.missing:
-        click.echo(f"not in the store: {told.missing:,} artifacts behind the cells of the run")
+        say(f"not in the store: {told.missing:,} artifacts behind the cells of the run")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say
 
 
 @click.command("import")
@@ -34,13 +35,13 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
         told = take_in(bundle, Store(store), runs)
     parts = [f"{told.added[kind]:,} {name}" for kind, name in NAMES.items() if told.added[kind]]
     if told.scheme == keys.SCHEME:
-        click.echo(f"{store}: {', '.join(parts) or 'nothing'} new, {told.known:,} artifacts were there")
+        say(f"{store}: {', '.join(parts) or 'nothing'} new, {told.known:,} artifacts were there")
     else:
-        click.echo(
+        say(
             f"{file}: its keys are of scheme {told.scheme}, and those of this bench of scheme {keys.SCHEME}: no run "
             "would find its artifacts, which are left out. `bench report` and `bench merge` need but the run.",
             err=True,
         )
     for text in told.aside:
-        click.echo(f"warning: {text}", err=True)
-    click.echo(f"run     {told.run}")
+        say(f"warning: {text}", err=True)
+    say(f"run     {told.run}")

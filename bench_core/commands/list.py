@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 KINDS = ["task", "model", "decoder", "metric", "certificate", "executor"]
 
@@ -34,16 +34,14 @@ def command(kind: str | None, as_json: bool) -> int:
     ]
     broken = installed().broken
     if as_json:
-        click.echo(json.dumps({"parts": rows, "broken": broken}))
+        say(to_json({"parts": rows, "broken": broken}))
     else:
         from tabulate import tabulate
 
         shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
-        click.echo(
-            tabulate(shown, headers="keys") if rows else "nothing is installed; the README says how, under Install."
-        )
+        say(tabulate(shown, headers="keys") if rows else "nothing is installed; the README says how, under Install.")
         for distribution, reason in broken.items():
-            click.echo(f"broken: {distribution}: {reason}", err=True)
+            say(f"broken: {distribution}: {reason}", err=True)
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say
 
 
 @click.command()
@@ -39,10 +40,10 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     found = merge(folders, runs, prefer)
     folder = home(out, str(found.info["label"]))
     write_report(found, folder)
-    click.echo(screen(found))
+    say(screen(found))
     for note in found.info["notes"]:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     lacking = sum(cell.status != "done" for cell in found.cells)
-    click.echo(f"{len(found.cells)} cells" + (f", {lacking} of them failed or not run" if lacking else ""))
-    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    say(f"{len(found.cells)} cells" + (f", {lacking} of them failed or not run" if lacking else ""))
+    say(f"run     {found.folder}\nreport  {folder / 'report.md'}")
     return 1 if lacking else 0

@@ -11,6 +11,8 @@ from string import Template
 
 import click
 
+from bench_core.terminal import say
+
 TEMPLATES = Path(__file__).parent.parent / "templates" / "new"
 PARTS = ("model", "decoder", "task", "metric")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -29,7 +31,7 @@ def command(kind: str, name: str, folder: Path) -> None:
     name = name.removeprefix("bench-")
     _check_name(name)
     written = new_suite(name, folder) if kind == "suite" else new_plugin(kind, name, folder)
-    click.echo(_suite_steps(written) if kind == "suite" else _plugin_steps(kind, name, written))
+    say(_suite_steps(written) if kind == "suite" else _plugin_steps(kind, name, written))
 
 
 def _check_name(name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.execution.progress import duration
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Plan
@@ -50,15 +50,15 @@ def command(
     rows = [row for row in rows if row["used"] or row["stage"] != "together"]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
-        click.echo(json.dumps({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
+        say(to_json({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
         return
     from tabulate import tabulate
 
-    click.echo(f"{loaded.label}: {len(found.cells)} cells")
-    click.echo("expected: by the median cost of such stages in this store; saved: what other cells share\n")
-    click.echo(tabulate(rows, headers="keys"))
+    say(f"{loaded.label}: {len(found.cells)} cells")
+    say("expected: by the median cost of such stages in this store; saved: what other cells share\n")
+    say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():
-        click.echo(f"{part} {name!r} cannot be read, its cells will not run: {reason}")
+        say(f"{part} {name!r} cannot be read, its cells will not run: {reason}")
 
 
 def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 
 @click.command()
@@ -26,7 +26,7 @@ def command(run: Path, out: Path, as_json: bool) -> None:
 
     found = read_run(run)
     files = [str(path) for path in write_report(found, home(out, str(found.info.get("label") or found.suite.suite)))]
-    click.echo(json.dumps(files) if as_json else "\n".join(files))
+    say(to_json(files) if as_json else "\n".join(files))
 
 
 def home(out: Path, label: str) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
@@ -84,17 +85,17 @@ def command(
     report = _report(found, folder)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
-    click.echo(
+    say(
         f"{len(found.cells)} cells: "
         + (f"{done} stages computed" if done or failed else "all stored, nothing computed")
     )
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
-        click.echo(f"{number} cells {status}: {reason}", err=True)
+        say(f"{number} cells {status}: {reason}", err=True)
     unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
     for name, about in unprepared.items():
-        click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
-    click.echo(f"run     {found.folder}\nreport  {report}")
+        say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
+    say(f"run     {found.folder}\nreport  {report}")
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0
@@ -107,12 +108,12 @@ def _report(found: Run, folder: Path) -> str:
     if lacking := lacks_reports():
         from tabulate import tabulate
 
-        click.echo(tabulate(found.rows(), headers="keys"))
+        say(tabulate(found.rows(), headers="keys"))
         return f"not written: needs {lacking}; then: bench report {found.folder}"
     from bench_core.reporting.report import screen, write_report
 
     write_report(found, folder)
-    click.echo(screen(found))
+    say(screen(found))
     return str(folder / "report.md")
 
 

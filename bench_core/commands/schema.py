@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 import click
+
+from bench_core.terminal import say, to_json
 
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
 BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
@@ -21,14 +22,14 @@ BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type"
 def command(page: Literal["suites", "parts"] | None) -> None:
     """Print the JSON schema of suites, with the settings of every installed part."""
     if page is None:
-        click.echo(json.dumps(schema(), indent=1))
+        say(to_json(schema(), 1))
         return
     from bench_core.extras import need_reports
 
     need_reports()
     from bench_core import reference
 
-    click.echo(reference.page(page), nl=False)
+    say(reference.page(page), end="")
 
 
 def schema() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.data import Outcome
@@ -33,7 +33,7 @@ def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> Non
 
     found = find(read_run(run), ",".join(cell))
     outputs = first_outputs(store, found, OUTPUTS)
-    click.echo(json.dumps(plain(found, outputs), indent=1) if as_json else text(found, outputs))
+    say(to_json(plain(found, outputs), 1) if as_json else text(found, outputs))
 
 
 def find(run: Run, filters: str) -> CellResult:
@@ -97,8 +97,8 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     """Return a cell and its outputs for a terminal."""
     from tabulate import tabulate
 
-    from bench_core.reporting.markup import visible
     from bench_core.reporting.order import cell_name
+    from bench_core.terminal import visible
 
     lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
     if cell.numbers:

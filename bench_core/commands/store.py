@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 SHOWN = 16  # letters of a key
 
@@ -29,18 +29,16 @@ def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
 
     found = list(entries(Store(store), kind))
     if as_json:
-        click.echo(json.dumps({"store": str(store), "artifacts": [asdict(one) for one in found]}))
+        say(to_json({"store": str(store), "artifacts": [asdict(one) for one in found]}))
         return
     from tabulate import tabulate
 
-    from bench_core.reporting.markup import visible
+    from bench_core.terminal import visible
 
     rows = [(visible(one.kind), visible(one.key[:SHOWN]), visible(one.what), size(one.size)) for one in found]
     if rows:
-        click.echo(
-            tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20])
-        )
-    click.echo(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store}")
+        say(tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20]))
+    say(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store}")
 
 
 @command.command("verify")
@@ -48,19 +46,19 @@ def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
 @options.store
 def verify_artifacts(repair: bool, store: Path) -> int:
     """Read all that is stored, and name every file that is not what it was when it was written."""
-    from bench_core.reporting.markup import visible
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import damages
+    from bench_core.terminal import visible
 
     number = damaged = 0
     for _, wrong, place in damages(Store(store), repair):
         number += 1
         damaged += bool(wrong)
         for problem in wrong:
-            click.echo(visible(str(problem)))
+            say(visible(str(problem)))
         if place:
-            click.echo(f"    set aside: it is in {visible(str(place))}")
-    click.echo(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all as they were written"))
+            say(f"    set aside: it is in {visible(str(place))}")
+    say(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all as they were written"))
     return 1 if damaged else 0
 
 
@@ -85,19 +83,19 @@ def collect_garbage(
 
     Does nothing while a run is at work on the store.
     """
-    from bench_core.reporting.markup import visible
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import collect
+    from bench_core.terminal import visible
 
     kept = [read_run(run) for run in (*runs, *more)]
     found = collect(Store(store), kept, dry_run, set_aside)
     for what, sizes in sorted(found.sizes.items()):
-        click.echo(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
+        say(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
     for text in found.left:
-        click.echo(f"left: {visible(text)}")
+        say(f"left: {visible(text)}")
     freed = size(sum(sum(sizes) for sizes in found.sizes.values()))
-    click.echo(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")
+    say(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")
 
 
 def size(number: int) -> str:

@@ -14,6 +14,7 @@ import click
 from bench_core.commands import options
 from bench_core.errors import StoreError
 from bench_core.execution.repeat import Remark
+from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Run
@@ -45,10 +46,10 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 @options.store
 def command(run: Path, again: bool, limit: int | None, workers: int, data: Path | None, store: Path) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
-    from bench_core.reporting.markup import visible
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import artifacts
+    from bench_core.terminal import visible
 
     if limit is not None and not again:
         raise click.UsageError("--limit N is for what is done --again.")
@@ -56,12 +57,12 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path 
     wrong, left = 0, 0
     whole = (Remark(text) for text in chain(damaged(found, kept), differing(found, kept)))
     for remark in chain(whole, repeated(found, kept, data, workers, limit) if again else ()):
-        click.echo(visible(remark.text))
+        say(visible(remark.text))
         wrong, left = wrong + remark.differs, left + (not remark.differs)
     number = sum(len(cell.numbers) for cell in found.cells)
     about = f"{len(found.cells)} cells, {number} numbers, {len(artifacts(found))} artifacts"
     more = f"; {left} stages were not done again" if left else ""
-    click.echo(f"{about}: {f'{wrong} differences' if wrong else 'all as stored'}{more}")
+    say(f"{about}: {f'{wrong} differences' if wrong else 'all as stored'}{more}")
     return 1 if wrong else 0
 
 

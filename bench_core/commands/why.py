@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bench_core.commands import options
+from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Plan
@@ -62,7 +63,7 @@ def command(
     else:
         suite = _loaded(target, profile, settings, seeds)
         found = of_suite(suite, plan(suite, data_folder(data)), kept, which)
-    click.echo(json.dumps(plain(found), indent=1) if as_json else text(found))
+    say(to_json(plain(found), 1) if as_json else text(found))
 
 
 def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: int | None) -> Suite:
@@ -216,7 +217,7 @@ def _within(words: Sequence[str], name: Sequence[str]) -> bool:
 def text(found: Found) -> str:
     """Return what there is to say for a terminal: causes first, and once what several stages share."""
     from bench_core.commands.plan import STAGES
-    from bench_core.reporting.markup import visible
+    from bench_core.terminal import visible
 
     groups: dict[tuple[int, bool, tuple[str, ...]], list[Answer]] = {}
     for one in found.answers:

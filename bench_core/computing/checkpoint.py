@@ -90,7 +90,7 @@ class Checkpoints:
             with self.store.writing(KIND, key, about, sync=False) as folder:  # there is another place
                 save_model(model, str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
-                (folder / REST).write_text(json.dumps(rest))
+                (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
             self.place = 1 - self.place
         except (StoreError, PluginError) as error:
             self.store.warn(f"{self.label}: no checkpoint was written. {error}")

@@ -124,7 +124,7 @@ class Workshop:
         facts = task.prepare(self.data)
         check_facts(facts, task)
         facts = replace(facts, source=task.config.source)
-        (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False))
+        (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False), encoding="utf-8")
         return {}
 
     def _train(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Workshop:
                 counts = _leave_trained(stack.at(number), copy.history, trainer.progress.step, folder / str(seed))
             except TrainingError as error:
                 failures[str(seed)] = str(error)
-        (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False))
+        (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False), encoding="utf-8")
         return {**counts, **({"seconds": checkpoints.seconds()} if checkpoints.spent else {})}
 
     def _taken(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Workshop:
             outcomes = examples.decoded(model, decoder)
         write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
         shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
-        (folder / "samples.json").write_text(json.dumps(shown))
+        (folder / "samples.json").write_text(json.dumps(shown), encoding="utf-8")
         tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
         return {"examples": len(outcomes), "tokens": tokens}
 
@@ -323,7 +323,7 @@ class Workshop:
             write_lines(folder / "parts.jsonl.gz", parts)
         except (TypeError, ValueError) as error:
             raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
-        (folder / "number.json").write_text(json.dumps(number))
+        (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
         return {"examples": len(outcomes)}
 
     def _certify(self, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -337,7 +337,7 @@ class Workshop:
         with evaluating(model), torch.no_grad():
             found = certificate.check(model.cpu(), decoder, examples.to_decode())
         model.to(examples.device)
-        (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False))
+        (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False), encoding="utf-8")
         return {}
 
     def _with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
@@ -379,11 +379,11 @@ def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, fold
     if wrong:
         raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
     save_model(model, str(folder / "weights.safetensors"))
-    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history))
+    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), "updates": updates}
     about = dict(model.about())
     told = {**counts, "about": about} if about else counts
-    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False))
+    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     return counts
 
 

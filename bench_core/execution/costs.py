@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from bench_core.csv_files import to_csv
 
 COLUMNS = ["stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second"]
 COLUMNS += ["ms_per_example", "parameters", "updates", "ms_per_update"]
@@ -59,11 +60,10 @@ def _peak() -> int:
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
     """Write a line a stage: kind, what it was for, key, and its cost."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for kind, label, key, cost in stages:
-            writer.writerow({"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)})
+    rows = (
+        {"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)} for kind, label, key, cost in stages
+    )
+    path.write_text(to_csv(rows, COLUMNS), encoding="utf-8", newline="")
 
 
 def _rates(cost: Mapping[str, Any]) -> dict[str, float]:

@@ -205,12 +205,12 @@ def _labels(place: Place) -> dict[str, str]:
 
 @contextmanager
 def _edited(path: Path, old: str, new: str) -> Iterator[None]:
-    text = path.read_text()
-    path.write_text(text.replace(old, new))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(old, new), encoding="utf-8")
     try:
         yield
     finally:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
 
 
 def _expect_to_do(place: Place, number: int, why: str) -> None:
@@ -222,4 +222,4 @@ def _expect_to_do(place: Place, number: int, why: str) -> None:
 
 def _trainings(scratch: Scratch) -> int:
     """Return how many trainings with the helper have begun."""
-    return len(scratch.trainings.read_text().splitlines()) if scratch.trainings.exists() else 0
+    return len(scratch.trainings.read_text(encoding="utf-8").splitlines()) if scratch.trainings.exists() else 0

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from bench_core.execution.remaining import Remaining
+from bench_core.terminal import legible, say
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
@@ -46,7 +47,7 @@ class Lines:
             from rich.console import Console
             from rich.status import Status
 
-            self.live = Status(self.label, console=Console(stderr=True))
+            self.live = Status(_plain(self.label), console=Console(stderr=True))
             self.live.start()
         return self
 
@@ -126,14 +127,14 @@ class Lines:
         if self.live:
             self.live.console.print(_plain(text), highlight=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            say(text, err=True)
 
 
 def _plain(text: str) -> str:
-    """Return text in which rich finds no markup."""
+    """Return text in which rich finds no markup, and a terminal nothing to do."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(legible(text))
 
 
 def duration(seconds: float) -> str:

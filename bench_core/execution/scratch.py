@@ -266,7 +266,7 @@ class Place:
     @property
     def said(self) -> str:
         """Return what the last command has said so far."""
-        return self._said.read_text(errors="replace")
+        return self._said.read_text(errors="replace", encoding="utf-8")
 
     @property
     def _said(self) -> Path:
@@ -293,11 +293,11 @@ class Scratch:
 
     def __post_init__(self) -> None:
         self.packages, self.suite = self.folder / "packages", self.folder / "suite.yaml"
-        self.suite.write_text(SUITE)
+        self.suite.write_text(SUITE, encoding="utf-8")
         for name, text in FILES.items():
             path = self.packages / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         package = self.packages / HELPED.replace("-", "_")
         self.helper, self.hold, self.trainings = package / "helper.py", package / "hold", package / "trainings"
 

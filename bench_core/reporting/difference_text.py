@@ -10,8 +10,9 @@ from tabulate import tabulate
 from bench_core.reporting.contrasts import Contrast
 from bench_core.reporting.differences import Difference, by_reason
 from bench_core.reporting.evidence import Example, cut, marked
-from bench_core.reporting.markup import rounded, summarized, visible
+from bench_core.reporting.markup import rounded, summarized
 from bench_core.reporting.order import cell_name
+from bench_core.terminal import visible
 
 
 def text(told: Difference, draws: int) -> str:

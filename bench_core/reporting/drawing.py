@@ -11,9 +11,9 @@ from math import ceil, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.reporting.insertions import draw_courses
-from bench_core.reporting.markup import visible
 from bench_core.reporting.tiles import Layout, draw_tiles
 from bench_core.runs.distributions import has_place
+from bench_core.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

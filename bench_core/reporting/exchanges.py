@@ -61,7 +61,7 @@ def keep_permutations(run: Run, store: Store) -> dict[str, str]:
                 found[name] = Exchanged(p=p, draws=number)
     if found:
         told = {name: one.model_dump() for name, one in sorted(found.items())}
-        (run.folder / FILE).write_text(json.dumps(told, indent=1) + "\n")
+        (run.folder / FILE).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return reasons
 
 

@@ -20,11 +20,11 @@ from bench_core.reporting.draft import Picture
 from bench_core.reporting.entries import Grid
 from bench_core.reporting.environments import environments
 from bench_core.reporting.latex import TableFile
-from bench_core.reporting.markup import visible
 from bench_core.reporting.outputs import side_by_side
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
 from bench_core.reporting.spending import by_kind, dearest, stages_of
 from bench_core.runs.results import Run
+from bench_core.terminal import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = re.compile(r"https?://[^\s<>\"']*[\w/]|arXiv:\d{4}\.\d{4,5}(?:v\d+)?")

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_core.reporting.draft import Draft, Picture, Series
-from bench_core.reporting.markup import visible
 from bench_core.reporting.order import seed_of
 from bench_core.suites.names import join
+from bench_core.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

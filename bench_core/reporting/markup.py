@@ -14,8 +14,7 @@ from bench_core.reporting.entries import Entry, Grid
 from bench_core.reporting.stats import Summary
 from bench_core.reporting.verdicts import Comparison
 from bench_core.suites.published import Value, number
-
-UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, separators of lines
+from bench_core.terminal import visible
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,6 @@ def rounded(value: float, digits: int) -> str:
 def _decimals(value: float) -> int:
     """Return how many digits after the point a number was written with."""
     return 0 if not isfinite(value) or value == int(value) else len(f"{value:.12f}".rstrip("0").partition(".")[2])
-
-
-def visible(text: str) -> str:
-    """Return text on one line, with what cannot be seen written as its code point."""
-    return re.sub(r"\r\n|[^ -~]", lambda found: _seen(found[0]), text).strip()
-
-
-def _seen(character: str) -> str:
-    if character in ("\n", "\r\n"):
-        return " ↵ "
-    if character == "\t":
-        return " "
-    return f"[U+{ord(character):04X}]" if unicodedata.category(character) in UNSEEN else character
 
 
 def markdown(text: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench_core.reporting.markup import rounded, visible
+from bench_core.reporting.markup import rounded
 from bench_core.reporting.page import Sample
 from bench_core.runs.courses import COURSE
+from bench_core.terminal import visible
 
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", *COURSE}

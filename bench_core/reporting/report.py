@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +11,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
+from bench_core.csv_files import to_csv
 from bench_core.errors import StoreError
+from bench_core.execution.costs import COLUMNS
 from bench_core.reporting.choices import choices
 from bench_core.reporting.claims import Judgement, grounds, judge, told
 from bench_core.reporting.draft import Picture
@@ -24,12 +24,14 @@ from bench_core.reporting.figures import cost_pictures, pictures
 from bench_core.reporting.html import html_costs, html_report
 from bench_core.reporting.insertions import course_tables
 from bench_core.reporting.latex import TableFile, Tabular, table_files
-from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, json_data, visible
+from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, json_data
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
+from bench_core.reporting.spending import stages_of
 from bench_core.reporting.tables import grids, whole_grids
 from bench_core.runs.results import Run
 from bench_core.suites.names import join
+from bench_core.terminal import visible
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
@@ -79,8 +81,14 @@ def _costs(run: Run, table: bytes) -> dict[str, bytes]:
     """Return all that depends on clocks: what stages cost, a page of that, and the files of its figures."""
     shown = cost_pictures(run)
     drawn = {one.figure.id: draw(one) for one in shown if not one.empty}
-    content = html_costs(run, table.decode("utf-8", "replace"), shown, drawn).encode()
-    return {"costs.csv": table, "costs.html": content, **_figure_files("costs", shown, drawn)}
+    text = table.decode("utf-8", "replace")
+    content, stages = html_costs(run, text, shown, drawn).encode(), stages_of(text)
+    columns = list(dict.fromkeys(name for one in stages for name in one)) or COLUMNS
+    return {
+        "costs.csv": to_csv(stages, columns).encode(),
+        "costs.html": content,
+        **_figure_files("costs", shown, drawn),
+    }
 
 
 def screen(run: Run) -> str:
@@ -140,11 +148,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return to_csv(rows, list(rows[0]) if rows else [])
 
 
 def _results(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Any:

@@ -14,7 +14,8 @@ from jinja2.filters import do_mark_safe as as_html
 
 from bench_core.reporting.claims import Judgement
 from bench_core.reporting.entries import Entry, Grid
-from bench_core.reporting.markup import Markup, visible
+from bench_core.reporting.markup import Markup
+from bench_core.terminal import visible
 
 NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from bench_core.csv_files import from_csv
 from bench_core.errors import StoreError
 from bench_core.reporting.sheets import number
 from bench_core.runs.results import CellResult, Run
@@ -34,7 +33,7 @@ class Spent:
     def _stages(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
         """What is told of each stage, by its kind and the beginning of its key."""
         path = self.run.folder / "costs.csv"
-        stages = stages_of(path.read_text("utf-8", "replace")) if path.is_file() else []
+        stages = stages_of(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else []
         return {(one.get("stage", ""), one.get("key", "")): one for one in stages}
 
     def of(self, one: CellResult, name: str) -> float | None:
@@ -54,11 +53,10 @@ def cost_label(name: str) -> str:
 
 
 def stages_of(text: str) -> Stages:
-    """Return the lines of `costs.csv`; what one lacks is empty."""
-    lines = csv.DictReader(io.StringIO(text, newline=""), restval="")
+    """Return the lines of `costs.csv`."""
     try:
-        return [{name: value for name, value in line.items() if isinstance(value, str)} for line in lines]
-    except csv.Error as error:
+        return from_csv(text)
+    except ValueError as error:
         raise StoreError(f"costs.csv: the costs cannot be read: {error}. Run the suite again.") from None
 
 

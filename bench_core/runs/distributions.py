@@ -52,7 +52,9 @@ def distribution(cell: Mapping[str, Any], metric: str, parts: Sequence[Any]) -> 
 
 def write_distributions(path: Path, found: Iterable[Distribution]) -> None:
     """Write one JSON line a cell and metric; infinite and undefined values become words."""
-    path.write_text("".join(json.dumps(_as_json(one), sort_keys=True, allow_nan=False) + "\n" for one in found))
+    path.write_text(
+        "".join(json.dumps(_as_json(one), sort_keys=True, allow_nan=False) + "\n" for one in found), encoding="utf-8"
+    )
 
 
 def _as_json(one: Distribution) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def _as_json(one: Distribution) -> dict[str, Any]:
 
 def read_distributions(path: Path) -> list[Distribution]:
     """Read what `write_distributions` wrote; a run without the file has none."""
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [_from_json(json.loads(line)) for line in lines]
 
 

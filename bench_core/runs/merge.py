@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -13,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.csv_files import from_csv, to_csv
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.costs import COLUMNS
 from bench_core.reporting.order import in_suite, ordered
@@ -80,8 +80,10 @@ class _Union:
         """Fill a run folder."""
         published = {name: table for run in self.runs for name, table in run.published.items()}
         (folder / "suite.yaml").write_text(as_yaml(self.suite), encoding="utf-8")
-        (folder / "published.json").write_text(json.dumps(plain(published), indent=1, ensure_ascii=False))
-        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False))
+        (folder / "published.json").write_text(
+            json.dumps(plain(published), indent=1, ensure_ascii=False), encoding="utf-8"
+        )
+        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False), encoding="utf-8")
         write_cells(folder / "cells.jsonl", self.cells)
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
@@ -99,7 +101,7 @@ class _Union:
 
         found = {name: one.model_dump() for run in self.runs for name, one in permutations(run).items()}
         if found:
-            (folder / FILE).write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n")
+            (folder / FILE).write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", encoding="utf-8")
 
     def _ordered(self) -> list[CellResult]:
         """Return all cells, in the order of the suite; those that no run has are not run."""
@@ -189,17 +191,14 @@ class _Union:
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
         for run in self.runs:
             try:
-                with (run.folder / "costs.csv").open(encoding="utf-8", newline="") as file:
-                    for row in csv.DictReader(file):
-                        rows.setdefault((row["stage"], row["key"]), row)
-            except (OSError, ValueError, KeyError, csv.Error) as error:
+                for row in from_csv((run.folder / "costs.csv").read_bytes().decode()):
+                    rows.setdefault((row["stage"], row["key"]), row)
+            except (OSError, ValueError, KeyError) as error:
                 raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-            writer.writeheader()
-            keys = dict.fromkeys(key[:COST_KEY] for one in self.cells for key in one.artifacts.values())
-            order = {key: place for place, key in enumerate(keys)}
-            writer.writerows(sorted(rows.values(), key=lambda row: order.get(row["key"], -1)))
+        keys = dict.fromkeys(key[:COST_KEY] for one in self.cells for key in one.artifacts.values())
+        order = {key: place for place, key in enumerate(keys)}
+        found = sorted(rows.values(), key=lambda row: order.get(row["key"], -1))
+        path.write_text(to_csv(found, COLUMNS), encoding="utf-8", newline="")
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,8 +51,10 @@ class Record:
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
         (folder / "suite.yaml").write_text(as_yaml(self.suite.effective), encoding="utf-8")
-        (folder / "published.json").write_text(json.dumps(plain(self._published()), indent=1, ensure_ascii=False))
-        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False))
+        (folder / "published.json").write_text(
+            json.dumps(plain(self._published()), indent=1, ensure_ascii=False), encoding="utf-8"
+        )
+        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False), encoding="utf-8")
         write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
@@ -250,7 +253,7 @@ class Record:
             if stage.kind == "train" and stage.key in self._manifests:
                 name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
-                    (folder / name).write_text(kept(self.store, "train", stage.key).file("history.jsonl").read_text())
+                    shutil.copyfile(kept(self.store, "train", stage.key).file("history.jsonl"), folder / name)
 
     def _draws(self) -> dict[str, Draws]:
         """Return the draws behind the numbers, by the key of their measurement."""

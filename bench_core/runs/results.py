@@ -101,7 +101,9 @@ class Run:
 
 def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
     """Write one JSON line a cell."""
-    path.write_text("".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells))
+    path.write_text(
+        "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells), encoding="utf-8"
+    )
 
 
 def _cell_as_json(one: CellResult) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _normal(name: str) -> str:
 def _digest(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in sorted(paths):
-        digest.update(f"{path.parent.name}/{path.name}\n{parsed(path.read_text())}\n".encode())
+        digest.update(f"{path.parent.name}/{path.name}\n{parsed(path.read_text(encoding='utf-8'))}\n".encode())
     return digest.hexdigest()
 
 

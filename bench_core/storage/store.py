@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
 from bench_core.storage.locks import Locks, NoLocks
+from bench_core.terminal import say
 
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
@@ -33,7 +33,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 def _print_warning(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    say(f"warning: {text}", err=True)
 
 
 class Seen(NamedTuple):

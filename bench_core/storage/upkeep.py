@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bench_core.csv_files import from_csv
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import DIGEST, MANIFEST, reason
 
@@ -199,9 +199,8 @@ def _costs(run: Run) -> list[str]:
     """Return the shortened keys of the stages in the costs of a run: tasks that no cell uses are only there."""
     path = run.folder / "costs.csv"
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return [row["key"] for row in csv.DictReader(file)]
-    except (OSError, ValueError, KeyError, csv.Error) as error:
+        return [row["key"] for row in from_csv(path.read_bytes().decode())]
+    except (OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path}: the costs of the run cannot be read: {error}. Run the suite again.") from None
 
 

@@ -81,7 +81,7 @@ class Letters(Task):
         words = self.config.words
         splits = {"valid": words[2::4], "test": words[3::4], "train": [*words[0::4], *words[1::4]]}
         letters = ["<stop>", *sorted(set("".join(words)))]
-        (self.folder / "words.json").write_text(json.dumps({"letters": letters, "splits": splits}))
+        (self.folder / "words.json").write_text(json.dumps({"letters": letters, "splits": splits}), encoding="utf-8")
         counts = ["".join(splits["train"]).count(letter) for letter in letters[1:]]
         return Facts(letters, [len(splits["train"]), *counts])
 
@@ -110,7 +110,7 @@ class Letters(Task):
         return [letters.index(letter) for letter in word]
 
     def _read(self) -> Any:
-        return json.loads((self.folder / "words.json").read_text())
+        return json.loads((self.folder / "words.json").read_text(encoding="utf-8"))
 
 
 class Reversal(Letters):

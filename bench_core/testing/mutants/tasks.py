@@ -145,7 +145,7 @@ def prepares_by_the_clock(case: TaskCase) -> TaskCase:
     class Restless(kind):  # type: ignore[misc, valid-type]
         def prepare(self, data: Path) -> Facts:
             facts: Facts = super().prepare(data)
-            (self.folder / "made").write_text(str(perf_counter_ns()))
+            (self.folder / "made").write_text(str(perf_counter_ns()), encoding="utf-8")
             return facts
 
     return replace(case, config=posing(case.config, load=classmethod(lambda cls: Restless)))

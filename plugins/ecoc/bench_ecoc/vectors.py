@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def read(path: Path, vocabulary: Sequence[str]) -> Vectors:
     """
     ids = {word: number for number, word in enumerate(vocabulary)}
     with _opened(path) as file:
-        first = _line(file, path, 1) or b""
+        first = (_line(file, path, 1) or b"").removeprefix(BOM_UTF8)
         header = first.split()
         if len(header) != 2 or not all(field.isdigit() for field in header):
             found = _text(file, path, ids, _width(first, path), first=first)
@@ -129,6 +130,10 @@ def _line(file: IO[bytes], path: Path, number: int) -> bytes | None:
     line = file.readline(LINE + 1)
     if len(line) > LINE:
         raise DataError(f"{path}:{number}: a line of more than {LINE:,} bytes is none of word vectors.")
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        raise DataError(
+            f"{path}:{number}: a carriage return stands without a line feed. Write a line feed in its place."
+        )
     return line.strip(b" \t\r\n") if line else None
 
 

@@ -32,7 +32,7 @@ def _weights(folder: Path) -> list[str]:
     if (folder / WEIGHTS).is_file() or not index.is_file():
         return [WEIGHTS]
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8-sig"))["weight_map"].values()))
         outside = [name for name in names if Path(name).name != name]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names, outside = [], []

@@ -123,7 +123,7 @@ class OnSlurm(Cluster):
             return
         command = ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(under_way)}"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             return
         if done.returncode == 0 or "Invalid job id" in done.stderr:  # the latter where it has forgotten all of them

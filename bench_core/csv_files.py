@@ -1,0 +1,42 @@
+"""CSV that spreadsheets open: text in it is never a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def to_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Return a line for each row, headings first; text that a spreadsheet would compute begins with an apostrophe."""
+    lines = [columns, *([row.get(column) for column in columns] for row in rows)]
+    return "".join(_line([_inert(value) for value in line]) for line in lines)
+
+
+def from_csv(text: str) -> list[dict[str, str]]:
+    """Return the rows that `to_csv` wrote; without fields that they lack; raise ValueError for what is no CSV."""
+    try:
+        lines = [[_as_it_was(field) for field in line] for line in csv.reader(io.StringIO(text, newline=""))]
+    except csv.Error as error:
+        raise ValueError(error) from None
+    return [dict(zip(lines[0], line, strict=False)) for line in lines[1:] if line]
+
+
+def _line(values: Sequence[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has either character quoted inside a field
+    return text.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _inert(value: Any) -> Any:
+    formula = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
+    return f"'{value}" if formula else value
+
+
+def _as_it_was(field: str) -> str:
+    return field[1:] if field.startswith("'") and FORMULA.match(field) else field

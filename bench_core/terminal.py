@@ -1,0 +1,43 @@
+"""What the command line prints: text from names, samples and errors can neither control a terminal nor hide in it.
+
+All that is printed passes through `say`, which shows control and format characters as their code points; the linter
+refuses `print` and `click.echo`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, separators of lines
+
+
+def say(text: str, err: bool = False, end: str = "\n") -> None:
+    """Print text, with what cannot be seen as code points; to standard error if `err`."""
+    import click
+
+    click.echo(legible(text) + end, err=err, nl=False)  # noqa: TID251 (the one place)
+
+
+def to_json(value: Any, indent: int | None = None, default: Callable[[Any], str] | None = None) -> str:
+    """Return JSON in which all but printable ASCII is escaped, so that `say` changes nothing in it."""
+    return json.dumps(value, indent=indent, default=default).replace("\x7f", "\\u007f")
+
+
+def legible(text: str) -> str:
+    """Return text with what cannot be seen written as its code point; line feeds stay."""
+    return re.sub(r"[^ -~\n]", lambda found: _seen(found[0]), text)
+
+
+def visible(text: str) -> str:
+    """Return text on one line, with what cannot be seen written as its code point."""
+    return legible(re.sub(r"\r?\n", " ↵ ", text)).strip()
+
+
+def _seen(character: str) -> str:
+    if character == "\t":
+        return " "
+    return f"[U+{ord(character):04X}]" if unicodedata.category(character) in UNSEEN else character

@@ -1,0 +1,308 @@
+"""The pretended GPU of the tests behaves as CUDA does, and our code computes on it."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bench_small.pretended import CPU, GPU, Pretended
+from torch import nn
+from torch.nn.functional import cross_entropy, dropout, embedding
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+
+import bench_core
+from bench_core.errors import DataError
+from bench_core.execution.runner import Silent
+from bench_core.suites.suite import load
+
+ROOT = Path(__file__).parent.parent
+SUITES = sorted(path.relative_to(ROOT / "suites").as_posix() for path in (ROOT / "suites").glob("**/*.yaml"))
+TWO = "at least two devices"
+
+
+@pytest.fixture
+def gpu():
+    with Pretended():
+        yield
+
+
+def there(*shape):
+    return torch.ones(*shape, device="cuda")
+
+
+REFUSED = {
+    "a sum": (lambda: there(2) + torch.ones(2), TWO),
+    "a sum in place": (lambda: torch.ones(2).add_(there(2)), TWO),
+    "a comparison": (lambda: torch.ones(2) < there(2), TWO),
+    "a number on the GPU with many on the CPU": (lambda: torch.ones(2) * there(2).sum(), TWO),
+    "a product": (lambda: there(2, 2) @ torch.ones(2, 2), TWO),
+    "a concatenation": (lambda: torch.cat([there(2), torch.ones(2)]), TWO),
+    "a stack of numbers": (lambda: torch.stack([there(2).sum(), torch.ones(2).sum()]), TWO),
+    "a condition": (lambda: torch.where(torch.ones(2).bool(), there(2), 0.0), TWO),
+    "a mask": (lambda: there(2).masked_fill(torch.ones(2).bool(), 0), TWO),
+    "ids of an embedding": (lambda: embedding(torch.tensor([1]), there(2, 2)), TWO),
+    "one id of an embedding": (lambda: nn.Embedding(2, 2).cuda()(torch.tensor(1)), TWO),
+    "rows to select": (lambda: there(2).index_select(0, torch.tensor([1])), TWO),
+    "places to gather": (lambda: there(2).gather(0, torch.tensor([1])), TWO),
+    "places to scatter": (lambda: there(2).scatter(0, torch.tensor([1]), 2.0), TWO),
+    "gold of a loss": (lambda: cross_entropy(there(1, 2), torch.tensor([1])), TWO),
+    "a list of operands": (lambda: torch._foreach_add([there(2)], [torch.ones(2)]), TWO),
+    "a module that stayed": (lambda: nn.Linear(2, 2)(there(1, 2)), TWO),
+    "a module that moved": (lambda: nn.Linear(2, 2).to(GPU)(torch.ones(1, 2)), TWO),
+    "a buffer that was forgotten": (lambda: torch.arange(2) + there(1, 2), TWO),
+    "an index on the GPU": (lambda: torch.ones(2)[there(1).long()], "indices should be"),
+    "a mask on the GPU": (lambda: torch.ones(2)[there(2).bool()], "indices should be"),
+    "values for places": (lambda: there(2).__setitem__(torch.tensor([0, 1]), torch.ones(2)), TWO),
+    "lengths on the GPU": (lambda: pack_padded_sequence(there(1, 2, 3), there(1).long(), True), "CPU int64"),
+    "a generator of the CPU": (
+        lambda: torch.rand(2, device="cuda", generator=torch.Generator()),
+        "'cuda' device type",
+    ),
+    "a generator of the GPU": (lambda: torch.rand(2, generator=torch.Generator("cuda")), "'cpu' device type"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.usefixtures("gpu")
+def test_what_is_on_two_devices_is_refused(what):
+    work, message = REFUSED[what]
+    with pytest.raises(RuntimeError, match=message):
+        work()
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("read", [lambda tensor: tensor.numpy(), np.asarray, lambda tensor: tensor.detach().numpy()])
+def test_numpy_reads_nothing_from_a_gpu(read):
+    with pytest.raises(TypeError, match="to host memory"):
+        read(there(2))
+    assert read(there(2).cpu()).tolist() == [1, 1]
+
+
+ALLOWED = {
+    "a number of Python": lambda: there(2) * 2.0,
+    "a number on the CPU": lambda: there(2) * torch.tensor(2.0),
+    "a condition's number": lambda: torch.where(there(2).bool(), there(2), torch.tensor(0.0)),
+    "an index on the CPU": lambda: there(3)[torch.tensor([0, 2])],
+    "a mask on the CPU": lambda: there(3)[torch.ones(3).bool()],
+    "places of a pair": lambda: there(3, 3)[torch.tensor([0]), torch.tensor([1])],
+    "a slice filled from the CPU": lambda: _filled(slice(0, 2), torch.ones(2)),
+    "places filled with a number": lambda: _filled(torch.tensor([0, 2]), torch.tensor(1.0)),
+    "a copy from the CPU": lambda: there(2).copy_(torch.zeros(2)),
+    "what is like it": lambda: torch.zeros_like(there(2)),
+    "new tensors of it": lambda: (
+        there(2).new_zeros(3) + there(2).new_tensor([1.0, 2, 3]) + there(1).new_full((3,), 1)
+    ),
+    "a view, a part, a transpose": lambda: there(2, 3).view(3, 2).t()[0:1].flatten(),
+    "another type": lambda: there(2).long().to(torch.float64).double(),
+    "to the device of another": lambda: torch.ones(2).to(there(1)),
+    "a tensor of a tensor": lambda: torch.as_tensor(torch.ones(2), device="cuda"),
+    "a list of numbers": lambda: torch.tensor([1, 2], device=GPU),
+    "a device for a while": lambda: _within_device(),
+    "rows of unequal length": lambda: pad_sequence([there(1), there(2)]),
+    "a shape": lambda: torch.ones(1).to("cuda").expand_as(torch.ones(3)),
+}
+
+
+def _filled(places, values):
+    tensor = there(3)
+    tensor[places] = values
+    return tensor
+
+
+def _within_device():
+    with torch.device("cuda"):
+        return torch.arange(2)
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+@pytest.mark.usefixtures("gpu")
+def test_what_cuda_allows_is_on_the_gpu_thereafter(what):
+    found = ALLOWED[what]()
+    assert found.device == GPU
+    assert found.is_cuda
+    assert not found.is_cpu
+    assert found.get_device() == 0
+
+
+@pytest.mark.usefixtures("gpu")
+def test_moving_copies_and_staying_does_not():
+    here = torch.ones(2)
+    moved = here.to("cuda")
+    moved.zero_()
+    assert here.tolist() == [1, 1]
+    assert moved.to("cuda:0") is moved
+    assert moved.cuda() is moved
+    assert here.cpu() is here
+    assert moved.to("cuda", copy=True) is not moved
+    back = moved.cpu()
+    back += 1
+    assert moved.tolist() == [0, 0]
+    assert [each.device for each in (here, back, moved)] == [CPU, CPU, GPU]
+    assert torch.as_tensor(here, device="cuda").data_ptr() != here.data_ptr()
+    assert here.device == CPU
+
+
+@pytest.mark.usefixtures("gpu")
+def test_parts_of_a_tensor_and_what_it_is_read_into_are_where_they_belong():
+    assert {each.device for each in there(2, 3)} == {GPU}
+    assert {each.device for each in there(2, 3).unbind(1)} == {GPU}
+    assert there(2).detach().data.device == GPU
+    assert torch.tensor([there(1).sum(), 2.0]).device == CPU
+    assert torch.tensor(there(1).tolist()).device == CPU
+    assert torch.ones(2).copy_(there(2)).device == CPU
+    assert torch.ones(1).expand_as(there(2)).device == CPU
+    assert torch.ones(2, device="meta").device.type == "meta"
+    assert not torch.ones(2, device="meta").is_cpu
+    assert copy.deepcopy(there(2)).device == GPU
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_module_moves_in_place_with_its_buffers_and_gradients_and_trains():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    weight = module[0].weight
+    assert module.to("cuda") is module
+    optimizer = torch.optim.Adam(module.parameters(), 0.1)
+    before = weight.tolist()
+    module(torch.randn(4, 2).cuda()).square().sum().backward()
+    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    optimizer.step()
+    assert weight.tolist() != before
+    assert module[0].weight is weight
+    assert {each.device for each in (weight, weight.grad, module[1].running_mean)} == {GPU}
+    assert {each.device for each in copy.deepcopy(module).parameters()} == {GPU}
+    module.cpu()
+    assert {each.device for each in (weight, weight.grad, module[1].running_mean)} == {CPU}
+    assert module(torch.ones(4, 2)).device == CPU
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_place_outlives_the_names_that_a_tensor_had():
+    module = nn.Linear(2, 2).cuda()
+    views = [module.weight.view(-1)]
+    gc.collect()
+    assert views[0].device == GPU
+    for _ in range(100):  # the memory of what is gone may be used anew
+        assert torch.empty(2, 2).device == CPU
+        there(2, 2)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_lengths_and_sizes_of_packed_sequences_stay_on_the_cpu():
+    network = nn.LSTM(3, 4, batch_first=True).to("cuda")
+    packed = pack_padded_sequence(there(2, 5, 3), torch.tensor([2, 5]), batch_first=True, enforce_sorted=False)
+    assert [each.device for each in (packed.data, packed.batch_sizes, packed.sorted_indices)] == [GPU, CPU, GPU]
+    out, (units, _) = network(packed)
+    padded, lengths = pad_packed_sequence(out, batch_first=True)
+    assert [each.device for each in (units, padded, lengths)] == [GPU, GPU, CPU]
+    with pytest.raises(RuntimeError, match=TWO):
+        nn.LSTM(3, 4, batch_first=True)(packed)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_gpu_has_a_generator_of_its_own_and_one_seed_sets_both():
+    def drawn(device):
+        return [torch.rand(1, device=device).item(), dropout(torch.ones(64, device=device)).tolist()]
+
+    torch.manual_seed(1)
+    first, second = drawn("cuda"), drawn("cuda")
+    torch.manual_seed(1)
+    torch.rand(5)
+    assert drawn("cuda") == first
+    state = torch.cuda.get_rng_state()
+    assert drawn("cuda") == second
+    torch.cuda.set_rng_state(state)
+    assert drawn("cuda") == second
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    nn.Dropout()(there(3))
+    there(3).normal_()
+    assert torch.rand(1) == expected
+    with torch.random.fork_rng(devices=[GPU]):
+        drawn("cuda")
+    torch.cuda.set_rng_state(state)
+    assert drawn("cuda") == second
+    own = torch.Generator(device="cuda").manual_seed(3)
+    assert own.device == GPU
+    torch.randn(2, device="cuda", generator=own)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_functions_of_ones_own_and_several_copies_at_once_compute_on_the_gpu():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, given):
+            ctx.save_for_backward(given)
+            return given * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2 + 0 * ctx.saved_tensors[0]
+
+    given = there(3).requires_grad_()
+    torch.autograd.backward(Twice.apply(given).sum())
+    assert given.grad.tolist() == [2, 2, 2]
+    assert given.grad.device == GPU
+    (again,) = torch.autograd.grad(Twice.apply(given).sum(), given)
+    assert again.device == GPU
+    assert torch.func.vmap(lambda row: row * 2 + there(3))(there(2, 3)).device == GPU
+    with pytest.raises(RuntimeError, match=TWO):
+        torch.func.vmap(lambda row: row * 2 + torch.ones(3))(there(2, 3))
+
+
+def test_there_is_no_gpu_before_and_after():
+    assert not torch.cuda.is_available()
+    with Pretended():
+        assert torch.cuda.is_available()
+    assert not torch.cuda.is_available()
+    assert torch.Generator is torch._C.Generator
+    assert (torch.ones(2) + 1).device == CPU
+
+
+class Failures(Silent):
+    """Keeps why stages failed."""
+
+    def __init__(self):
+        self.found = {}
+
+    def end(self, stage, seconds, failure):
+        if failure:
+            self.found[f"{stage.kind} {stage.label}"] = failure
+
+
+def run_on_the_gpu(suite, folder, pretended=True):
+    """Return the cells of the profile `smoke` of a suite, computed here on a pretended GPU, and why stages failed."""
+    failures = Failures()
+    with Pretended() if pretended else nullcontext():
+        run = bench_core.run(
+            ROOT / "suites" / suite, profile="smoke", settings=["hardware.device=cuda" if pretended else "hardware.device=cpu"],
+            store=folder / "store", out=folder / "runs", progress=failures,
+        )  # fmt: skip
+    return run.cells, failures.found
+
+
+def test_the_quickstart_computes_on_a_gpu_what_it_computes_on_a_cpu(tmp_path):
+    (gpu, failures), (cpu, _) = (run_on_the_gpu("quickstart.yaml", tmp_path / str(on), on) for on in (True, False))
+    assert not failures
+    assert {cell.status for cell in gpu} == {"done"}
+    values = [[{name: one.value for name, one in cell.numbers.items()} for cell in cells] for cells in (gpu, cpu)]
+    assert values[0] == pytest.approx(values[1]) if False else len(values[0]) == len(values[1])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_computes_on_a_gpu(suite, tmp_path):
+    if "smoke" not in (load(ROOT / "suites" / suite).profiles or {}):
+        pytest.skip("it has no profile `smoke`")
+    try:
+        cells, failures = run_on_the_gpu(suite, tmp_path)
+    except DataError as error:
+        pytest.skip(str(error))
+    assert not failures
+    assert {cell.status for cell in cells} == {"done"}
