@@ -52,13 +52,15 @@ class Examples:
     def scored(self, model: Scorer, by: str) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
-        memory = None
+        memory, carries = None, True
 
         def score(part: Batch) -> Scores:
             return model.score(self._on_device(part), Scoring(by, self.noise, memory if part.continues else None))
 
-        for batch, scores in self._in_parts(self._batches(Purpose.SCORE), score):
+        batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
+        for batch, scores in self._in_parts(batches, score):
             memory = scores.memory
+            carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             if len(log_probs) != len(batch):
                 raise PluginError(
@@ -110,6 +112,46 @@ class Examples:
             left -= len(batch)
             if left <= 0:
                 return
+
+
+def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
+    """Yield windows of a stream up to `most` rows at a time once they are known to stand alone; others as they come.
+
+    A model that carries nothing from window to window scores each as if there were no others, so that they need not
+    be read one after the other.
+    """
+    waiting: list[Batch] = []
+    for batch in batches:
+        apart = batch.continues and alone()
+        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
+        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
+            yield _joined(waiting)
+            waiting = []
+        if apart:
+            waiting.append(batch)
+        else:
+            yield batch
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Return the rows of batches of the same form as one that does not continue."""
+    import torch
+
+    columns = iter([*zip(*map(_tensors, batches), strict=True)])
+    return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
+
+
+def _tensors(batch: Batch) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    batch.change(kept)
+    return found
 
 
 def _split(batch: Batch, most: int) -> Iterator[Batch]:

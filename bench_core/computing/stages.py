@@ -58,7 +58,7 @@ class Workshop:
         inside = folder / "data"
         inside.mkdir()
         task = built("task", stage.settings["task"], inside)
-        facts = replace(task.prepare(self.data), source=task.config.source)
+        facts = task.config.known(task.prepare(self.data))
         if not facts.vocabulary:
             raise PluginError(f"{stage.settings['task']['name']} prepared facts without a vocabulary.")
         (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False))
