@@ -1,8 +1,8 @@
 """From lines to numbers and back: vocabularies of words, characters and byte pairs.
 
 Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
-token, whatever the tokenizer. The way back is not the same: what is no text reads as UNREADABLE, so that the raw text of
-a corpus, even one with words `<unk>`, is matched by no token that stands for what a model cannot say.
+token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in no
+raw text of a corpus, not even where that has the word `<unk>`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ X = TypeVar("X")
 class TextMetric(Summed[X]):
     """A metric of text.
 
-    Its signature begins with the number of references and, if they are not the text of the corpus, what they are: both
-    change what scores mean.
+    Its signature begins with the number of references and, if they are not the text of the corpus, what they are, as
+    both change what scores mean.
     """
 
     unit = ""
