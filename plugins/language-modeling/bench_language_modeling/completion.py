@@ -26,8 +26,9 @@ FEWEST = 5  # sentences that a split must have
 class SequenceCompletion(Tokenized):
     """A prefix of k tokens, and the rest of its sentence (Welleck et al., 2020, section 5).
 
-    A sentence shorter than k has `<cpad>` on its left. The reference is the text of the corpus after the prefix. Besides
-    the usual splits, `random` has prefixes of k tokens drawn uniformly from all but the special ones, and no references.
+    A sentence shorter than k has `<cpad>` on its left. References are the text of the corpus after the prefix.
+    Besides the usual splits, `random` has prefixes of k tokens drawn uniformly from all but the special ones, and no
+    references.
     """
 
     config: SequenceCompletionConfig

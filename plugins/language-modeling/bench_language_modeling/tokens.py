@@ -1,8 +1,8 @@
 """From lines to numbers and back: vocabularies of words, characters and byte pairs.
 
 Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
-token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in no
-raw text of a corpus, not even where that has the word `<unk>`.
+token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in
+no raw text of a corpus, not even where that has the word `<unk>`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class TextMetric(Summed[X]):
         altered = [f"refs:{facts.extras['references']}"] if "references" in facts.extras else []
         told = copy(self)
         told.begin(facts)
-        told.signature = "|".join([*number, *altered, self.signature])
+        told.signature = "|".join([*number, *altered, told.signature])
         return told
 
 
