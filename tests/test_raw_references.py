@@ -10,6 +10,7 @@ from bench_core import Outcome, Purpose, Size
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_language_modeling.tokens import UNREADABLE
 from bench_metrics.plugin import BleuConfig, ExactMatchConfig
+from bench_metrics.tokenizers import tokenizer
 
 LINES = {
     "train": [
@@ -74,19 +75,19 @@ def raw(task, tokenizer):
     return [f" {line}".removeprefix(f" {piece}").removeprefix(" ") for line, piece in zip(lines, pieces, strict=True)]
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["word", "char", "bpe"])
-def test_references_are_the_raw_ends_of_the_lines(prepared, tokenizer):
-    task, _ = prepared(tokenizer=tokenizer)
-    assert [text for (text,) in task.references("test").values()] == raw(task, tokenizer)
+@pytest.mark.parametrize("cut", TOKENIZERS, ids=["word", "char", "bpe"])
+def test_references_are_the_raw_ends_of_the_lines(prepared, cut):
+    task, _ = prepared(tokenizer=cut)
+    assert [text for (text,) in task.references("test").values()] == raw(task, cut)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["word", "char", "bpe"])
-def test_bleu_is_that_of_sacrebleu_on_the_raw_lines(prepared, tokenizer):
-    task, facts = prepared(tokenizer=tokenizer)
+@pytest.mark.parametrize("cut", TOKENIZERS, ids=["word", "char", "bpe"])
+def test_bleu_is_that_of_sacrebleu_on_the_raw_lines(prepared, cut):
+    task, facts = prepared(tokenizer=cut)
     outcomes = perfect(task)
     outcomes[3:] = [Outcome(one.id, references=one.references, texts=["cat sat on"]) for one in outcomes[3:]]
     score, _ = measured(BleuConfig(), facts, outcomes)
-    expected = BLEU().corpus_score([one.texts[0] for one in outcomes], [raw(task, tokenizer)]).score
+    expected = BLEU().corpus_score([one.texts[0] for one in outcomes], [raw(task, cut)]).score
     assert score == pytest.approx(expected, rel=1e-12)
     assert 0 < score < 100
 
@@ -108,6 +109,14 @@ def test_what_every_token_says_is_right_where_none_is_unknown(prepared):
     task, facts = prepared(tokenizer=TOKENIZERS[2])
     outcomes = [one for one in perfect(task) if "<unk>" not in one.references[0]]
     assert measured(ExactMatchConfig(), facts, outcomes)[0] == 100
+
+
+@pytest.mark.parametrize("name", ["13a", "intl", "none", "char", "zh", "ja-mecab"])
+def test_what_stands_for_an_unknown_word_is_one_token_to_every_tokenizer(name):
+    assert tokenizer(name)(f"cat {UNREADABLE} dog {UNREADABLE}.").count(UNREADABLE) == 2
+    words = tokenizer(name)(f"cat {UNREADABLE} dog").split()
+    assert UNREADABLE in words
+    assert len(words) == (7 if name == "char" else 3)
 
 
 def test_tokens_may_be_compared_and_the_signature_says_so(prepared):
