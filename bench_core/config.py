@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,8 @@ from bench_core.model import Model
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bench_core.data import Facts
 
 
 class Settings(BaseModel):
@@ -84,6 +87,10 @@ class MetricConfig(Config):
 
     needs: ClassVar[type[Model]] = Model
 
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why it cannot measure what is generated for a task; None where it can, as by default."""
+        return None
+
 
 class CertificateConfig(Config):
     """What all certificates say about themselves; the settings that they share with a metric must agree with its own.
@@ -106,6 +113,20 @@ class TaskConfig(Config):
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one."""
         return {}
+
+    @property
+    def language(self) -> str | None:
+        """Return the language of targets by its ISO 639 code; None where that is not known, as by default."""
+        return None
+
+    @property
+    def tokenized(self) -> bool:
+        """Return whether spaces stand between all tokens of the references; by default they are text."""
+        return False
+
+    def known(self, facts: Facts) -> Facts:
+        """Return what `prepare` has found out, with what these settings say."""
+        return replace(facts, source=self.source, language=self.language, tokenized=self.tokenized)
 
 
 class ExecutorConfig(Config):

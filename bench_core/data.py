@@ -54,6 +54,8 @@ class Facts:
     extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
     source: Source = Source.NONE  # what a target is made from; filled in by the core, as the task's Config says
     consecutive: bool = False  # whether examples continue each other, as the windows of a stream do
+    language: str | None = None  # of targets, by its ISO 639 code; filled in by the core, as the task's Config says
+    tokenized: bool = False  # whether spaces stand between all tokens of references; likewise
     files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
 
 

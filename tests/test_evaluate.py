@@ -104,6 +104,31 @@ def test_a_stream_cannot_go_on_with_half_of_its_rows():
         examples(streams=True).scored(Short(1), "exact")
 
 
+class Forgetful(Short):
+    """Leaves no memory from window to window."""
+
+    def score(self, batch, scoring):
+        self.check(batch)
+        assert scoring.memory is None
+        return Scores(-batch.ids.double() - batch.gold[:, 0].double())
+
+
+def test_windows_that_are_known_to_stand_alone_are_scored_side_by_side():
+    forgetful, whole = Forgetful(10), Forgetful(10)
+    found = examples(size=5, streams=True).scored(forgetful, "exact")
+    assert forgetful.sizes == [2, 2, 4, 2]  # the second continues the first, and shows that nothing is carried over
+    assert found == examples(size=10).scored(whole, "exact")
+    assert len(whole.sizes) == 1
+    halved = Forgetful(2)
+    assert examples(size=8, streams=True).scored(halved, "exact") == found
+
+
+def test_windows_whose_model_carries_something_over_are_never_put_together():
+    carrying = Short(10)
+    examples(size=10, streams=True).scored(carrying, "exact")
+    assert carrying.sizes == [2, 2, 2, 2, 2]
+
+
 def test_outcomes_show_the_source_of_their_text():
     outcomes = examples(split="translated").decoded(None, Short(10))
     assert [outcome.prompt for outcome in outcomes] == [f"source {number}" for number in range(10)]

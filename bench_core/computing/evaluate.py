@@ -81,7 +81,7 @@ class Examples:
     def scored(self, model: Scorer, by: str, kind: Kind = Kind.EXACT) -> list[Outcome]:
         """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
         found: list[Outcome] = []
-        memory = None
+        memory, carries = None, True
 
         def score(part: Batch) -> Scores:
             batch = self._on_device(part)
@@ -89,8 +89,10 @@ class Examples:
             check_scores(scores, model, batch, kind)
             return scores
 
-        for batch, scores in self._in_parts(self._batches(Purpose.SCORE), score):
+        batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
+        for batch, scores in self._in_parts(batches, score):
             memory = scores.memory
+            carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
@@ -164,6 +166,46 @@ def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> 
     except RowError as found:
         return found.of(int(batch.ids))
     return error  # every row is well by itself
+
+
+def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
+    """Yield windows of a stream up to `most` rows at a time once they are known to stand alone; others as they come.
+
+    A model that carries nothing from window to window scores each as if there were no others, so that they need not
+    be read one after the other.
+    """
+    waiting: list[Batch] = []
+    for batch in batches:
+        apart = batch.continues and alone()
+        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
+        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
+            yield _joined(waiting)
+            waiting = []
+        if apart:
+            waiting.append(batch)
+        else:
+            yield batch
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Return the rows of batches of the same form as one that does not continue."""
+    import torch
+
+    columns = iter([*zip(*map(_tensors, batches), strict=True)])
+    return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
+
+
+def _tensors(batch: Batch) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    batch.change(kept)
+    return found
 
 
 def _split(batch: Batch, most: int) -> Iterator[Batch]:

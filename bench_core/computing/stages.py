@@ -123,7 +123,7 @@ class Workshop:
         task = built("task", stage.settings["task"], inside)
         facts = task.prepare(self.data)
         check_facts(facts, task)
-        facts = replace(facts, source=task.config.source)
+        facts = task.config.known(facts)
         (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False), encoding="utf-8")
         return {}
 

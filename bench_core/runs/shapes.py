@@ -44,6 +44,8 @@ class Facts(Shape):
     source: str = "none"
     extras: dict[str, Any] = {}
     consecutive: bool = False
+    language: str | None = None
+    tokenized: bool = False
     files: dict[str, Any] = {}
 
 

@@ -45,6 +45,9 @@ def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
         yield from _purpose(task, cell, Purpose.DECODE, "decode")
     for name in cell.metrics:
         metric = suite.metrics[name]
+        reason = metric.refusal(task)
+        if reason:
+            yield f"{cell.task} x {name}", reason
         if metric.needs is not Scorer:
             if cell.decoder is None:
                 yield name, f"{metric.name} measures generated text; the suite has no decoders."

@@ -117,7 +117,7 @@ class TaskCase:
 
         Purposes for which any batch `continues` belong to `windows` without being named.
         """
-        facts = replace(config.load()(config, folder).prepare(data), source=config.source)
+        facts = config.known(config.load()(config, folder).prepare(data))
         return cls(config, config.load()(config, folder), facts, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:

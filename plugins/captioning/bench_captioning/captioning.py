@@ -21,7 +21,7 @@ from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
 from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
-from bench_language_modeling.api import Encoder, Ragged, Words, bucketed, cut, learn, padded, shuffled
+from bench_language_modeling.api import Encoder, Ragged, Words, bucketed, cut, join, learn, padded, shuffled
 
 Numbers: TypeAlias = NDArray[np.int64]
 
@@ -145,7 +145,7 @@ class Captioning(Task):
 
     def text(self, tokens: list[int]) -> str:
         """Join words by spaces, as the captions were cut: the metrics of captions cut them again, and alike."""
-        return " ".join([self._vocabulary[token] for token in tokens])
+        return join("word", [self._vocabulary[token] for token in tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return all captions of each image, by the id of its row to decode, as they stand in the annotations."""

@@ -35,10 +35,10 @@ def test_one_trains_and_scores_captions_and_decodes_images(prepare):
     for purpose in (Purpose.TRAIN, Purpose.SCORE):
         (batch,) = task.batches("test", purpose, Size(100))
         assert batch.ids.tolist() == [0, 1, 10, 11, 20, 21, 30, 31]
-        assert task.text(batch.gold[1, : batch.length[1] - 1].tolist()) == "caption 1 of a <unk> dog 1"
+        assert task.text(batch.gold[1, : batch.length[1] - 1].tolist()) == "caption 1 of a ⍰ dog 1"
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     assert batch.ids.tolist() == [0, 10, 20, 30]
-    assert task.text(batch.gold[1, : batch.length[1] - 1].tolist()) == "caption 0 of a <unk> dog 0"
+    assert task.text(batch.gold[1, : batch.length[1] - 1].tolist()) == "caption 0 of a ⍰ dog 0"
     assert (batch.opening == STOP).all()
     assert batch.source.dtype == torch.float32
     assert list(task.references("test")) == list(task.sources("test")) == batch.ids.tolist()

@@ -27,6 +27,10 @@ def test_captions_lose_case_and_punctuation_and_clitics_stand_apart():
     assert tokenized(["A man's dog can't run, can it?", "", '"No" (x)'], 60) == ["a man 's dog ca n't run can it", "", "no -lrb- x -rrb-"]  # fmt: skip
 
 
+def test_what_stands_for_an_unknown_word_is_one_token():
+    assert tokenized(["a ⍰ dog ⍰."], 60) == ["a ⍰ dog ⍰"]
+
+
 def test_no_white_space_shifts_the_captions_that_follow():
     signs = ["\n", "\r", "\x0b", "\x0c", "\u2028", "\u2029", "\x85", "\x1c", "\r\n"]
     captions = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench_code_generation import library
@@ -28,6 +28,7 @@ class Pairs:
     source: list[str]
     target: list[str]
     where: Callable[[int], tuple[str, str]]  # the places of a pair, such as "line 7 of all.anno"
+    further: list[list[str]] = field(default_factory=list)  # more targets, each as long; an empty line is none
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ def _files(corpus: Named | Files, data: Path) -> Files:
 
 
 def _lines(files: Files, data: Path, split: Split) -> Pairs:
-    source, target = parallel(files, SIDES, data).read(split)
-    return Pairs(source.texts, target.texts, lambda place: (source.place(place), target.place(place)))
+    corpus = parallel(files, SIDES, data)
+    source, target = corpus.read(split)
+    further = [more.texts for more in corpus.more(split)]
+    return Pairs(source.texts, target.texts, lambda place: (source.place(place), target.place(place)), further)
 
 
 def _part(files: Files, data: Path, part: slice) -> Pairs:

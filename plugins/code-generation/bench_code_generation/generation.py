@@ -15,7 +15,7 @@ from bench_code_generation.corpus import CLEAN, Collection, Pairs, collection
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, join, learn, padded, shuffled
-from bench_translation.api import Examples, load_lines, save_lines
+from bench_translation.api import Examples, load_lines, save_further, save_lines, with_further
 
 FEWEST = 2  # pairs to train on
 SIDES = ("source", "target")
@@ -34,7 +34,8 @@ class CodeGeneration(Task):
         corpus = collection(self.config.corpus, data)
         found, encoders = {}, None
         for split in CLEAN:
-            ids, lines, empty = self._spaced(split, corpus.read(split))
+            pairs = corpus.read(split)
+            ids, lines, empty = self._spaced(split, pairs)
             encoders = encoders or self._encoders(*lines)  # the first split is the one to train on
             rows = Examples.of(ids, *(encoder.encode(side) for encoder, side in zip(encoders, lines, strict=True)))
             told = {}
@@ -45,8 +46,10 @@ class CodeGeneration(Task):
             rows.save(self.folder, split)
             kept = set(rows.ids.tolist())
             for name, side in zip(SIDES, lines, strict=True):
-                pairs = zip(ids, side, strict=True)
-                save_lines(self.folder, f"{split}.{name}", [line for number, line in pairs if number in kept])
+                numbered = zip(ids, side, strict=True)
+                save_lines(self.folder, f"{split}.{name}", [line for number, line in numbered if number in kept])
+            further = [[" ".join(side[number].split()) for number in rows.ids] for side in pairs.further]
+            save_further(self.folder, split, further)
         assert encoders is not None
         source, target = encoders
         (self.folder / "vocabulary.json").write_text(json.dumps(target.vocabulary), encoding="utf-8")
@@ -122,8 +125,8 @@ class CodeGeneration(Task):
         return " ".join(words.split())
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the line of code of each pair, with single spaces between its tokens."""
-        return {number: [line] for number, line in self._lines(split, "target").items()}
+        """Return the line of code of each pair, and further ones, with single spaces between tokens."""
+        return with_further(self.folder, split, self._lines(split, "target"))
 
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the pseudo-code of each pair."""

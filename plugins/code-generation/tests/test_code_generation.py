@@ -82,6 +82,17 @@ def test_the_text_of_a_target_is_its_reference(files, tmp_path, settings):
     assert task.sources("test") == {number: source for number, (source, _) in enumerate(PAIRS["test"])}
 
 
+def test_further_right_lines_are_references_and_an_unknown_token_is_in_none(files, tmp_path):
+    (tmp_path / "more.code").write_text("return  ( x )\n\nif < unk > :\n")
+    files["test"]["references"] = ["more.code"]
+    task, _ = prepared(tmp_path, files)
+    assert list(task.references("test").values()) == [
+        ["return x", "return ( x )"], ["x = f ( )"], ["if x :", "if < unk > :"],
+    ]  # fmt: skip
+    assert not set(task.text([1, 1])) & set("<unk>")
+    assert "more.code" in task.config.reads(tmp_path)
+
+
 def test_a_shared_vocabulary_is_one_list_of_both_sides(files, tmp_path):
     _, facts = prepared(tmp_path, files, shared=True)
     assert facts.vocabulary == facts.source_vocabulary

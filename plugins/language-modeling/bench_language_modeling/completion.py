@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from bench_language_modeling.sentences import SPLITTERS, by_line
 from bench_language_modeling.settings import Pretrained
 from bench_language_modeling.text import SPLITS, Text
 from bench_language_modeling.tokenized import Tokenized, statistics
-from bench_language_modeling.tokens import PAD
+from bench_language_modeling.tokens import PAD, UNKNOWN
 
 FEWEST = 5  # sentences that a split must have
 
@@ -25,8 +26,9 @@ FEWEST = 5  # sentences that a split must have
 class SequenceCompletion(Tokenized):
     """A prefix of k tokens, and the rest of its sentence (Welleck et al., 2020, section 5).
 
-    A sentence shorter than k has `<cpad>` on its left. Besides the usual splits, `random` has prefixes of k tokens
-    drawn uniformly from all but the special ones, and no references.
+    A sentence shorter than k has `<cpad>` on its left. References are the text of the corpus after the prefix.
+    Besides the usual splits, `random` has prefixes of k tokens drawn uniformly from all but the special ones, and no
+    references.
     """
 
     config: SequenceCompletionConfig
@@ -37,33 +39,36 @@ class SequenceCompletion(Tokenized):
         given = isinstance(self.config.tokenizer, Pretrained)  # its model may have no room for a token more
         pad = not given or self.config.short == "pad"
         encoder = self._encoder(data, sentences["train"], sentences["valid"], pad)
-        rows = {split: self._kept(Ragged.of(encoder.encode(sentences[split])), split, text) for split in SPLITS}
-        found = {split: statistics(rows[split], "sentences", encoder) for split in SPLITS}
-        size = len(encoder.vocabulary)
+        rows, size = {}, len(encoder.vocabulary)
         for split in SPLITS:
+            lines, rows[split] = self._kept(
+                sentences[split], Ragged.of(encoder.encode(sentences[split])), split, text
+            )
             self._examples(rows[split], size - 1).save(self.folder, split)
+            rest = "\n".join(encoder.rest(lines, rows[split], self.config.prefix))
+            self._file(split).write_bytes(rest.encode())
+        found = {split: statistics(rows[split], "sentences", encoder) for split in SPLITS}
         self._random(encoder.ordinary, len(rows["test"])).save(self.folder, "random")
         counts = np.bincount(rows["train"].tokens, minlength=size)
         counts[STOP] = len(rows["train"])
-        return self._facts(text, encoder, counts.tolist(), {"statistics": found})
+        compared = {} if self.config.references == "text" else {"references": self.config.references}
+        return self._facts(text, encoder, counts.tolist(), {"statistics": found, **compared})
 
     def _sentences(self, text: Text, split: Split) -> list[str]:
         splitter = by_line if text.sentences else SPLITTERS[self.config.sentences]
         return list(splitter(text.paragraphs(split)))
 
-    def _kept(self, rows: Ragged, split: Split, text: Text) -> Ragged:
+    def _kept(self, lines: list[str], rows: Ragged, split: Split, text: Text) -> tuple[list[str], Ragged]:
         """Leave out what is too long or has no continuation, if so wished; raise DataError if too little is left."""
-        kept = rows
-        if self.config.short == "drop":
-            kept = Ragged.of(row for row in kept if len(row) > self.config.prefix)
-        if self.config.longest is not None:
-            kept = Ragged.of(row for row in kept if len(row) <= self.config.longest)
-        if len(kept) < FEWEST:
+        shortest = self.config.prefix + 1 if self.config.short == "drop" else 0
+        longest = self.config.longest or np.inf
+        kept = [shortest <= length <= longest for length in rows.lengths]
+        if sum(kept) < FEWEST:
             raise DataError(
-                f"the {split} split of {text.name} has {len(kept)} sentences to complete, of {len(rows)}; at least "
+                f"the {split} split of {text.name} has {sum(kept)} sentences to complete, of {len(rows)}; at least "
                 f"{FEWEST} are needed. Choose a larger corpus, or `short: pad`."
             )
-        return kept
+        return list(compress(lines, kept)), Ragged.of(compress(rows, kept))
 
     def _examples(self, rows: Ragged, pad: int) -> Ragged:
         """Bring every sentence to at least k tokens, and end it."""
@@ -101,9 +106,18 @@ class SequenceCompletion(Tokenized):
         """Leave out the padding on the left."""
         return self.text([token for token in tokens if self.vocabulary[token] != PAD])
 
+    def text(self, tokens: list[int]) -> str:
+        return self.said(tokens, UNKNOWN) if self.config.references == "tokens" else super().text(tokens)
+
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the one continuation of each prefix; there is none in `random`."""
+        """Return the one continuation of each prefix, as the corpus has it; there is none in `random`."""
         rows = Ragged.load(self.folder, split)
         if split == "random":
             return {place: [] for place in range(len(rows))}
-        return {place: [self.text(row[self.config.prefix : -1])] for place, row in enumerate(rows)}
+        if self.config.references == "tokens":
+            return {place: [self.text(row[self.config.prefix : -1])] for place, row in enumerate(rows)}
+        lines = self._file(split).read_bytes().decode().split("\n")
+        return {place: [line] for place, line in enumerate(lines)}
+
+    def _file(self, split: Split) -> Path:
+        return self.folder / f"{split}.rest.txt"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Purpose, TaskConfig, hookimpl
 from bench_language_modeling import corpus, pretrained
@@ -41,6 +41,9 @@ class SequenceCompletionConfig(TokenizedConfig):
     short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
     longest: PositiveInt | None = None  # tokens of a sentence; longer ones are left out
     random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
+    references: Literal["text", "tokens"] = (
+        "text"  #: what outputs are compared with: `tokens` has `<unk>` for rare words
+    )
 
     def extras(self) -> Set[str]:
         """Return spaCy's, where it cuts sentences."""
@@ -59,7 +62,16 @@ class LanguageModelingConfig(TokenizedConfig):
 
     window: PositiveInt = 35  #: tokens through which gradients go back at once
     partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset
+    parts: PositiveInt = (
+        1  #: equal parts that an evaluation reads, each from its own beginning; 1 is the whole stream
+    )
     stops: bool | None = None  # whether each line is followed by a stop; as is usual for the corpus
+
+    @model_validator(mode="after")
+    def _parts_are_read_in_a_row(self) -> Self:
+        if self.parts > 1 and self.partition == "random":
+            raise ValueError("with `partition: random` windows stand alone: leave out `parts`")
+        return self
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all but DECODE: a stream has no prefixes."""

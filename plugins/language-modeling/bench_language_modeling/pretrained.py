@@ -15,6 +15,7 @@ from typing import Any
 
 from bench_core import STOP, DataError, corpora
 from bench_language_modeling.settings import Pretrained
+from bench_language_modeling.tokens import UNREADABLE
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
 TOGETHER = 10_000  # lines encoded at a time
@@ -71,7 +72,7 @@ class Numbered:
         numbers = set(self._tokenizer.get_vocab().values()) - special - {self.stop}
         return sorted(self._swapped(numbers))
 
-    @property
+    @cached_property
     def unknown(self) -> int | None:
         """Return the token that stands for what it cannot say, if it has one."""
         name = getattr(self._tokenizer.model, "unk_token", None)
@@ -90,9 +91,20 @@ class Numbered:
                     )
                 yield self._swapped(found.ids)
 
-    def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens, without the space before its first word."""
-        return str(self._tokenizer.decode(self._swapped(tokens), skip_special_tokens=False)).removeprefix(" ")
+    def rest(self, lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
+        """Yield the text of each line after its first tokens, without the space that it may begin with."""
+        for start in range(0, len(lines), TOGETHER):
+            some = lines[start : start + TOGETHER]
+            for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
+                begins = [begin for begin, _ in found.offsets[first : first + 1]]
+                yield line[begins[0] :].removeprefix(" ") if begins else ""
+
+    def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
+        """Return the text of tokens, without the space before its first word, and with `unknown` for unknown ones."""
+        text = str(self._tokenizer.decode(self._swapped(tokens), skip_special_tokens=False)).removeprefix(" ")
+        if self.unknown is None or self.unknown not in tokens:
+            return text
+        return text.replace(self.vocabulary[self.unknown], unknown)
 
     def _swapped(self, tokens: Iterable[int]) -> list[int]:
         other = {STOP: self.stop, self.stop: STOP}

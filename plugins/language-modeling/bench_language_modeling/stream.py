@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +43,16 @@ class LanguageModeling(Tokenized):
         counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
         extras = {"statistics": {split: statistics(rows[split], "lines", encoder) for split in SPLITS}}
         best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
-        return replace(self._facts(text, encoder, counts, extras | best), consecutive=True)
+        parts = {"parts": self.config.parts} if self.config.parts > 1 else {}
+        return replace(self._facts(text, encoder, counts, extras | best | parts), consecutive=True)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, every token in one of them.
 
         With `partition: sequential`, N rows read N equal parts of the stream, each batch going on where the last one
-        ended; the fewer than N windows that remain make one batch that does not. Training keeps to that order. Else,
-        and where an evaluation is shuffled, windows stand alone.
+        ended; the fewer than N windows that remain stand alone. To train, N is the size of a batch; to score, it is
+        `parts`, whatever that size: by default one row reads the whole stream. Else, and where an evaluation is
+        shuffled, windows stand alone.
         """
         if purpose == Purpose.DECODE:
             raise SuiteError("'language-modeling' has no prefixes to go on from; 'sequence-completion' has.")
@@ -60,7 +61,8 @@ class LanguageModeling(Tokenized):
         edges = self._edges(len(stream), noise if alone and purpose == Purpose.TRAIN else None)
         number = size.number if size.unit == "rows" else max(1, size.number // self.config.window)
         windows = len(edges) - 1
-        order = _apart(shuffled(windows, noise), number) if alone else _abreast(windows, number)
+        parts = number if purpose == Purpose.TRAIN else self.config.parts
+        order = _apart(shuffled(windows, noise), number) if alone else _abreast(windows, parts, number)
         for rows, continues in order:
             starts, ends = edges[rows], edges[rows + 1]
             before = np.where(starts > 0, stream[starts - 1], STOP).astype(np.int64)  # at first, a stop
@@ -79,19 +81,18 @@ class LanguageModeling(Tokenized):
         return np.unique(np.r_[0, np.arange(offset, tokens, window), tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the text of each window."""
-        stream = np.load(self.folder / f"{split}.npy", allow_pickle=False)
-        windows = enumerate(pairwise(self._edges(len(stream))))
-        return {place: [self.text(stream[start:end].tolist())] for place, (start, end) in windows}
+        """Return no text for each window: there are no outputs to compare with one."""
+        stream = np.load(self.folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
+        return {place: [] for place in range(len(self._edges(len(stream))) - 1)}
 
 
-def _abreast(windows: int, number: int) -> Iterator[tuple[Numbers, bool]]:
-    """Yield the windows of `number` equally long parts, side by side, then those that are left over."""
-    steps = windows // number
-    for step in range(steps):
-        yield np.arange(number) * steps + step, step > 0
-    if windows % number:
-        yield np.arange(number * steps, windows), False
+def _abreast(windows: int, parts: int, most: int) -> Iterator[tuple[Numbers, bool]]:
+    """Yield the windows of so many equally long parts, at most `most` side by side, then those that are left over."""
+    steps = windows // parts
+    for some in np.array_split(np.arange(parts), range(most, parts, most)):
+        for step in range(steps):
+            yield some * steps + step, step > 0
+    yield from _apart(np.arange(parts * steps, windows), most)
 
 
 def _apart(order: Numbers, number: int) -> Iterator[tuple[Numbers, bool]]:

@@ -17,7 +17,7 @@ from bench_language_modeling.pretrained import FILE, Numbered
 from bench_language_modeling.ragged import Ragged
 from bench_language_modeling.settings import Pretrained
 from bench_language_modeling.text import Text
-from bench_language_modeling.tokens import PAD, Encoder, join, learn
+from bench_language_modeling.tokens import PAD, UNREADABLE, Encoder, join, learn
 
 
 class Tokenized(Task):
@@ -31,7 +31,8 @@ class Tokenized(Task):
         given = Numbered.of(settings, data)
         shutil.copyfile(given.file, self.folder / FILE)
         extras = {"tokenizer": digest(given.file), "stop": given.stop}
-        return Encoder([*given.vocabulary, *[PAD] * pad], given.encode, given.ordinary, given.unknown, extras)
+        vocabulary = [*given.vocabulary, *[PAD] * pad]
+        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras)
 
     def _facts(self, text: Text, encoder: Encoder, counts: list[int], extras: Mapping[str, Any]) -> Facts:
         """Keep the vocabulary in the folder, and say where it comes from."""
@@ -50,10 +51,20 @@ class Tokenized(Task):
         return Numbered.of(Pretrained(kind="pretrained", path=".", stop=self.vocabulary[STOP]), self.folder)
 
     def text(self, tokens: list[int]) -> str:
-        if isinstance(self.config.tokenizer, Pretrained):
-            padded = len(self.vocabulary) - 1 if self.vocabulary[-1] == PAD else None
-            return self._pretrained.text([token for token in tokens if token != padded])
-        return join(self.config.tokenizer.kind, [self.vocabulary[token] for token in tokens])
+        """Return the text of tokens; those that stand for none, such as `<unk>`, read as what no corpus has."""
+        return self.said(tokens, UNREADABLE)
+
+    def said(self, tokens: list[int], unknown: str) -> str:
+        """Return the text of tokens, with `unknown` for those that stand for none."""
+        if not isinstance(self.config.tokenizer, Pretrained):
+            return join(self.config.tokenizer.kind, [self.vocabulary[token] for token in tokens], unknown)
+        runs: list[list[int]] = [[]]
+        for token in tokens:
+            if self.vocabulary[token] == PAD:
+                runs.append([])
+            else:
+                runs[-1].append(token)
+        return f" {unknown} ".join([self._pretrained.text(run, unknown) for run in runs])
 
 
 def statistics(rows: Ragged, what: str, encoder: Encoder) -> dict[str, Any]:

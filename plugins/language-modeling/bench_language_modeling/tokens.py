@@ -1,7 +1,8 @@
 """From lines to numbers and back: vocabularies of words, characters and byte pairs.
 
 Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
-token, whatever the tokenizer.
+token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in
+no raw text of a corpus, not even where that has the word `<unk>`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from bench_language_modeling.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
+UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # one token to every tokenizer of metrics, and in no corpus
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Encoder:
     vocabulary: list[str]
     encode: Callable[[Sequence[str]], Iterator[list[int]]]
     ordinary: Sequence[int]  # the tokens that text is made of
+    rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]  # text after the first k tokens
     unknown: int | None = 1  # the token for what it cannot say
     extras: Mapping[str, Any] = field(default_factory=dict)  # what models should know of it
 
@@ -46,7 +49,11 @@ def learn(
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         return ([ids.get(token, 1) for token in cut(line)] for line in lines)
 
-    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode, range(2, 2 + len(kept)))
+    def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
+        gap = " " if isinstance(settings, Words) else ""
+        return (gap.join(cut(line)[first:]) for line in lines)
+
+    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode, range(2, 2 + len(kept)), rest)
 
 
 def _characters(line: str) -> list[str]:
@@ -77,16 +84,27 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
     vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
-    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)))
+    sizes = [len(f" {piece}" if piece in SPECIAL else piece) for piece in vocabulary]  # in bytes of text
+
+    def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
+        for line, row in zip(lines, rows, strict=True):
+            left = f" {line}".encode()[sum(sizes[piece] for piece in row[:first]) :]
+            yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
+
+    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest)
 
 
-def join(kind: str, tokens: Iterable[str]) -> str:
-    """Return the text of tokens of a vocabulary of that kind; a stop inside of a stream is a word."""
+def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
+    """Return the text of tokens of a vocabulary of that kind; a stop inside of a stream is a word.
+
+    `unknown` is written for `<unk>` and `<cpad>`, which are no text.
+    """
+    tokens = [unknown if token in (UNKNOWN, PAD) else token for token in tokens]
     if kind == "word":
         return " ".join(tokens)
     if kind == "char":
         return "".join(f" {token} " if token == STOP else token for token in tokens)
     from tokenizers import decoders
 
-    text: str = decoders.ByteLevel().decode([f"Ġ{token}" if token in SPECIAL else token for token in tokens])
+    text: str = decoders.ByteLevel().decode([f" {token}" if token in (STOP, unknown) else token for token in tokens])
     return text.removeprefix(" ")

@@ -10,6 +10,7 @@ from bench_core import DataError, Noise, Purpose, Size
 from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.api import lines
 from bench_language_modeling.plugin import SequenceCompletionConfig
+from bench_language_modeling.tokens import UNREADABLE
 
 LINES = {
     "train": ["a b c d e f", "a b", "c", "a b c d", "e f g h i j k l", "b c d", "g h", "i j k l a b c"],
@@ -92,7 +93,7 @@ def test_the_vocabulary_comes_from_train_and_valid_and_never_from_test(files, tm
     assert "t" not in facts.vocabulary
     assert facts.extras["statistics"]["test"]["unknown"] == 2
     batch = next(task.batches("test", Purpose.DECODE, Size(1)))
-    assert task.prompt(batch.opening[0, 1:].tolist()) == "a b <unk>"
+    assert task.prompt(batch.opening[0, 1:].tolist()) == f"a b {UNREADABLE}"
 
 
 def test_counts_are_of_the_training_sentences_each_with_its_stop(files, tmp_path):
@@ -113,7 +114,9 @@ def test_statistics_are_those_of_the_sentences_without_padding(files, tmp_path):
 def test_prompts_leave_out_the_padding_and_references_are_continuations(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files)
     (batch,) = task.batches("test", Purpose.DECODE, Size(10))
-    assert [task.prompt(row[1:]) for row in batch.opening.tolist()] == ["a b <unk>", "<unk>", "a", "b c d", "g"]
+    assert [task.prompt(row[1:]) for row in batch.opening.tolist()] == [
+        f"a b {UNREADABLE}", UNREADABLE, "a", "b c d", "g",
+    ]  # fmt: skip
     assert task.references("test") == {0: ["c d"], 1: [""], 2: [""], 3: ["e f"], 4: [""]}
 
 

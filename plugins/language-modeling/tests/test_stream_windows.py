@@ -5,6 +5,7 @@ from math import log
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from bench_core import DataError, Noise, Purpose, Size, SuiteError
 from bench_core.testing import TaskCase, check_task
@@ -92,10 +93,35 @@ def test_a_row_that_continues_goes_on_where_the_same_row_ended(files, tmp_path, 
     assert continued == 13 // number - 1
 
 
-def test_rows_read_equal_parts_of_the_stream(files, tmp_path):
+def order(task, size, purpose=Purpose.SCORE):
+    return [(batch.ids.tolist(), batch.continues) for batch in task.batches("test", purpose, size)]
+
+
+def test_rows_of_a_training_read_equal_parts_of_the_stream(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files, window=8)
-    batches = [batch.ids.tolist() for batch in task.batches("test", Purpose.SCORE, Size(3))]
+    batches = [ids for ids, _ in order(task, Size(3), Purpose.TRAIN)]
     assert batches == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11], [12]]
+
+
+@pytest.mark.parametrize("size", [Size(1), Size(3), Size(128), Size(25, "tokens")])
+def test_an_evaluation_reads_the_stream_in_one_row_whatever_the_size_of_a_batch(files, tmp_path, size):
+    task, facts = prepared(tmp_path, corpus=files, window=8)
+    assert order(task, size) == [([place], place > 0) for place in range(13)]
+    assert "parts" not in facts.extras
+
+
+def test_an_evaluation_in_parts_is_the_same_whatever_the_size_of_a_batch(files, tmp_path):
+    task, facts = prepared(tmp_path, corpus=files, window=8, parts=3)
+    assert facts.extras["parts"] == 3
+    whole = [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
+    assert order(task, Size(128)) == [*zip(whole, [False, True, True, True], strict=True), ([12], False)]
+    two = [[0, 4], [1, 5], [2, 6], [3, 7], [8], [9], [10], [11], [12]]
+    continues = [False, True, True, True, False, True, True, True, False]
+    assert order(task, Size(2)) == [*zip(two, continues, strict=True)]
+    alone, _ = prepared(tmp_path, corpus=files, window=8, parts=50)
+    assert not any(continues for _, continues in order(alone, Size(4)))
+    with pytest.raises(ValidationError, match="leave out `parts`"):
+        prepared(tmp_path, corpus=files, parts=2, partition="random")
 
 
 def test_what_a_model_reads_is_the_stream_one_token_earlier(files, tmp_path):
@@ -138,15 +164,11 @@ def test_the_same_noise_gives_the_same_epoch_and_other_noise_another(files, tmp_
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_references_say_what_stands_in_each_window(files, tmp_path):
-    task, _ = prepared(tmp_path, corpus=files, window=8)
-    assert task.references("test")[1] == ["w8 w9 w10 w11 w12 w13 w14 <stop>"]
-
-
 def test_a_stop_inside_of_a_window_is_a_word_whatever_the_tokenizer(files, tmp_path):
     for tokenizer in ("word", "char", {"kind": "bpe", "vocab_size": 259}):
         task, _ = prepared(tmp_path, corpus=files, window=10_000, tokenizer=tokenizer)
-        assert len(task.references("test")[0][0].split()) == TOKENS
+        assert len(task.text(stream(task, tmp_path)).split()) == TOKENS
+        assert task.references("test") == {0: []}
 
 
 def test_a_stream_is_not_decoded(files, tmp_path):

@@ -5,7 +5,7 @@ from pydantic import TypeAdapter
 
 from bench_language_modeling.sentences import SPLITTERS, by_rule, by_spacy
 from bench_language_modeling.settings import Tokenizer
-from bench_language_modeling.tokens import join, learn
+from bench_language_modeling.tokens import UNREADABLE, join, learn
 
 TRAIN = ["the cat sat on the mat .", "", "the naïve 日本 cat <unk> sat", "x<unk>y ' s \ufeff!"]
 VALID = ["a dog sat ."]
@@ -17,7 +17,8 @@ def learned(tokenizer, pad=False):
 
 
 def reread(encoder, kind, lines):
-    return [join(kind, [encoder.vocabulary[token] for token in tokens]) for tokens in encoder.encode(lines)]
+    rows = encoder.encode(lines)
+    return [join(kind, [encoder.vocabulary[token] for token in tokens], "<unk>") for tokens in rows]
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 280}])
@@ -28,6 +29,39 @@ def test_what_was_encoded_reads_as_before(tokenizer):
 
 def test_byte_pairs_can_say_everything():
     assert reread(learned({"kind": "bpe", "vocab_size": 259}, pad=True), "bpe", UNSEEN) == UNSEEN
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "bpe"])
+@pytest.mark.parametrize("special", ["<unk>", "<cpad>"])
+def test_a_token_that_is_no_text_reads_as_what_no_line_has(kind, special):
+    text = join(kind, ["a", special, "b"])
+    assert text.replace(" ", "") == f"a{UNREADABLE}b"
+    assert len(UNREADABLE) == 1
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_what_follows_the_first_words_is_the_rest_of_the_line_rare_words_too(first):
+    encoder, lines = learned({"kind": "word", "min_count": 2}), [*TRAIN, *UNSEEN]
+    found = [*encoder.rest(lines, encoder.encode(lines), first)]
+    assert found == [" ".join(line.split(" ")[first:]) for line in lines]
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_what_follows_the_first_characters_is_the_rest_of_the_line_unknown_ones_too(first):
+    encoder = learned("char")
+    lines = ["the 象 jumped", "€5", ""]
+    assert [*encoder.rest(lines, encoder.encode(lines), first)] == [line[first:] for line in lines]
+    assert [*encoder.rest(["a<unk>b"], [], 2)] == ["b"]  # `<unk>` is one of them
+
+
+@pytest.mark.parametrize("first", range(25))
+def test_what_follows_the_first_byte_pairs_is_the_rest_of_the_line_be_it_within_a_character(first):
+    encoder, lines = learned({"kind": "bpe", "vocab_size": 265}), [*TRAIN, *UNSEEN]
+    rows = list(encoder.encode(lines))
+    for line, row, rest in zip(lines, rows, encoder.rest(lines, rows, first), strict=True):
+        whole = rest.lstrip("\N{REPLACEMENT CHARACTER}")  # of which some bytes belong to the first pieces
+        assert line.endswith(whole)
+        assert rest == join("bpe", [encoder.vocabulary[token] for token in row[first:]], "<unk>")
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 280}])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pycocoevalcap.meteor  # type: ignore[import-untyped]
 
-from bench_core import Outcome, PluginError, SuiteError
+from bench_core import Facts, Outcome, PluginError, SuiteError
 from bench_metrics.dialogue import Unanswered, ask
 from bench_metrics.java import java
 from bench_metrics.plugin import MeteorConfig
@@ -49,7 +49,6 @@ LANGUAGES = {
     "other": Language("other", modules=("exact",), weights=(1.0,)),
     **{code: Language(code) for code in ("ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "tr")},
 }
-NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages that METEOR tokenizes itself
 
 
 class Meteor(TextMetric[list[int]]):
@@ -63,14 +62,17 @@ class Meteor(TextMetric[list[int]]):
     better = 1
 
     def __init__(self, config: MeteorConfig) -> None:
-        """Find out how to tokenize; raise SuiteError if that tokenizer cannot run."""
+        """Find out how to tokenize text of which nothing is known; raise SuiteError if that tokenizer cannot run."""
         super().__init__(config)
-        self.language = LANGUAGES[config.language]
-        name = config.tokenize or ("meteor" if config.language in NORMALIZED else "13a")
+        self.begin(Facts(()))
+
+    def begin(self, known: Facts) -> None:
+        language, name = self.config.resolved(known)
+        self.language = LANGUAGES[language]
         self.tokenizer = None if name == "meteor" else tokenizer(name)
         told = "meteor" if self.tokenizer is None else self.tokenizer.signature()
         matches = "+".join(self.language.modules)
-        self.signature = f"lang:{config.language}|match:{matches}|tok:{told}|case:lc|version:1.5"
+        self.signature = f"lang:{language}|match:{matches}|tok:{told}|case:lc|version:1.5"
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
         """Return the statistics of each example, from one start of Java; raise SuiteError if it gives no answer."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from math import exp, inf, isnan, nan
+from typing import Self
 
-from bench_core import Outcome, PluginError, SuiteError, Summed
+from bench_core import Facts, Outcome, PluginError, SuiteError, Summed
 from bench_metrics.plugin import PerplexityConfig
 
 
@@ -22,6 +24,12 @@ class Perplexity(Summed[Sequence[float | None]]):
     def __init__(self, config: PerplexityConfig) -> None:
         super().__init__(config)
         self.signature = f"log:nats|per:{config.unit}|stop:included|by:{config.by or 'default'}"
+
+    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+        """Return the metric with the number of parts that a stream was read in, if not as a whole."""
+        told = copy(self)
+        told.signature += f"|parts:{facts.extras['parts']}" if "parts" in facts.extras else ""
+        return told
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float | None]]:
         """Return the weighted log-probability, None for -inf, and the weighted count of each example.

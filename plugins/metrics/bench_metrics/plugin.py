@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias, cast, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from bench_core import MetricConfig, Scorer, hookimpl
+from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
+from bench_metrics.languages import Written, language, spaced, tokenizer_of
 
 supports = (1, 1)
 
-# those of sacrebleu that download nothing
-Tokenizer: TypeAlias = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+# those of sacrebleu that download nothing; `auto` is the usual one of the targets' language
+Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 # of ISO 639-1, and a name for all others
 Language: TypeAlias = Literal[
     "en", "cs", "de", "es", "fr", "ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "sv", "tr", "other"
 ]
+METEOR = frozenset(get_args(Language))
+NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages that METEOR tokenizes itself
+
+
+class WordsConfig(MetricConfig):
+    """What metrics share that a tokenizer cuts words for."""
+
+    tokenize: Tokenizer = "auto"  #: sacrebleu's, for outputs and references; `auto` goes by the language of targets
+
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why the tokenizer does not suit the language of targets, if it does not."""
+        try:
+            tokenizer_of(self.tokenize, task)
+        except SuiteError as error:
+            return str(error)
+        return None
 
 
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}  # that tokenizers need
@@ -35,6 +52,10 @@ class PerplexityConfig(MetricConfig):
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
     unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
+
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why words cannot be counted, if they are to be."""
+        return _unspaced(task, "set `unit: token`") if self.unit == "word" else None
 
 
 class NonTerminationConfig(MetricConfig):
@@ -104,14 +125,13 @@ class RepetitionConfig(MetricConfig):
     n: PositiveInt = 4  #: tokens of an n-gram
 
 
-class BleuConfig(MetricConfig):
+class BleuConfig(WordsConfig):
     """Corpus BLEU as sacrebleu computes it (Post, 2018, arXiv:1804.08771)."""
 
     name, target = "bleu", "bench_metrics.sacre:Bleu"
     libraries = frozenset({"sacrebleu", "mecab-python3", "ipadic"})
     cites = ["papineni2002", "post2018"]
 
-    tokenize: Tokenizer = "13a"  #: sacrebleu's, for outputs and references
     lowercase: bool = False  #: compare in lower case
     smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: of n-gram counts that are 0
     smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
@@ -143,6 +163,10 @@ class ChrfConfig(MetricConfig):
     whitespace: bool = False  #: count blanks as characters
     eps_smoothing: bool = False  #: average over all orders, as the original script does
 
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why words cannot be counted, if they are to be."""
+        return _unspaced(task, "set `word_order: 0`") if self.word_order else None
+
 
 class TerConfig(MetricConfig):
     """Translation edit rate as sacrebleu computes it (Snover et al., 2006)."""
@@ -151,20 +175,27 @@ class TerConfig(MetricConfig):
     libraries = frozenset({"sacrebleu"})
     cites = ["snover2006", "post2018"]
 
-    normalized: bool = False  #: split off punctuation, as tercom does
+    normalized: bool | None = None  #: split off punctuation, as tercom does; by default in Chinese and Japanese alone
     no_punct: bool = False  #: remove punctuation
-    asian_support: bool = False  #: split Chinese and Japanese into characters, if normalized
+    asian_support: bool | None = None  #: split Chinese and Japanese into characters, if normalized; by default these
     case_sensitive: bool = False  #: count a word in other case as an edit
 
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why words cannot be counted, if they cannot."""
+        if language(task) not in ("ja", "yue", "zh"):
+            return _unspaced(task, "leave it out")
+        if self.normalized is False or self.asian_support is False:
+            return _unspaced(task, "leave out `normalized` and `asian_support`, which are true for it")
+        return None
 
-class RibesConfig(MetricConfig):
+
+class RibesConfig(WordsConfig):
     """RIBES, the agreement of word order, as nltk computes it (Isozaki et al., 2010)."""
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
     libraries = frozenset({"nltk", "sacrebleu", "mecab-python3", "ipadic"})
     cites = ["isozaki2010", "bird2009"]
 
-    tokenize: Tokenizer = "13a"  #: sacrebleu's, for outputs and references
     lowercase: bool = False  #: compare in lower case
     alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
@@ -182,6 +213,10 @@ class NotesBleuConfig(MetricConfig):
 
     k: PositiveInt = 4  #: tokens of the longest n-grams
     tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
+
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why words cannot be counted, if they are to be."""
+        return _unspaced(task, "set `tokens: characters`") if self.tokens == "words" else None
 
 
 class ExactMatchConfig(MetricConfig):
@@ -202,10 +237,8 @@ class MeteorConfig(MetricConfig):
     libraries = frozenset({"pycocoevalcap", "sacrebleu", "mecab-python3", "ipadic"})
     cites = ["denkowski2014"]
 
-    language: Language = "en"  #: `other` knows exact matches alone, and serves every language
-    tokenize: Literal["meteor"] | Tokenizer | None = (
-        None  #: by default its own, or 13a for languages that it has none for
-    )
+    language: Language | None = None  #: by default that of targets; `other` has exact matches alone and is for all
+    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is its own, or where it has none that of `bleu`
     memory: int = Field(1024, ge=64)  #: MiB that Java may take
     patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
 
@@ -215,12 +248,37 @@ class MeteorConfig(MetricConfig):
 
     @model_validator(mode="after")
     def _tokenizer_exists(self) -> Self:
-        if self.tokenize == "meteor" and self.language not in ("en", "cs", "de", "es", "fr", "ru"):
+        if self.tokenize == "meteor" and self.language not in (None, *NORMALIZED):
             raise ValueError(
-                f"METEOR has no tokenizer for `language: {self.language}`, only for en, cs, de, es, fr and ru; "
-                "set `tokenize` to another, such as 13a"
+                f"METEOR has no tokenizer for `language: {self.language}`, only for {', '.join(NORMALIZED)}; "
+                "leave `tokenize` out, or set it to another, such as 13a"
             )
         return self
+
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why it cannot score the language of targets as is asked, if it cannot."""
+        try:
+            self.resolved(task)
+        except SuiteError as error:
+            return str(error)
+        return None
+
+    def resolved(self, known: Written) -> tuple[Language, str]:
+        """Return language and tokenizer; raise SuiteError if they do not suit the language of targets."""
+        target = language(known)
+        if target and self.language not in (None, "other", target):
+            raise SuiteError(f"`language: {self.language}` is not that of the targets, {target!r}: leave it out.")
+        usual = "en" if target is None else target if target in METEOR else "other"
+        chosen = self.language or cast(Language, usual)
+        if self.tokenize == "meteor" and chosen not in NORMALIZED:
+            raise SuiteError(f"METEOR has no tokenizer for {target!r}: leave `tokenize` out, or set it to another.")
+        own = self.tokenize == "meteor" or (self.tokenize == "auto" and chosen in NORMALIZED)
+        return chosen, "meteor" if own else tokenizer_of(self.tokenize, known)
+
+
+def _unspaced(task: TaskConfig, remedy: str) -> str | None:
+    """Return that words cannot be told apart, if so, and what to do."""
+    return None if spaced(task) else f"it counts words between spaces, which {language(task)!r} lacks: {remedy}."
 
 
 @hookimpl

@@ -8,7 +8,8 @@ from math import nan
 
 from nltk.translate.ribes_score import MAX_ALIGNMENT_LEN, sentence_ribes  # type: ignore[import-untyped]
 
-from bench_core import Outcome, SuiteError
+from bench_core import Facts, Outcome, SuiteError
+from bench_metrics.languages import tokenizer_of
 from bench_metrics.plugin import RibesConfig
 from bench_metrics.texts import TextMetric, compared
 from bench_metrics.tokenizers import tokenizer
@@ -26,7 +27,11 @@ class Ribes(TextMetric[float]):
 
     def __init__(self, config: RibesConfig) -> None:
         super().__init__(config)
-        self.tokenizer = tokenizer(config.tokenize)
+        self.begin(Facts(()))
+
+    def begin(self, known: Facts) -> None:
+        config = self.config
+        self.tokenizer = tokenizer(tokenizer_of(config.tokenize, known))
         case = "lc" if config.lowercase else "mixed"
         self.signature = (
             f"case:{case}|tok:{self.tokenizer.signature()}|alpha:{config.alpha}|beta:{config.beta}"

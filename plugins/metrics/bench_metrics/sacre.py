@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from math import nan
 from typing import Any
@@ -11,7 +12,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from bench_core import Outcome
+from bench_core import Facts, Outcome
+from bench_metrics.languages import spaced, tokenizer_of
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.texts import TextMetric, compared
 from bench_metrics.tokenizers import tokenizer
@@ -23,12 +25,19 @@ class Sacrebleu(TextMetric[list[float]]):
     So the score of any choice of examples is what `corpus_score` gives for them. Undefined (nan) without examples.
     """
 
-    def __init__(self, config: Any, scorer: Scorer, *unsaid: str) -> None:
-        """Wrap a scorer; `unsaid` are the settings that its own signature does not tell."""
+    def __init__(self, config: Any) -> None:
+        """Build the scorer for text of which nothing is known; raise SuiteError if it cannot run."""
         super().__init__(config)
-        self.scorer = scorer
+        self.begin(Facts(()))
+
+    def begin(self, known: Facts) -> None:
+        self.scorer, unsaid = self._scorer(known)
         self.scorer.num_refs = None  # type: ignore[assignment]  # `prepare` tells it
         self.signature = "|".join([self.scorer.get_signature().format(), *unsaid])
+
+    @abstractmethod
+    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+        """Return sacrebleu's scorer for a task, and the settings that its own signature does not tell."""
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
         """Return the statistics of each example; raise where there is nothing to compare."""
@@ -49,18 +58,20 @@ class Bleu(Sacrebleu):
 
     better = 1
 
-    def __init__(self, config: BleuConfig) -> None:
-        """Build the scorer; raise SuiteError if its tokenizer cannot run."""
-        tokenizer(config.tokenize)
+    config: BleuConfig
+
+    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+        config, name = self.config, tokenizer_of(self.config.tokenize, known)
+        tokenizer(name)
         scorer = BLEU(
-            tokenize=config.tokenize,
+            tokenize=name,
             lowercase=config.lowercase,
             smooth_method=config.smooth,
             smooth_value=config.smooth_value,
             max_ngram_order=config.max_order,
             effective_order=config.effective_order,
         )
-        super().__init__(config, scorer, *([f"order:{config.max_order}"] if config.max_order != 4 else []))
+        return scorer, [f"order:{config.max_order}"] if config.max_order != 4 else []
 
 
 class Chrf(Sacrebleu):
@@ -71,9 +82,11 @@ class Chrf(Sacrebleu):
 
     better = 1
 
-    def __init__(self, config: ChrfConfig) -> None:
-        scorer = CHRF(**config.model_dump())
-        super().__init__(config, scorer, *([f"beta:{config.beta}"] if config.beta != 2 else []))
+    config: ChrfConfig
+
+    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+        beta = self.config.beta
+        return CHRF(**self.config.model_dump()), [f"beta:{beta}"] if beta != 2 else []
 
 
 class Ter(Sacrebleu):
@@ -84,5 +97,10 @@ class Ter(Sacrebleu):
 
     better = -1
 
-    def __init__(self, config: TerConfig) -> None:
-        super().__init__(config, TER(**config.model_dump()))
+    config: TerConfig
+
+    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+        settings = self.config.model_dump()
+        for name in ("normalized", "asian_support"):
+            settings[name] = not spaced(known) if settings[name] is None else settings[name]
+        return TER(**settings), []

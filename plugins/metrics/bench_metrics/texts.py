@@ -12,17 +12,28 @@ X = TypeVar("X")
 
 
 class TextMetric(Summed[X]):
-    """A metric of text; its signature begins with the number of references, as that changes what scores mean."""
+    """A metric of text.
+
+    Its signature begins with the number of references and, if they are not the text of the corpus, what they are, as
+    both change what scores mean.
+    """
 
     unit = ""
 
+    def begin(self, known: Facts) -> None:
+        """Set up what depends on the language of targets, the signature too; by default nothing does.
+
+        Raises SuiteError if it cannot run, or does not suit that language.
+        """
+
     def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with the number of references in its signature: "var" if examples differ in it."""
+        """Return the metric set up; its signature has the number of references, "var" if examples differ in it."""
         counts = {len(each) for each in references.values()}
-        if not counts:
-            return self
+        number = [f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"] if counts else []
+        altered = [f"refs:{facts.extras['references']}"] if "references" in facts.extras else []
         told = copy(self)
-        told.signature = f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}|{self.signature}"
+        told.begin(facts)
+        told.signature = "|".join([*number, *altered, told.signature])
         return told
 
 

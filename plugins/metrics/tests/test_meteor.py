@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from bench_core import Outcome, SuiteError
 from bench_metrics.java import java
-from bench_metrics.meteor import FOLDER, LANGUAGES, NORMALIZED, Meteor
-from bench_metrics.plugin import MeteorConfig
+from bench_metrics.meteor import FOLDER, LANGUAGES, Meteor
+from bench_metrics.plugin import NORMALIZED, MeteorConfig
 
 KNOWN = (
     "the a an of cat cats dog run runs running house home big large quickly in on der die das ein Haus Häuser läuft "

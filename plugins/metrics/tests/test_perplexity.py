@@ -5,7 +5,7 @@ from math import exp, inf, isnan, log, nan
 
 import pytest
 
-from bench_core import Outcome, PluginError, SuiteError
+from bench_core import Facts, Outcome, PluginError, SuiteError
 from bench_metrics.perplexity import Perplexity
 from bench_metrics.plugin import PerplexityConfig
 
@@ -96,3 +96,10 @@ def test_the_signature_tells_units_and_likelihoods_apart():
     signatures = [Perplexity(PerplexityConfig(**each)).signature for each in settings]
     assert len(set(signatures)) == 4
     assert signatures[0] == "log:nats|per:token|stop:included|by:default"
+
+
+def test_the_signature_has_the_parts_that_a_stream_was_read_in():
+    metric = PerplexityConfig.load()(PerplexityConfig())
+    assert metric.prepare(Facts(["<stop>"]), {}).signature == metric.signature
+    parts = metric.prepare(Facts(["<stop>"], extras={"parts": 4}), {})
+    assert parts.signature == f"{metric.signature}|parts:4"

@@ -12,13 +12,13 @@ from bench_translation.corpus import Lines, Parallel, parallel, reads
 from bench_translation.settings import Both, Files, Pair, Tokenizers
 
 if TYPE_CHECKING:
-    from bench_translation.examples import Examples, load_lines, save_lines
+    from bench_translation.examples import Examples, load_lines, save_further, save_lines, with_further
 
-_EXAMPLES = ("Examples", "load_lines", "save_lines")
+_EXAMPLES = ("Examples", "load_lines", "save_further", "save_lines", "with_further")
 
 __all__ = [
     "Both", "Examples", "Files", "Lines", "Pair", "Parallel", "Tokenizers", "load_lines", "parallel", "reads",
-    "save_lines",
+    "save_further", "save_lines", "with_further",
 ]  # fmt: skip
 
 

@@ -48,6 +48,7 @@ class Parallel:
     name: str  # in reports
     splits: Sequence[Split]
     read: Callable[[Split], tuple[Lines, Lines]]  # source and target, as long as each other
+    more: Callable[[Split], list[Lines]] = lambda split: []  # further targets, each as long; an empty line is none
     embedded: bool = False  # whether reports may show what it says
 
 
@@ -94,14 +95,28 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
         share = _share(corpus, split)
         return (source.of(share), target.of(share)) if share else (source, target)
 
-    return Parallel(_name(corpus, paths), tuple(paths), read)
+    def more(split: Split) -> list[Lines]:
+        (source, _), found = paths[split], [_lines([path]) for path in _further(corpus, split, data)]
+        wanted = sum(len(corpora.read_lines(path)) for path in source) if found else 0
+        for each in found:
+            ((name, number),) = each.files
+            if number != wanted:
+                raise DataError(
+                    f"{name} has {number:,} lines and the source of {split} {wanted:,}: line n of `references:` must "
+                    "translate line n of the source; leave a line empty where there is no further translation."
+                )
+        return found
+
+    return Parallel(_name(corpus, paths), tuple(paths), read, more)
 
 
 def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str]:
     """Return the digest of each file; raise DataError if some are missing or empty."""
     if isinstance(corpus, Invented):
         return {}
-    found = [path for sides in files(corpus, pair, data).values() for side in sides for path in side]
+    paths = files(corpus, pair, data)
+    found = [path for sides in paths.values() for side in sides for path in side]
+    found += [path for split in paths for path in _further(corpus, split, data)]
     names = {path: path.relative_to(data) if path.is_relative_to(data) else path for path in found}
     return {str(name): corpora.digest(path) for path, name in names.items()}
 
@@ -130,6 +145,16 @@ def _own(split: Split, pair: Pair, data: Path) -> Sides:
     if wrong:
         raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `{split}:` of the corpus.")
     return source, target
+
+
+def _further(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
+    """Return the files of further translations; raise DataError that names those that are missing or empty."""
+    given: Pair | None = getattr(corpus, split, None)
+    paths = [data / path for path in given.references] if given else []
+    wrong = [str(path) for path in paths if not path.is_file() or not path.stat().st_size]
+    if wrong:
+        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `references:` of {split} of the corpus.")
+    return paths
 
 
 def _folder(name: str, pair: tuple[str, str], data: Path) -> Layout:

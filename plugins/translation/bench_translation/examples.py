@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -57,6 +58,20 @@ class Examples:
 def save_lines(folder: Path, name: str, lines: Sequence[str]) -> None:
     """Write lines as they are, whatever they hold besides line feeds."""
     (folder / f"{name}.txt").write_bytes("\n".join(lines).encode())
+
+
+def save_further(folder: Path, split: str, sides: Sequence[Sequence[str]]) -> None:
+    """Keep further translations, of which each side has one for every pair; those that are empty are none."""
+    if sides:
+        rows = [[line for line in row if line.strip()] for row in zip(*sides, strict=True)]
+        (folder / f"{split}.further.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def with_further(folder: Path, split: str, targets: Mapping[int, str]) -> dict[int, list[str]]:
+    """Return the target of each pair, and what `save_further` has kept of it."""
+    path = folder / f"{split}.further.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else [[]] * len(targets)
+    return {number: [line, *row] for (number, line), row in zip(targets.items(), rows, strict=True)}
 
 
 def load_lines(folder: Path, name: str) -> list[str]:

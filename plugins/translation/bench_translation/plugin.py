@@ -88,6 +88,11 @@ class TranslationConfig(TaskConfig):
         return source, target
 
     @property
+    def language(self) -> str:
+        """Return the language of targets."""
+        return self.languages[1]
+
+    @property
     def tokenized(self) -> bool:
         """Return whether the corpus comes with spaces between all tokens."""
         if isinstance(self.corpus, Named):

@@ -25,6 +25,7 @@ class Pair(Settings):
 
     source: Paths  #: of sentences to translate
     target: Paths  #: of their translations
+    references: list[Path] = []  #: a file for each further translation, which outputs are compared with, too
 
     @model_validator(mode="after")
     def _check_number(self) -> Self:

@@ -15,7 +15,7 @@ import torch
 from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
-from bench_translation.examples import Examples, load_lines, save_lines
+from bench_translation.examples import Examples, load_lines, save_further, save_lines, with_further
 from bench_translation.heads import spread, widths
 from bench_translation.parsing import Parser, parser
 from bench_translation.plugin import TranslationConfig
@@ -65,6 +65,9 @@ class Translation(Task):
             rows.save(self.folder, split)
             for name, side in zip(("source", "target"), lines[split], strict=True):
                 save_lines(self.folder, f"{split}.{name}", [side.texts[number] for number in rows.ids])
+            save_further(
+                self.folder, split, [[more.texts[number] for number in rows.ids] for more in corpus.more(split)]
+            )
         (self.folder / "vocabulary.json").write_text(json.dumps(target.vocabulary), encoding="utf-8")
         train = Examples.load(self.folder, "train").target.tokens
         counts = np.bincount(train, minlength=len(target.vocabulary)).tolist()
@@ -147,6 +150,7 @@ class Translation(Task):
         source, target = self.config.languages
         best = {"entropy": 0.0} if isinstance(self.config.corpus, Invented) else {}  # nats per token of the target
         about = {"corpus": corpus.name, "embedded": corpus.embedded, "shared": self.config.shared}
+        about |= {"references": "lowercase"} if self.config.lowercase else {}
         return {**about, "languages": {"source": source, "target": target}, "statistics": statistics, **best}
 
     def _tags(self, data: Path) -> dict[str, Any]:
@@ -189,8 +193,10 @@ class Translation(Task):
         return side.text([vocabulary[token] for token in tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the raw line of the target of each pair."""
-        return {number: [line] for number, line in self._raw(split, "target").items()}
+        """Return the raw target of each pair and its further translations; in lower case, if so wished."""
+        lowered = Side.of(self.config)[1].lowered
+        found = with_further(self.folder, split, self._raw(split, "target"))
+        return {number: [lowered(line) for line in lines] for number, lines in found.items()}
 
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the raw line of the source of each pair."""

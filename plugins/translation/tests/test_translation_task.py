@@ -97,8 +97,22 @@ def test_vocabularies_and_counts_come_from_what_is_trained_on_alone(files, tmp_p
 
 
 def test_references_are_raw_whatever_becomes_of_the_tokens(files, tmp_path):
-    task, _ = prepared(tmp_path, **files, lowercase=True)
+    task, facts = prepared(tmp_path, **{**files, "moses": True}, tokenizer={"min_count": 2})
     assert task.references("test") == {number: [target] for number, (_, target) in enumerate(PAIRS["test"])}
+    assert "references" not in facts.extras
+
+
+def test_an_output_s_unknown_word_is_none_of_its_reference_s(files, tmp_path):
+    task, _ = prepared(tmp_path, **files)
+    assert "<unk>" not in task.text([1, 2, 1])
+    assert not set(task.text([1]).split()) & {"<unk>", "<", "unk", ">"}
+
+
+def test_lowercase_is_of_references_too_and_the_facts_say_so(files, tmp_path):
+    task, facts = prepared(tmp_path, **files, lowercase=True)
+    assert task.references("test") == {number: [target.lower()] for number, (_, target) in enumerate(PAIRS["test"])}
+    assert task.references("test")[2] == ["z"]
+    assert facts.extras["references"] == "lowercase"
     assert task.sources("test") == {number: source for number, (source, _) in enumerate(PAIRS["test"])}
 
 
@@ -233,3 +247,54 @@ def test_batches_are_of_whole_numbers_that_models_expect(invented):
     batch = next(invented.batches("train", Purpose.TRAIN, Size(4), Noise(1)))
     for tensor in (batch.ids, batch.opening, batch.gold, batch.length, batch.source, batch.source_length):
         assert tensor.dtype == torch.long
+
+
+def further(tmp_path, split, *files):
+    for place, lines in enumerate(files):
+        (tmp_path / f"{split}.{place}").write_text("\n".join(lines) + "\n")
+    return [f"{split}.{place}" for place in range(len(files))]
+
+
+def test_files_of_further_translations_are_references_too(files, tmp_path):
+    names = further(tmp_path, "test", ["X U", "", "z"], ["one", "two", " "])
+    files["corpus"]["test"]["references"] = names
+    task, _ = prepared(tmp_path, **files)
+    assert task.references("test") == {0: ["x u", "X U", "one"], 1: ["y x  x", "two"], 2: ["Z", "z"]}
+    assert task.references("valid") == {0: ["x w"], 1: ["y"]}
+    assert set(names) < set(task.config.reads(tmp_path))
+    lowered, _ = prepared(tmp_path, **files, lowercase=True)
+    assert lowered.references("test")[0] == ["x u", "x u", "one"]
+
+
+def test_further_translations_of_pairs_that_are_not_trained_on_are_left_out_with_them(files, tmp_path):
+    names = further(tmp_path, "train", [f"further {number}" for number in range(6)])
+    files["corpus"]["train"]["references"] = names
+    task, _ = prepared(tmp_path, **files, longest=3)
+    assert {number: lines[1:] for number, lines in task.references("train").items()} == {
+        number: [f"further {number}"] for number in (0, 1, 4, 5)
+    }
+
+
+def test_further_translations_that_do_not_fit_are_refused_by_file(files, tmp_path):
+    files["corpus"]["test"]["references"] = further(tmp_path, "test", ["one", "two"])
+    with pytest.raises(DataError, match=r"test\.0 has 2 lines and the source of test 3"):
+        prepared(tmp_path, **files)
+    files["corpus"]["test"]["references"] = ["nowhere.txt"]
+    with pytest.raises(DataError, match=r"nowhere\.txt. Correct `references:` of test"):
+        prepared(tmp_path, **files)
+    with pytest.raises(DataError, match=r"nowhere\.txt"):
+        TranslationConfig.model_validate(files).reads(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "language", "tokenized"),
+    [
+        ({}, "art", True),
+        ({"corpus": "multi30k", "pair": "en-de"}, "de", False),
+        ({"corpus": "small_parallel_enja", "pair": "en-ja"}, "ja", True),
+        ({"corpus": "kftt", "pair": "en-ja", "tokenizer": {"source": "word", "target": "char"}}, "ja", False),
+    ],
+)
+def test_a_config_knows_the_language_of_targets(settings, language, tokenized):
+    config = TranslationConfig.model_validate(settings)
+    assert (config.language, config.tokenized) == (language, tokenized)

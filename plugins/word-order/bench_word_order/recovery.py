@@ -117,7 +117,7 @@ class WordOrder(Tokenized):
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the tokens of each bag, in the order that models see, with spaces between them."""
         kind = self.config.tokenizer.kind
-        pieces = [join(kind, [token]) for token in self.vocabulary]
+        pieces = [join(kind, [token], token) for token in self.vocabulary]
         bags = Ragged.load(self.folder, f"{split}.bag")
         return {place: " ".join(pieces[token] for token in bag) for place, bag in enumerate(bags)}
 
