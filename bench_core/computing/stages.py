@@ -21,6 +21,7 @@ from bench_core.execution.executor import Order
 from bench_core.noise import Noise
 from bench_core.registry import part
 from bench_core.storage.carried import kept
+from bench_core.storage.files import placed
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +52,8 @@ class Workshop:
 
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
         """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens."""
+        places = stage.settings.get("places", {})
+        stage = replace(stage, settings={**placed(stage.settings, places), "places": places})
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         return work(stage, folder)
 
@@ -153,8 +156,8 @@ class Workshop:
         model = built("model", settings["model"], known).to(device)
         model.setup(known, noise.fork("setup"))
         model.survey(lambda: _surveyed(task, plan, device), noise.fork("survey"))
-        if "begin" in settings:
-            load_weights(model, Path(settings["begin"]))
+        if settings["initial"]:
+            load_weights(model, Path(settings["initial"]))
         return model
 
     def _selection(
@@ -300,7 +303,8 @@ class Workshop:
         device = computing(stage.settings)
         artifact = self._input(stage, "model")
         if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
-            settings = artifact.manifest["ingredients"]["settings"]["model"]
+            described = artifact.manifest["ingredients"]["settings"]["model"]
+            settings = placed(described, stage.settings.get("places", {}))
             model = built("model", settings, self._with_files(facts, settings))
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], model.to(device)

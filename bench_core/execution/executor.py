@@ -8,9 +8,9 @@ import platform
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.costs import Cost
+from bench_core.storage.files import placed, unchanged
 from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
@@ -183,7 +184,9 @@ def perform(workshop: Workshop, order: Order) -> None:
     try:
         if order.build:
             facts = workshop.store.get(*stage.inputs["task"]).json("facts.json")
-            check_builds(stage.settings["model"], facts, workshop.data)
+            settings = placed(stage.settings["model"], stage.settings.get("places", {}))
+            with _unchanged(stage, workshop.data):
+                check_builds(settings, facts, workshop.data)
         else:
             _make(workshop, stage)
     except Stopped:
@@ -195,6 +198,18 @@ def perform(workshop: Workshop, order: Order) -> None:
         raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
 
 
+@contextmanager
+def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
+    """Raise DataError unless all files that a stage reads are, before and after, what the plan found."""
+    from bench_core.computing.stages import configured
+
+    places, reads, task = stage.settings.get("places", {}), {}, None
+    if stage.kind == "prepare":
+        task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings["data"]
+    with unchanged(places, task, reads, data):
+        yield
+
+
 def _make(workshop: Workshop, stage: Stage) -> None:
     """Store the artifact of a stage, unless another run was faster."""
     store, about = workshop.store, {
@@ -204,7 +219,7 @@ def _make(workshop: Workshop, stage: Stage) -> None:
         if store.has(stage.kind, stage.key):
             return
         with store.writing(stage.kind, stage.key, about) as folder:
-            with Cost() as cost:
+            with Cost() as cost, _unchanged(stage, workshop.data):
                 counts = workshop.perform(stage, folder)
             about["cost"] = {**cost.values, **counts}
         if stage.kind in ("train", "together"):  # not before its weights are safe

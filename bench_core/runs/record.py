@@ -19,6 +19,7 @@ from bench_core.runs.courses import COURSE, with_courses
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
 from bench_core.runs.results import SHORT, CellResult, Number, write_cells
 from bench_core.storage.carried import OUTCOMES, kept
+from bench_core.storage.files import marks
 from bench_core.storage.provenance import environment
 from bench_core.suites.published import plain
 
@@ -140,12 +141,15 @@ class Record:
 
     def _read(self) -> dict[str, Any]:
         """Return the digests of the files that tasks and models were made of."""
-        tasks = {name: self.plan.stages[key].settings["data"] for name, key in self.plan.tasks.items()}
+        tasks = {}
+        for name, key in self.plan.tasks.items():
+            settings = self.plan.stages[key].settings
+            tasks[name] = {**settings["data"], **dict(marks(settings["task"]))}
         models = {}
         for cell, artifacts in self._firsts("model"):
             settings = self.plan.stages[artifacts["train"]].settings
             initial = {"initial": settings["initial"]} if settings["initial"] else {}
-            models[cell.model] = {**settings["files"], **initial}
+            models[cell.model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
         return {"tasks": tasks, "models": models}
 
     def _tasks(self) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
@@ -102,7 +103,7 @@ class TrainingConfig(Strict):
     clip: PositiveFloat | None = None  #: of the global gradient norm
     select: Select = Select()  #: which weights are kept
     phases: tuple[Phase, ...] = ()  #: stretches of training, one after the other; by default one
-    initial: str | None = None  #: a safetensors file of weights to begin with
+    initial: Path | None = None  #: a safetensors file of weights to begin with
     together: bool = False  #: all seeds as one model of several copies, on the batches of the first seed
 
     @model_validator(mode="after")
