@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
     from bench_core.registry import PartKind
     from bench_core.storage.store import Artifact, Store
-    from bench_core.suites.schema import TrainingConfig
+    from bench_core.suites.training import TrainingConfig
     from bench_core.task import Task
 
 SAMPLES = 3  #: outputs of each decoding that a report may show
@@ -74,7 +74,7 @@ class Workshop:
             return self._taken(stage, folder)
         from bench_core.computing.checkpoint import Checkpoints
         from bench_core.computing.train import Trainer
-        from bench_core.suites.schema import TrainingConfig
+        from bench_core.suites.training import TrainingConfig
 
         settings = stage.settings
         plan = TrainingConfig.model_validate({**settings["training"], "select": {}})
@@ -98,7 +98,7 @@ class Workshop:
 
         from bench_core.computing.checkpoint import Checkpoints
         from bench_core.computing.together import JointTrainer, Stack
-        from bench_core.suites.schema import TrainingConfig
+        from bench_core.suites.training import TrainingConfig
 
         settings, seeds = stage.settings, stage.settings["together"]
         plan = TrainingConfig.model_validate({**settings["training"], "select": {}})

@@ -224,9 +224,8 @@ class Planner:
         if ("prepare", name) not in self.made:
             named = {str(path) for path, _ in paths(config)}
             settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
-            self.made["prepare", name] = self._add(
-                "prepare", settings, {}, name, [("task", config)], self._libraries(config)
-            )
+            libraries = self._libraries(config, torch=True)  # with which some tasks draw
+            self.made["prepare", name] = self._add("prepare", settings, {}, name, [("task", config)], libraries)
         return self.made["prepare", name]
 
     def train(self, task: str, model: str, hardware: str, seed: int) -> str:
@@ -359,7 +358,8 @@ class Planner:
             inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
             model = self.suite.models[cell.model].at(cell.task).config
             parts: list[tuple[PartKind, Config]] = [
-                ("model", model), ("decoder", decoder), ("certificate", certificate),
+                ("task", self.suite.tasks[cell.task]), ("model", model), ("decoder", decoder),
+                ("certificate", certificate),
             ]  # fmt: skip
             libraries = self._libraries(*(config for _, config in parts), torch=True)
             label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}"
@@ -423,7 +423,7 @@ class Planner:
         return keys.distribution_code(found.distribution, found.package)
 
     def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
-        names = {name for config in configs for name in config.libraries} | ({"torch"} if torch else set())
+        names = {"numpy", *(name for config in configs for name in config.libraries), *(["torch"] if torch else [])}
         return {name: keys.library(name) for name in sorted(names)}
 
     def _hardware(self, name: str) -> dict[str, Any]:
