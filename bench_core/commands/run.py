@@ -12,6 +12,7 @@ from bench_core.commands import options
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
+    from bench_core.runs.results import Run
 
 
 @click.command()
@@ -57,24 +58,23 @@ def command(
     given: tuple[str, ...],
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
-    from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.execution.progress import Lines
     from bench_core.execution.runner import Runner, executor
-    from bench_core.reporting.report import screen, write_report
+    from bench_core.reporting.place import home, place
     from bench_core.storage.store import Store
     from bench_core.suites.suite import load
 
     loaded = load(suite, profile, settings, seeds)
-    folder = home(out, loaded.label)
+    home(out, loaded.label)  # an error before anything runs
     progress, elsewhere = Lines(loaded.label), chosen(name, given)
-    place, kept = data_folder(data), Store(store)
-    with executor(workers, kept, place, elsewhere) as performing, progress:
+    corpora, kept = data_folder(data), Store(store)
+    with executor(workers, kept, corpora, elsewhere) as performing, progress:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
+        runner = Runner(loaded, corpora, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
-    write_report(found, folder)
-    click.echo(screen(found))
+    folder, why = place(found, out)
+    click.echo(reported(found, folder))
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     click.echo(
@@ -87,10 +87,26 @@ def command(
     unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
     for name, about in unprepared.items():
         click.echo(f"task {name!r} {about['status']}: {about['reason']}", err=True)
-    click.echo(f"run     {found.folder}\nreport  {folder / 'report.md'}")
+    same = "" if runner.wrote else ", which this one equals"
+    click.echo(f"run     {found.folder}{same}\nreport  {folder / 'report.md'}")
+    if why:
+        click.echo(f"        ({why}, so {home(out, loaded.label)} is left as it is)")
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0
+
+
+def reported(run: Run, folder: Path) -> str:
+    """Write the report of a run, unless it is there; return what is shown of it on a screen."""
+    from bench_core.reporting.place import note, shown
+
+    if (text := shown(run, folder)) is not None:
+        return text
+    from bench_core.reporting.report import screen, write_report
+
+    files, text = write_report(run, folder), screen(run)
+    note(run, folder, files, text)
+    return text
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:

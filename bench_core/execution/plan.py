@@ -97,7 +97,7 @@ def cells_of(suite: Suite) -> list[Cell]:
 
 def plan(suite: Suite, data: Path) -> Plan:
     """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
-    suite = _located(suite, data)
+    suite = located_suite(suite, data)
     planner = Planner(suite, data)
     found = Plan(cells_of(suite), stages=planner.stages)
     for name, task in suite.tasks.items():
@@ -116,7 +116,7 @@ def plan(suite: Suite, data: Path) -> Plan:
     return found
 
 
-def _located(suite: Suite, data: Path) -> Suite:
+def located_suite(suite: Suite, data: Path) -> Suite:
     """Return a suite whose parts know where the files lie that their settings name."""
 
     def entry(one: Entry) -> Entry:
