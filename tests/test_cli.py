@@ -170,7 +170,8 @@ def test_a_loss_that_is_no_number_fails_its_cells_with_the_step(bench):
     found = bench("run", "suite.yaml", "--set", "training.lr=1e38", code=1)
     assert "step" in found.stderr
     assert "Lower `lr`" in found.stderr
-    assert "failed" in (bench.folder / "reports" / "tests" / "tiny" / "report.md").read_text()
+    folder = bench.folder / "reports" / "tests" / "tiny+training.lr=1e38-failed"
+    assert "failed" in (folder / "report.md").read_text()
 
 
 def test_an_interruption_exits_with_130_and_loses_nothing(bench):
@@ -196,11 +197,13 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
 def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, monkeypatch):
     """In this process, where a training begins at once."""
     monkeypatch.chdir(bench.folder)
-    runner, report, left = CliRunner(), Path("reports/tests/tiny"), []
+    runner, left = CliRunner(), []
+    changed = "reports/tests/tiny+training.updates=200+training.epochs=null"
 
     def run(*words):
         words = ["run", "suite.yaml", "--set", "training.updates=200", "--set", "training.epochs=null", *words]
         found = runner.invoke(group, [*words, "--workers", "0"], catch_exceptions=False, standalone_mode=False)
+        report = Path(f"{changed}-incomplete" if found.return_value == 3 else changed)
         files = {name: (report / name).read_bytes() for name in ("report.md", "report.tex", "results.json")}
         left.append(len(list(Path(words[-1]).glob("checkpoint/*/manifest.json"))))
         return found.return_value, files
@@ -222,7 +225,7 @@ def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
     found = bench("run", "suite.yaml", "--stop-after", "0s", code=3)
     assert "2 cells not run: " in found.stderr
     assert "time was up. Run the suite again to go on." in found.stderr
-    assert "not run" in (bench.folder / "reports" / "tests" / "tiny" / "report.md").read_text()
+    assert "not run" in (bench.folder / "reports" / "tests" / "tiny-incomplete" / "report.md").read_text()
     assert not (bench.folder / ".bench" / "store" / "prepare").exists()
 
 

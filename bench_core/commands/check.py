@@ -12,6 +12,7 @@ from bench_core.errors import BenchError, DataError
 from bench_core.terminal import say
 
 if TYPE_CHECKING:
+    from bench_core.execution.plan import Cell
     from bench_core.suites.suite import Suite
 
 
@@ -65,20 +66,36 @@ def _check(
     cells = cells_of(suite)
     check_fit(suite, cells)
     _look_for_data(suite, data)
+    _look_for_devices(suite, cells)
     if build:
         _build(suite, data, store)
     return len(cells)
 
 
 def _look_for_data(suite: Suite, data: Path | None) -> None:
-    """Say which tasks could not be prepared here: no mistake of the suite, since data may lie elsewhere."""
+    """Say which files are not here: no mistake of the suite, since data may lie elsewhere."""
     from bench_core.corpora import data_folder
+    from bench_core.execution.plan import Planner, located_suite
 
-    for name, task in suite.tasks.items():
+    folder = data_folder(data)
+    planner = Planner(located_suite(suite, folder), folder)
+    missing = set()
+    for name, task in planner.suite.tasks.items():
         try:
-            task.reads(data_folder(data))
+            task.reads(folder)
         except (DataError, OSError) as error:  # the system's own, of names that cannot be those of files
+            missing.add(("task", name))
             say(f"note: task {name!r}: {error}")
+    for text in planner.look(missing):
+        say(f"note: {text}")
+
+
+def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
+    """Say that a device is not here, which is no mistake of a suite that runs elsewhere."""
+    from bench_core.execution.hardware import missing_device
+
+    if cells and (text := missing_device({one.device for one in suite.hardware.values()})):
+        say(f"note: {text}")
 
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:

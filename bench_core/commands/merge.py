@@ -30,10 +30,10 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     with what. A cell that is done is taken before one that failed, and that before one that was not run. A cell that
     was computed otherwise in two runs is refused, unless --prefer says whose is taken.
     """
-    from bench_core.commands.report import home
     from bench_core.extras import need_reports
 
     need_reports()
+    from bench_core.reporting.place import home
     from bench_core.reporting.report import screen, write_report
     from bench_core.runs.merge import merge
 

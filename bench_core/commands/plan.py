@@ -23,6 +23,7 @@ STAGES = ("prepare", "together", "train", "decode", "score", "measure", "certify
 @options.of_suite
 @options.data
 @options.store
+@click.option("--executor", "elsewhere", help="The one that `bench run` is to use; devices are then not looked for.")
 @options.as_json
 def command(
     suite: Path,
@@ -31,10 +32,12 @@ def command(
     seeds: int | None,
     data: Path | None,
     store: Path,
+    elsewhere: str | None,
     as_json: bool,
 ) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
     from bench_core.corpora import data_folder
+    from bench_core.execution.hardware import check_devices
     from bench_core.execution.plan import cells_of, needed, plan
     from bench_core.storage.carried import is_stored
     from bench_core.storage.store import Store
@@ -46,6 +49,8 @@ def command(
     found = plan(loaded, data_folder(data))
     kept = Store(store)
     left = needed(found, loaded, lambda stage, told: is_stored(kept, stage, told))
+    if not elsewhere:
+        check_devices(loaded, left)
     rows = [_row(kind, found, kept, sum(stage.kind == kind for stage in left)) for kind in STAGES]
     rows = [row for row in rows if row["used"] or row["stage"] != "together"]
     if as_json:

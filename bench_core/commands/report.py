@@ -21,19 +21,11 @@ def command(run: Path, out: Path, as_json: bool) -> None:
     from bench_core.extras import need_reports
 
     need_reports()
+    from bench_core.reporting.place import place
     from bench_core.reporting.report import write_report
     from bench_core.runs.results import read_run
 
     found = read_run(run)
-    files = [str(path) for path in write_report(found, home(out, str(found.info.get("label") or found.suite.suite)))]
+    folder, _ = place(found, out)
+    files = [str(path) for path in write_report(found, folder)]
     say(to_json(files) if as_json else "\n".join(files))
-
-
-def home(out: Path, label: str) -> Path:
-    """Return the folder of a report; raise SuiteError if its label leads out of the folder of reports."""
-    from bench_core.errors import SuiteError
-
-    folder = out / label
-    if not folder.resolve().is_relative_to(out.resolve()):
-        raise SuiteError(f"the report of {label!r} would lie outside of {out}. Rename the suite or its profile.")
-    return folder

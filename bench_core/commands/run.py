@@ -67,22 +67,23 @@ def command(
     given: tuple[str, ...],
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
-    from bench_core.commands.report import home
     from bench_core.corpora import data_folder
     from bench_core.execution.progress import Lines
     from bench_core.execution.runner import Runner, executor
+    from bench_core.reporting.place import home, place
     from bench_core.storage.store import Store
     from bench_core.suites.suite import load
 
     loaded = load(suite, profile, settings, seeds)
-    folder = home(out, loaded.label)
+    home(out, loaded.label)  # an error before anything runs
     progress, elsewhere = Lines(loaded.label), chosen(name, given)
-    place, kept = data_folder(data), Store(store)
-    with executor(workers, kept, place, elsewhere, isolate, stage_timeout) as performing, progress:
+    corpora, kept = data_folder(data), Store(store)
+    with executor(workers, kept, corpora, elsewhere, isolate, stage_timeout) as performing, progress:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(loaded, place, kept, performing, progress, until, checkpoint_every)
+        runner = Runner(loaded, corpora, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
-    report = _report(found, folder)
+    folder, why = place(found, out)
+    report = reported(found, folder)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     say(
@@ -95,25 +96,31 @@ def command(
     unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
     for name, about in unprepared.items():
         say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
-    say(f"run     {found.folder}\nreport  {report}")
+    same = "" if runner.wrote else ", which this one equals"
+    say(f"run     {found.folder}{same}\nreport  {report}")
+    if why:
+        say(f"        ({why}, so {home(out, loaded.label)} is left as it is)")
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0
 
 
-def _report(found: Run, folder: Path) -> str:
-    """Write and show the report of a run; return where it is, or how to have one."""
+def reported(run: Run, folder: Path) -> str:
+    """Show the report of a run, and write it unless it is there; return where it is, or how to have one."""
     from bench_core.extras import lacks_reports
+    from bench_core.reporting.place import note, shown
 
-    if lacking := lacks_reports():
-        from tabulate import tabulate
+    if (text := shown(run, folder)) is None:
+        if lacking := lacks_reports():
+            from tabulate import tabulate
 
-        say(tabulate(found.rows(), headers="keys"))
-        return f"not written: needs {lacking}; then: bench report {found.folder}"
-    from bench_core.reporting.report import screen, write_report
+            say(tabulate(run.rows(), headers="keys"))
+            return f"not written: needs {lacking}; then: bench report {run.folder}"
+        from bench_core.reporting.report import screen, write_report
 
-    write_report(found, folder)
-    say(screen(found))
+        files, text = write_report(run, folder), screen(run)
+        note(run, folder, files, text)
+    say(text)
     return str(folder / "report.md")
 
 

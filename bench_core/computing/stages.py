@@ -27,6 +27,7 @@ from bench_core.execution.executor import Order
 from bench_core.noise import Noise
 from bench_core.registry import part
 from bench_core.storage.carried import kept
+from bench_core.storage.files import placed
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
     from bench_core.registry import PartKind
     from bench_core.storage.store import Artifact, Store
-    from bench_core.suites.schema import TrainingConfig
+    from bench_core.suites.training import TrainingConfig
     from bench_core.task import Task
 
 SAMPLES = 3  #: outputs of each decoding that a report may show
@@ -67,6 +68,8 @@ class Workshop:
 
         Raises PluginError if the stage changed the weights of a model that it was only to use.
         """
+        places = stage.settings.get("places", {})
+        stage = replace(stage, settings={**placed(stage.settings, places), "places": places})
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         with self._apart(stage):
             counts = work(stage, folder)
@@ -76,8 +79,9 @@ class Workshop:
     def build(self, stage: Stage) -> None:
         """Build the model of a training on the meta device, where nothing is allocated; raise what that raises."""
         facts = self.store.get(*stage.inputs["task"]).json("facts.json")
+        settings = placed(stage.settings["model"], stage.settings.get("places", {}))
         with self._apart(stage):
-            check_builds(stage.settings["model"], facts, self.data)
+            check_builds(settings, facts, self.data)
 
     @contextmanager
     def _apart(self, stage: Stage) -> Iterator[None]:
@@ -134,7 +138,7 @@ class Workshop:
             return self._taken(stage, folder)
         from bench_core.computing.checkpoint import Checkpoints
         from bench_core.computing.train import Trainer
-        from bench_core.suites.schema import TrainingConfig
+        from bench_core.suites.training import TrainingConfig
 
         settings = stage.settings
         plan = TrainingConfig.model_validate({**settings["training"], "select": {}})
@@ -158,7 +162,7 @@ class Workshop:
 
         from bench_core.computing.checkpoint import Checkpoints
         from bench_core.computing.together import JointTrainer, Stack
-        from bench_core.suites.schema import TrainingConfig
+        from bench_core.suites.training import TrainingConfig
 
         settings, seeds = stage.settings, stage.settings["together"]
         plan = TrainingConfig.model_validate({**settings["training"], "select": {}})
@@ -219,8 +223,8 @@ class Workshop:
         model = built("model", settings["model"], known).to(device)
         model.setup(known, noise.fork("setup"))
         model.survey(lambda: _surveyed(task, plan, device), noise.fork("survey"))
-        if "begin" in settings:
-            load_weights(model, Path(settings["begin"]))
+        if settings["initial"]:
+            load_weights(model, Path(settings["initial"]))
         return model
 
     def _selection(
@@ -364,7 +368,8 @@ class Workshop:
         device = computing(stage.settings)
         artifact = self._input(stage, "model")
         if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
-            settings = artifact.manifest["ingredients"]["settings"]["model"]
+            described = artifact.manifest["ingredients"]["settings"]["model"]
+            settings = placed(described, stage.settings.get("places", {}))
             model = built("model", settings, self._with_files(facts, settings))
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], (model.to(device), fingerprint(model))

@@ -17,7 +17,7 @@ from bench_core.computing.guards import check_loss, named
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
 from bench_core.model import Training
-from bench_core.suites.schema import Phase, TrainingConfig
+from bench_core.suites.training import Phase, TrainingConfig
 from bench_core.task import Size
 
 if TYPE_CHECKING:

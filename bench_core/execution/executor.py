@@ -8,9 +8,9 @@ import platform
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.costs import Cost
+from bench_core.storage.files import placed, unchanged
 from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
@@ -75,6 +76,7 @@ class Executor(ABC):
     """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
 
     capacity: int  #: how many stages it takes at a time
+    here: bool = False  #: whether on this machine
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
 
     @abstractmethod
@@ -100,7 +102,7 @@ class Here(Executor):
 
     store: Store
     data: Path
-    capacity = 1
+    capacity, here = 1, True
     workshop: Workshop | None = field(default=None)
 
     def submit(self, order: Order, tell: Tell) -> Future[None]:
@@ -183,7 +185,8 @@ def perform(workshop: Workshop, order: Order) -> None:
     stage, workshop.order = order.stage, order
     try:
         if order.build:
-            workshop.build(stage)
+            with _unchanged(stage, workshop.data):
+                workshop.build(stage)
         elif order.again is not None:
             workshop.perform(stage, Path(order.again))
         else:
@@ -197,6 +200,18 @@ def perform(workshop: Workshop, order: Order) -> None:
         raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
 
 
+@contextmanager
+def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
+    """Raise DataError unless all files that a stage reads are, before and after, what the plan found."""
+    from bench_core.computing.stages import configured
+
+    places, reads, task = stage.settings.get("places", {}), {}, None
+    if stage.kind == "prepare":
+        task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings["data"]
+    with unchanged(places, task, reads, data):
+        yield
+
+
 def _make(workshop: Workshop, stage: Stage) -> None:
     """Store the artifact of a stage, unless another run was faster."""
     store, about = workshop.store, {
@@ -206,7 +221,7 @@ def _make(workshop: Workshop, stage: Stage) -> None:
         if store.has(stage.kind, stage.key):
             return
         with store.writing(stage.kind, stage.key, about) as folder:
-            with Cost() as cost:
+            with Cost() as cost, _unchanged(stage, workshop.data):
                 counts = workshop.perform(stage, folder)
             about["cost"] = {**cost.values, **counts}
         if stage.kind in ("train", "together"):  # not before its weights are safe

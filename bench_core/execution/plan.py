@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.config import ModelConfig
 from bench_core.errors import DataError
 from bench_core.execution.hardware import device_kind
 from bench_core.model import Scorer
 from bench_core.registry import part
 from bench_core.storage import keys
+from bench_core.storage.files import changed, located, mark, paths, unnamed
 
 if TYPE_CHECKING:
-    from bench_core.config import Config, MetricConfig, ModelConfig
+    from bench_core.config import Config, MetricConfig
     from bench_core.registry import PartKind
     from bench_core.suites.schema import Hardware, Select
-    from bench_core.suites.suite import Suite
+    from bench_core.suites.suite import Entry, Suite
 
 
 @dataclass(frozen=True)
@@ -95,20 +97,37 @@ def cells_of(suite: Suite) -> list[Cell]:
 
 def plan(suite: Suite, data: Path) -> Plan:
     """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
+    suite = located_suite(suite, data)
     planner = Planner(suite, data)
     found = Plan(cells_of(suite), stages=planner.stages)
-    for name in suite.tasks:
-        _try(found, ("task", name), lambda: planner.prepare(name))  # noqa: B023
+    for name, task in suite.tasks.items():
+        _try(found, ("task", name), lambda: task.reads(data))  # noqa: B023
     for name, entry in suite.models.items():
         _try(found, ("model", name), lambda: [planner.files(one.config) for one in entry.all])  # noqa: B023
     for kind, names in (("task", suite.tasks), ("model", suite.models)):
         if names and all((kind, name) in found.missing for name in names):
             raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+    if wrong := [*planner.look(found.missing)]:
+        raise DataError("\n".join(wrong))
     found.tasks = {name: planner.prepare(name) for name in suite.tasks if ("task", name) not in found.missing}
     for cell in found.cells:
         if found.lack(cell) is None:
             found.of_cell[cell] = dict(planner.cell(cell))
     return found
+
+
+def located_suite(suite: Suite, data: Path) -> Suite:
+    """Return a suite whose parts know where the files lie that their settings name."""
+
+    def entry(one: Entry) -> Entry:
+        others = {task: entry(other) for task, other in one.by_task.items()}
+        return replace(one, config=located(one.config, data), training=located(one.training, data), by_task=others)
+
+    parts = {
+        section: {name: located(config, data) for name, config in getattr(suite, section).items()}
+        for section in ("tasks", "decoders", "metrics", "certificates")
+    }
+    return replace(suite, models={name: entry(one) for name, one in suite.models.items()}, **parts)  # type: ignore[arg-type]
 
 
 def lists_tasks(found: Plan, suite: Suite) -> bool:
@@ -153,6 +172,23 @@ def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None
         found.missing[part] = f"what it names cannot be read ({reason}). Correct the names of its files."
 
 
+def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
+    """Yield the files that settings name, each after its key in the suite."""
+    for kind in ("task", "decoder", "metric", "certificate"):
+        for name, config in getattr(suite, f"{kind}s").items():
+            yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
+    for name, entry in suite.models.items():
+        for task, one in {"": entry, **entry.by_task}.items():
+            key = ("models", name, *(("by_task", task) if task else ()))
+            if ("model", name) not in left_out:
+                yield from _inside(one.config, *key)
+                yield from _inside(one.training, *key, "training")
+
+
+def _inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
+    return ((".".join(way), path) for path, way in paths(settings, key))
+
+
 @dataclass
 class Planner:
     """Makes stages, and remembers them by what they are made of."""
@@ -161,7 +197,8 @@ class Planner:
     data: Path
     stages: dict[str, Stage] = field(default_factory=dict)
     made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
-    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models
+    marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
+    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage that a cell takes."""
@@ -185,10 +222,10 @@ class Planner:
         """Return the key of a prepared task."""
         config = self.suite.tasks[name]
         if ("prepare", name) not in self.made:
-            settings = {"task": described(config), "data": dict(config.reads(self.data))}
-            self.made["prepare", name] = self._add(
-                "prepare", settings, {}, name, [("task", config)], self._libraries(config)
-            )
+            named = {str(path) for path, _ in paths(config)}
+            settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+            libraries = self._libraries(config, torch=True)  # with which some tasks draw
+            self.made["prepare", name] = self._add("prepare", settings, {}, name, [("task", config)], libraries)
         return self.made["prepare", name]
 
     def train(self, task: str, model: str, hardware: str, seed: int) -> str:
@@ -228,11 +265,11 @@ class Planner:
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
         training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
-        initial = Path(entry.training.initial).resolve() if entry.training.initial else None
+        initial = entry.training.initial
         settings = {
-            "model": described(entry.config),
+            "model": self.described(entry.config),
             "training": {**training, "select": select},
-            "initial": keys.file_digest(initial) if initial else None,
+            "initial": self.marks[initial] if initial else None,
             "files": self.files(entry.config),
             **own,
             **self._hardware(hardware),
@@ -240,8 +277,8 @@ class Planner:
         inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
         parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
         libraries = self._libraries(*(config for _, config in parts), torch=True)
-        begin = {"begin": str(initial)} if initial else {}  # where the file is does not matter to the key
-        return self._add(kind, settings, inputs, f"{task} x {model}, {which}", parts, libraries, begin)
+        label = f"{task} x {model}, {which}"
+        return self._add(kind, settings, inputs, label, parts, libraries, [initial] if initial else [])
 
     def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
         """Return what decides which weights are kept, with the settings of the parts that it names."""
@@ -249,12 +286,12 @@ class Planner:
         parts: list[tuple[PartKind, Config]] = []
         metric = self.suite.metrics.get(select.metric)
         if metric is not None:
-            described_select["metric"] = described(metric)
+            described_select["metric"] = self.described(metric)
             described_select["by"] = likelihood(metric, model)[0]
             parts.append(("metric", metric))
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
-            described_select["decoder"] = described(decoder)
+            described_select["decoder"] = self.described(decoder)
             parts.append(("decoder", decoder))
         return described_select, parts
 
@@ -264,7 +301,7 @@ class Planner:
         if asked not in self.made:
             config = self.suite.decoders[cell.decoder or ""]
             limits = self.suite.limits
-            own = {"decoder": described(config), "examples": limits.examples}
+            own = {"decoder": self.described(config), "examples": limits.examples}
             label = f"{cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
             self.made[asked] = self._outcomes("decode", cell, own, [("decoder", config)], label)
         return self.made[asked]
@@ -301,7 +338,7 @@ class Planner:
         asked = ("measure", name, task, outcomes)
         if asked not in self.made:
             inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
-            settings = {"metric": described(metric)}
+            settings = {"metric": self.described(metric)}
             label = f"{name} of {self.stages[outcomes].label}"
             libraries = self._libraries(metric)
             self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
@@ -313,8 +350,8 @@ class Planner:
         if asked not in self.made:
             certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
             own = {
-                "certificate": described(certificate),
-                "decoder": described(decoder),
+                "certificate": self.described(certificate),
+                "decoder": self.described(decoder),
                 "examples": self.suite.limits.examples,
             }
             parts: list[tuple[PartKind, Config]] = [("decoder", decoder), ("certificate", certificate)]
@@ -322,12 +359,37 @@ class Planner:
             self.made[asked] = self._outcomes("certify", cell, own, parts, label)
         return self.made[asked]
 
+    def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
+        """Digest the files that settings name; yield what is wrong, but for parts of which that is `known`."""
+        for key, path in _named(self.suite, known):
+            try:
+                if path not in self.marks:
+                    self.marks[path] = mark(path, key, self.data)
+            except DataError as error:
+                yield str(error)
+
+    def described(self, config: Config) -> dict[str, Any]:
+        """Return a part's name and all of its settings as JSON data, with what stands for files in their place."""
+        return described(changed(config, lambda path, way: Path(self.marks[Path(path)])))
+
     def files(self, config: ModelConfig) -> Mapping[str, str]:
         """Return the digest of every file that a model is built from; raise DataError if one cannot be read."""
         known = str(described(config))
         if known not in self.digests:
-            self.digests[known] = {role: keys.file_digest(path) for role, path in config.files(self.data).items()}
+            found = config.files(self.data)
+            self.digests[known] = {role: keys.file_digest(path) for role, path in found.items()}
+            self.marks |= {path: mark(path, role, self.data) for role, path in found.items()}
         return self.digests[known]
+
+    def _places(self, kind: str, parts: list[tuple[PartKind, Config]], more: Iterable[Path]) -> dict[str, str]:
+        """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
+        found = {*more}
+        for part_kind, config in parts:
+            if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
+                found |= {path for path, _ in paths(config)}
+            if isinstance(config, ModelConfig):
+                found |= {*config.files(self.data).values()}
+        return {str(path.absolute()): self.marks[path] for path in sorted(found)}
 
     def _add(
         self,
@@ -337,14 +399,16 @@ class Planner:
         label: str,
         parts: list[tuple[PartKind, Config]],
         libraries: Mapping[str, str],
-        places: Mapping[str, str] | None = None,
+        read: Iterable[Path] = (),
     ) -> str:
         code = {"bench-core": keys.core_code()}
         for part_kind, config in parts:
             code |= self._code(part_kind, config.name)
         ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
         key = keys.key_of(ingredients)
-        self.stages.setdefault(key, Stage(kind, key, {**settings, **(places or {})}, inputs, ingredients, label))
+        if key not in self.stages:
+            places = self._places(kind, parts, read)
+            self.stages[key] = Stage(kind, key, {**settings, "places": places}, inputs, ingredients, label)
         return key
 
     def _code(self, kind: PartKind, name: str) -> Mapping[str, str]:
@@ -352,7 +416,7 @@ class Planner:
         return keys.distribution_code(found.distribution, found.package)
 
     def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
-        names = {name for config in configs for name in config.libraries} | ({"torch"} if torch else set())
+        names = {"numpy", *(name for config in configs for name in config.libraries), *(["torch"] if torch else [])}
         return {name: keys.library(name) for name in sorted(names)}
 
     def _hardware(self, name: str) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, Order, StageFailed, time_up
+from bench_core.execution.hardware import check_devices
 from bench_core.execution.plan import Stage, cells_of, needed, plan
 from bench_core.runs.record import Record
 from bench_core.runs.results import read_run, write_run
@@ -143,6 +146,7 @@ class Runner:
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
     computed: list[Stage] = field(default_factory=list)
     repaired: set[str] = field(default_factory=set)  # keys of what was found damaged
+    wrote: bool = False  # whether it left a run folder
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def __post_init__(self) -> None:
@@ -158,12 +162,16 @@ class Runner:
         started = time.strftime("%Y%m%d-%H%M%S")
         self._plan()
         needed = self.needed()
+        if not needed and (same := self._same(out)):
+            return same
+        self._check_devices(needed)
         self._expect(needed)
         try:
             rest = self._prepare(needed)
             self._perform(rest, len(needed), len(needed) - len(rest))
         finally:
-            folder = write_run(out, f"{self.suite.label.replace('/', '-')}-{started}", self._write)
+            self.wrote = True
+            folder = write_run(out, f"{self._name}-{started}", self._write)
         return read_run(folder)
 
     def _expect(self, stages: Sequence[Stage]) -> None:
@@ -173,9 +181,30 @@ class Runner:
         typical = {kind: seconds for kind, seconds in known.items() if seconds is not None}
         self.progress.expect(kinds, self.executor.capacity, typical)
 
-    def _write(self, folder: Path) -> None:
+    def _same(self, out: Path) -> Run | None:
+        """Return the last run that found just what this one would, if it is still there."""
+        record = self._record()
+        for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
+            if record.equals(folder):
+                with suppress(StoreError, SuiteError):  # other files of it are damaged
+                    return read_run(folder)
+        return None
+
+    def _check_devices(self, needed: list[Stage]) -> None:
+        """Raise SuiteError if a device that the suite names is needed here and not there."""
+        if self.executor.here:
+            check_devices(self.suite, needed)
+
+    @property
+    def _name(self) -> str:
+        return self.suite.label.replace("/", "-")
+
+    def _record(self) -> Record:
         places = {f"{self.data}/": "<data>/", f"{self.store.root}/": "<store>/"}
-        Record(self.suite, self.plan, self.store, self.failures, self.stopped, self.numbers, places).write(folder)
+        return Record(self.suite, self.plan, self.store, self.failures, self.stopped, self.numbers, places)
+
+    def _write(self, folder: Path) -> None:
+        self._record().write(folder)
         (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
 
     def build(self) -> None:

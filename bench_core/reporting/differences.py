@@ -13,6 +13,7 @@ from bench_core.reporting.contrasts import Contrast, Couple, contrasts, couples_
 from bench_core.reporting.evidence import Bucket, Evidence, Example, Shelf, Texts, cut, marked, tried
 from bench_core.reporting.markup import json_data
 from bench_core.reporting.order import cell_name
+from bench_core.reporting.stats import rounded
 from bench_core.runs.results import CellResult, Run
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
@@ -147,9 +148,9 @@ def _as_json(told: Difference, one: Contrast) -> dict[str, Any]:
         "b": one.theirs.mean,
         "difference": one.difference,
         "interval": one.interval,
-        "p_bootstrap": one.p,
-        "p_sacrebleu": one.koehn,
-        "p_permutation": told.permutations.get(one.metric),
+        "p_bootstrap": rounded(one.p),
+        "p_sacrebleu": rounded(one.koehn),
+        "p_permutation": rounded(told.permutations.get(one.metric)),
         "wins": dict(zip(("a", "ties", "b"), won, strict=True)) if won else None,
         "note": _why(one),
     }

@@ -28,6 +28,7 @@ from bench_core.reporting.markup import LATEX, MARKDOWN, PLAIN, Markup, json_dat
 from bench_core.reporting.order import ordered
 from bench_core.reporting.page import figure_notes, footnotes, page, rules
 from bench_core.reporting.spending import stages_of
+from bench_core.reporting.stats import rounded
 from bench_core.reporting.tables import grids, whole_grids
 from bench_core.runs.results import Run
 from bench_core.suites.names import join
@@ -112,7 +113,7 @@ def _screened(heading: str, rows: Sequence[Sequence[str]], notes: Iterable[str],
 
 
 def records(grid: Grid) -> list[dict[str, Any]]:
-    """Return one flat mapping for each row, column and value: what a table shows, unrounded."""
+    """Return one flat mapping for each row, column and value: what a table shows, unrounded but for p-values."""
     return [
         _record(row, column, entry)
         for row, entries in zip(grid.rows, grid.entries, strict=True)
@@ -138,7 +139,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "low": low,
         "high": high,
         "best": entry.best,
-        "p": entry.p,
+        "p": rounded(entry.p),
         "published_mean": printed.mean if printed else None,
         "published_std": printed.std if printed else None,
         "difference": compared.difference if compared else None,

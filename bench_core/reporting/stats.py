@@ -27,3 +27,8 @@ def summary(values: Sequence[float]) -> Summary:
         return Summary(math.nan, None, 0)
     spread = n > 1 and all(map(math.isfinite, values))
     return Summary(float(statistics.mean(values)), float(statistics.stdev(values)) if spread else None, n)
+
+
+def rounded(p: float | None) -> float | None:
+    """Return a p-value with the three digits that count; those behind them differ from machine to machine."""
+    return None if p is None else float(f"{p:.3g}")

@@ -19,8 +19,9 @@ from bench_core.execution.plan import Cell, Plan, likelihood
 from bench_core.extras import lacks_reports
 from bench_core.runs.courses import COURSE, with_courses
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
-from bench_core.runs.results import SHORT, CellResult, Number, write_cells
+from bench_core.runs.results import SHORT, CellResult, Number, cells_text
 from bench_core.storage.carried import OUTCOMES, kept
+from bench_core.storage.files import marks
 from bench_core.storage.provenance import environment
 from bench_core.suites.published import plain
 
@@ -50,12 +51,8 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
-        (folder / "suite.yaml").write_text(as_yaml(self.suite.effective), encoding="utf-8")
-        (folder / "published.json").write_text(
-            json.dumps(plain(self._published()), indent=1, ensure_ascii=False), encoding="utf-8"
-        )
-        (folder / "run.json").write_text(json.dumps(self._info(), indent=1, ensure_ascii=False), encoding="utf-8")
-        write_cells(folder / "cells.jsonl", [self._result(cell) for cell in self.plan.cells])
+        for name, text in self.texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
         from bench_core.computing.resampling import write_draws
@@ -68,6 +65,23 @@ class Record:
             from bench_core.runs.results import read_run
 
             keep_permutations(read_run(folder), self.store)
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The files that tell all that a run found, by name; the others hold more of the same artifacts."""
+        return {
+            "suite.yaml": as_yaml(self.suite.effective),
+            "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
+            "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
+            "cells.jsonl": cells_text([self._result(cell) for cell in self.plan.cells]),
+        }
+
+    def equals(self, folder: Path) -> bool:
+        """Return whether a run folder tells the same."""
+        try:
+            return all((folder / name).read_text(encoding="utf-8") == text for name, text in self.texts.items())
+        except (OSError, ValueError):
+            return False
 
     def _told(self, reason: str) -> str:
         """Return a reason without the places of this machine, which say nothing to a reader elsewhere."""
@@ -83,6 +97,7 @@ class Record:
         computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
         about = {"suite": self.suite.name, "profile": self.suite.profile, "label": self.suite.label}
         changed = {"changes": list(self.suite.changes)} if self.suite.changes else {}
+        changed |= {"asked": list(self.suite.asked)} if self.suite.asked else {}
         return {
             **about,
             **changed,
@@ -144,12 +159,15 @@ class Record:
 
     def _read(self) -> dict[str, Any]:
         """Return the digests of the files that tasks and models were made of."""
-        tasks = {name: self.plan.stages[key].settings["data"] for name, key in self.plan.tasks.items()}
+        tasks = {}
+        for name, key in self.plan.tasks.items():
+            settings = self.plan.stages[key].settings
+            tasks[name] = {**settings["data"], **dict(marks(settings["task"]))}
         models = {}
         for cell, artifacts in self._firsts("model"):
             settings = self.plan.stages[artifacts["train"]].settings
             initial = {"initial": settings["initial"]} if settings["initial"] else {}
-            models[cell.model] = {**settings["files"], **initial}
+            models[cell.model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
         return {"tasks": tasks, "models": models}
 
     def _tasks(self) -> Iterator[tuple[str, Any]]:

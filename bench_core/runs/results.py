@@ -101,9 +101,12 @@ class Run:
 
 def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
     """Write one JSON line a cell."""
-    path.write_text(
-        "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells), encoding="utf-8"
-    )
+    path.write_text(cells_text(cells), encoding="utf-8")
+
+
+def cells_text(cells: Sequence[CellResult]) -> str:
+    """Return one JSON line a cell."""
+    return "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
 
 def _cell_as_json(one: CellResult) -> dict[str, Any]:

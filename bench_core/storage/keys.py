@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
@@ -19,8 +19,14 @@ from bench_core.registry import installed
 
 SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
-#: The modules of the core that decide what a stage computes, besides all of `computing`.
-FACES = ("data", "rows", "model", "noise", "walking", "trajectory")
+#: The files of the core that decide what a stage computes, besides all of `computing`.
+COMPUTING = (
+    "certificate.py", "config.py", "corpora.py", "corpora.yaml", "data.py", "decoder.py", "metric.py", "model.py",
+    "noise.py", "rows.py", "suites/training.py", "task.py", "trajectory.py", "walking.py",
+)  # fmt: skip
+
+#: Files of a package that decide nothing: what they say is for people, or for type checkers.
+DOCUMENTS = {"citations.bib", "py.typed"}
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
@@ -33,7 +39,7 @@ def key_of(ingredients: Mapping[str, Any]) -> str:
 def core_code() -> str:
     """Return the digest of the core's computing modules."""
     core = Path(__file__).parent.parent
-    return _digest([*(core / f"{name}.py" for name in FACES), *(core / "computing").glob("*.py")])
+    return _digest(core, [*(core / name for name in COMPUTING), *_files(core / "computing")])
 
 
 @cache
@@ -49,11 +55,20 @@ def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
 
 @cache
 def package_code(package: str) -> str:
-    """Return the digest of a package's parsed code: docstrings, comments and formatting do not count."""
+    """Return the digest of a package: of its code, less docstrings and comments, and of its other files."""
     spec = find_spec(package)
     if spec and spec.submodule_search_locations:
-        return _digest(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
-    return _digest([Path(spec.origin)] if spec and spec.origin else [])
+        return "+".join(_digest(folder, _files(folder)) for folder in map(Path, spec.submodule_search_locations))
+    file = Path(spec.origin) if spec and spec.origin else None
+    return _digest(file.parent, [file]) if file else _digest(Path(), [])
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a package that may decide what it computes."""
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and path.name not in DOCUMENTS and not path.name.endswith("~"):
+            yield path
 
 
 def _plugin_packages() -> dict[str, str]:
@@ -77,11 +92,12 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(paths):
-        digest.update(f"{path.parent.name}/{path.name}\n{parsed(path.read_text(encoding='utf-8'))}\n".encode())
-    return digest.hexdigest()
+def _digest(folder: Path, paths: Iterable[Path]) -> str:
+    whole = hashlib.sha256()
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in paths):
+        content = parsed(path.read_text(encoding="utf-8")) if path.suffix == ".py" else digest(path)
+        whole.update(f"{name}\n{content}\n".encode())
+    return whole.hexdigest()
 
 
 def parsed(source: str) -> str:

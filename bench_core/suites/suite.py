@@ -83,6 +83,7 @@ class Suite:
     published: Mapping[str, Published] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
     changes: Sequence[str] = ()  # keys that `--set` gave another value
+    asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
@@ -106,7 +107,7 @@ def resolve(
 ) -> Suite:
     """Apply profile, `--set` and `--seeds` to a suite and look up all that it names."""
     whole = _names(source)
-    _apply(source, profile, settings, seeds)
+    asked = _apply(source, profile, settings, seeds)
     mistakes = Mistakes(source)
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
     grids = expand(source, mistakes)
@@ -140,6 +141,7 @@ def resolve(
         published=load_published(folder / "references"),
         effective=effective,
         changes=[setting.partition("=")[0] for setting in settings],
+        asked=asked,
     )
     if len(suite.label.encode()) > LONGEST_LABEL:
         mistakes.add(
@@ -181,7 +183,8 @@ def _names(source: Located) -> dict[str, set[str]]:
     return {**names, "models": names["models"] | {*grids}, "grids": {*grids}, "settings": varied}
 
 
-def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> None:
+def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> list[str]:
+    """Lay changes over a suite; return those that are not of a profile."""
     if profile is not None:
         profiles = source.data.get("profiles")
         known = list(profiles) if isinstance(profiles, dict) else []
@@ -202,8 +205,11 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
             )
         origin = f"--set {_shown(keys)}"
         source.put(tuple(way), located.scalar(value, origin), origin)
+    asked = [*settings]
     if seeds is not None:
+        asked += [] if source.data.get("seeds", 1) in (seeds, [*range(seeds)]) else [f"seeds={seeds}"]
         source.put(("seeds",), seeds, "--seeds")
+    return asked
 
 
 def _shown(text: str) -> str:

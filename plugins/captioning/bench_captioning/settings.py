@@ -29,10 +29,10 @@ class Named(Settings):
 
 
 class OneFile(Settings):
-    """A user's own annotations of all splits, as each image says; paths are below the data directory."""
+    """A user's own annotations of all splits, as each image says."""
 
     file: Path  #: the annotations
-    images: Path | None = None  #: the folder of the images; by default that of the file
+    images: str | None = None  #: the folder of the images, in the data directory; by default that of the file
     splits: Mapping[Usual, list[str]] | None = None  #: what they are called there; images of others are left out
 
     @model_validator(mode="after")
@@ -48,12 +48,12 @@ class OneFile(Settings):
 
 
 class Files(Settings):
-    """A user's own annotations, a file for each split; paths are below the data directory."""
+    """A user's own annotations, a file for each split."""
 
     train: Path  #: annotations to train on
     valid: Path  #: annotations to choose weights and settings by
     test: Path  #: annotations to report on
-    images: Path | None = None  #: the folder of the images; by default that of each file
+    images: str | None = None  #: the folder of the images, in the data directory; by default that of each file
 
 
 def _named(value: Any) -> Any:
@@ -88,8 +88,8 @@ class Precomputed(Settings):
     """Features from a file, `.npy` or `.safetensors`: [I, D] for vectors, [I, S, D] for grids."""
 
     kind: Literal["precomputed"]
-    path: str = Field(min_length=1)  #: below the data directory or absolute
-    ids: str | None = None  #: the image of each row: a .json list, .txt lines, .npy; else as annotated
+    path: Path  #: of the file
+    ids: Path | None = None  #: the image of each row: a .json list, .txt lines, .npy; else as annotated
     tensor: str | None = None  #: its name, where a `.safetensors` file has several
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from bench_core import DataError, Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_ecoc.settings import (
@@ -81,7 +81,7 @@ class ECOCLMConfig(RecurrentConfig):
         "unigram"  #: which tokens get similar codes
     )
     group: PositiveInt = 1  #: codewords of a token, the best of which counts
-    vectors: str | None = Field(None, min_length=1)  #: a file for `order: embedding` and `tour`; by default learnt
+    vectors: Path | None = None  #: a file for `order: embedding` and `tour`; by default learnt
     vector_size: PositiveInt = 300  #: numbers of a vector that is learnt
     loss: Literal["bits", "exact"] = "bits"  #: what is minimised; exact costs a softmax over the vocabulary
     gain: PositiveFloat | None = None  #: of exact: what the bits' logits are multiplied by; by default sqrt(2 / bits)
@@ -106,7 +106,7 @@ class ECOCLMConfig(RecurrentConfig):
         return {"vectors"} if self.order in ("embedding", "tour") and self.vectors is None else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the file of `vectors`, in the data directory or absolute."""
+        """Return the file of `vectors`."""
         if self.vectors is None:
             return {}
         path = data / self.vectors

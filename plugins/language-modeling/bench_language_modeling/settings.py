@@ -17,7 +17,7 @@ class Named(Settings):
 
 
 class Files(Settings):
-    """A user's own files, relative to the working directory: a paragraph or sentence a line, words set apart."""
+    """A user's own files: a paragraph or sentence a line, words set apart."""
 
     train: Path  #: text to train on
     valid: Path  #: text to choose weights and settings by

@@ -21,7 +21,7 @@ Paths: TypeAlias = Annotated[
 
 
 class Pair(Settings):
-    """Files below the data directory: line n of a target translates line n of its source; several are joined."""
+    """Files: line n of a target translates line n of its source; several are joined."""
 
     source: Paths  #: of sentences to translate
     target: Paths  #: of their translations
@@ -102,7 +102,7 @@ Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_inpu
 
 
 class Conllu(Settings):
-    """CoNLL-U files below the data directory: the sentences of the target, in the order of its lines."""
+    """CoNLL-U files: the sentences of the target, in the order of its lines."""
 
     kind: Literal["conllu"]
     train: Paths

@@ -46,14 +46,13 @@ def reads(corpus: Any, data: Path) -> Mapping[str, str]:
     if not isinstance(corpus, FrequencyList):
         return api.digests(corpus, data)
     path = located(corpus, data)
-    known = str(corpus.file) in LISTS
-    return {f"{FOLDER}/{path.name}" if known else str(corpus.file): corpora.digest(path)}
+    return {str(corpus.file): corpora.digest(path)}
 
 
 def located(corpus: FrequencyList, data: Path) -> Path:
     """Return where a list is."""
-    if str(corpus.file) in LISTS:
-        return corpora.locate(FOLDER, [str(corpus.file)], data)[0]
+    if corpus.file.parent == Path(FOLDER) and corpus.file.name in LISTS:
+        return corpora.locate(FOLDER, [corpus.file.name], data)[0]
     if not corpus.file.is_file() or not corpus.file.stat().st_size:
         raise DataError(
             f"{corpus.file} is missing or empty, looked for from {Path.cwd()}. Correct `corpus:`; lists known by "

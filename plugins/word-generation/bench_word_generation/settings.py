@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
 from bench_core import Settings
 from bench_language_modeling.api import Corpus as TextCorpus
@@ -14,10 +14,14 @@ FOLDER = "word-frequency"  #: of the data directory
 LISTS = ("count_1w.txt.gz", "en_50k.txt")  #: its files
 
 
-class FrequencyList(Settings):
-    """Words and how often each occurs: one of `LISTS`, or a user's own file, relative to the working directory."""
+def _known(file: Path) -> Path:
+    return Path(FOLDER, file) if str(file) in LISTS else file
 
-    file: Path  #: a word and its count a line
+
+class FrequencyList(Settings):
+    """Words and how often each occurs: one of `LISTS`, or a user's own file."""
+
+    file: Annotated[Path, AfterValidator(_known)]  #: a word and its count a line
 
 
 def _listed(value: Any) -> Any:

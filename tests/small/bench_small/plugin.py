@@ -20,6 +20,7 @@ from bench_core import (
     Stackable,
     Stepper,
     TaskConfig,
+    corpora,
     hookimpl,
 )
 
@@ -39,7 +40,7 @@ class LettersConfig(TaskConfig):
             return {}
         if not (data / self.file).is_file():
             raise DataError(f"{data / self.file} is missing. Write some words into it.")
-        return {self.file: str(hash((data / self.file).read_text()))}
+        return {self.file: corpora.digest(data / self.file)}
 
 
 class PicturesConfig(TaskConfig):

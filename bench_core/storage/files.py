@@ -1,0 +1,154 @@
+"""The files that settings of type `Path` name: where they lie, and what stands for them in keys."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from bench_core.corpora import digest
+from bench_core.errors import DataError
+
+if TYPE_CHECKING:
+    from bench_core.config import TaskConfig
+
+T = TypeVar("T")
+
+Way: TypeAlias = tuple[str, ...]  #: keys to a value inside settings, such as `("corpus", "train")`
+
+MARK = "sha256:"
+MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")
+
+
+def changed(value: T, change: Callable[[PurePath, Way], PurePath], way: Way = ()) -> T:
+    """Return a copy of settings with every path in it changed, however deep it stands."""
+
+    def each(one: Any, key: Any) -> Any:
+        return changed(one, change, (*way, str(key)))
+
+    new: Any = value
+    if isinstance(value, PurePath):
+        new = change(value, way)
+    elif isinstance(value, BaseModel):
+        names = [*type(value).model_fields, *(value.model_extra or ())]
+        new = value.model_copy(update={name: each(getattr(value, name), name) for name in names})
+    elif is_dataclass(value) and not isinstance(value, type):
+        new = replace(value, **{one.name: each(getattr(value, one.name), one.name) for one in fields(value)})
+    elif isinstance(value, Mapping):
+        new = {each(key, key): each(one, key) for key, one in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        new = type(value)(*(each(one, place) for place, one in enumerate(value)))
+    elif isinstance(value, list | tuple | set | frozenset):
+        new = type(value)(each(one, place) for place, one in enumerate(value))
+    return new  # type: ignore[no-any-return]
+
+
+def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
+    """Return every path in settings, and the keys that lead there."""
+    found: list[tuple[Path, Way]] = []
+
+    def noted(path: PurePath, inside: Way) -> PurePath:
+        found.append((Path(path), inside))
+        return path
+
+    changed(settings, noted, way)
+    return found
+
+
+def find(path: PurePath, data: Path) -> Path:
+    """Return where a path of a suite leads: from the working directory, else from the data directory.
+
+    One that leads nowhere comes back as it is.
+    """
+    given = Path(path).expanduser()
+    for folder in (Path.cwd(), data.absolute()):
+        if (folder / given).exists():
+            return folder / given
+    return given
+
+
+def located(settings: T, data: Path) -> T:
+    """Return settings with the absolute places of the files that they name."""
+    return changed(settings, lambda path, way: find(path, data))
+
+
+def mark(path: Path, name: str, data: Path) -> str:
+    """Return what stands for a file in keys: its digest, and its suffix, by which parts may choose how to read it.
+
+    Of a folder, the digest of all files in it with their names. Raises DataError with `name`, the key of the suite.
+    """
+    try:
+        if not path.is_dir():
+            return f"{MARK}{digest(path)}{path.suffix}"
+        whole = hashlib.sha256()
+        for one in sorted(file for file in path.rglob("*") if file.is_file()):
+            whole.update(f"{one.relative_to(path).as_posix()}\n{digest(one)}\n".encode("utf-8", "surrogateescape"))
+        return f"{MARK}{whole.hexdigest()}"
+    except FileNotFoundError:
+        places = "" if path.is_absolute() else f" in {Path.cwd()} or {data}"
+        raise DataError(
+            f"{name}: there is no file {path}{places}. Correct its path, or put the file there."
+        ) from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{name}: {path} cannot be read ({why}). Correct its path.") from None
+
+
+def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
+    """Yield the marks of files in settings as JSON data, each after the keys that lead there."""
+    inside = settings.items() if isinstance(settings, Mapping) else enumerate(settings)
+    for key, value in inside:
+        if isinstance(value, str) and MARKED.fullmatch(value):
+            yield ".".join((*way, str(key))), value
+        elif isinstance(value, Mapping | list):
+            yield from marks(value, (*way, str(key)))
+
+
+def placed(settings: Any, places: Mapping[str, str]) -> Any:
+    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way."""
+    return _placed(settings, {mark: place for place, mark in places.items()})
+
+
+def _placed(value: Any, known: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {known.get(key, key): _placed(one, known) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_placed(one, known) for one in value]
+    return known.get(value, value) if isinstance(value, str) else value
+
+
+def unnamed(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
+    """Return the digests of what a task reads besides the files at `places`, whose names do not matter."""
+    return {name: one for name, one in reads.items() if str(data.absolute() / name) not in places}
+
+
+@contextmanager
+def unchanged(
+    places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path
+) -> Iterator[None]:
+    """Raise DataError unless files are, before and after, what the plan found: those at `places`, with their marks,
+    and those that a `task` reads, with their digests.
+    """
+    before = _states(places, task, reads, data)
+    yield
+    if _states(places, task, reads, data) != before:
+        raise DataError("a file was written while it was read. Run the suite again.")
+
+
+def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path) -> list[Any]:
+    """Return when files were written; raise DataError that names those that are not what the plan found."""
+    wrong = [place for place, known in places.items() if mark(Path(place), "a file of the plan", data) != known]
+    found = unnamed(task.reads(data), places, data) if task else {}
+    wrong += [name for name in {**reads, **found} if reads.get(name) != found.get(name)]
+    if wrong:
+        raise DataError(
+            f"{', '.join(wrong)}: changed since the run was planned, so nothing was stored. Run the suite again."
+        )
+    states = [Path(place).stat() for place in places]
+    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]

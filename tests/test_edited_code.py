@@ -1,0 +1,163 @@
+"""Code and package data that are edited between two runs are never answered from the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bench_core
+from bench_core import registry
+from bench_core.storage import keys
+
+SUITE = """
+suite: edited
+tasks:
+  mine: {name: sequence-completion, corpus: {train: a.txt, valid: b.txt, test: b.txt}, prefix: 1}
+models:
+  counts: {name: ngram-lm, order: 2}
+decoders:
+  greedy: {name: greedy}
+metrics:
+  length: {name: length}
+training: {epochs: 1}
+hardware: {threads: 1, device: cpu}
+"""
+EDITS = {
+    "_sum of metric.py": ("metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
+    "read_lines of corpora.py": ("corpora.py", '.split("\\n")', '.lower().split("\\n")'),
+}
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the core, and a function that runs the command of that copy."""
+    core = Path(bench_core.__file__).parent
+    shutil.copytree(core, tmp_path / "copy" / "bench_core", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    for name, lines in (("a.txt", 12), ("b.txt", 6)):
+        (tmp_path / name).write_text("".join(f"{'Go go' if n % 2 else 'go Go Stop'} now\n" for n in range(lines)))
+
+    def bench(*words):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        command = [sys.executable, "-c", "from bench_core.cli import main; main()", *words]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return bench
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_function_of_the_core_is_computed_with_again(copied, tmp_path, edit):
+    def value(store):
+        told = copied("run", "suite.yaml", "--workers", "0", "--store", store)
+        (run,) = (line.split()[1] for line in told.splitlines() if line.startswith("run "))
+        (cell,) = (json.loads(line) for line in (tmp_path / run / "cells.jsonl").read_text().splitlines())
+        return cell["numbers"]["length"]["value"]
+
+    before = value("store")
+    name, old, new = EDITS[edit]
+    path = tmp_path / "copy" / "bench_core" / name
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    assert "code of bench-core changed" in copied("why", "suite.yaml", "--store", "store")
+    after = value("store")
+    assert after == value("fresh")
+    assert after != before
+
+
+PLUGIN = """
+from pathlib import Path
+from bench_core import Metric, MetricConfig, hookimpl
+
+supports = (1, 1)
+
+
+class VulgarConfig(MetricConfig):
+    name, target = "vulgar", "bench_vulgar:Vulgar"
+
+
+class Vulgar(Metric):
+    better, unit, signature = -1, "", ""
+
+    def measure(self, outcomes):
+        words = {path.read_text() for path in Path(__file__).parent.rglob("*.txt")}
+        return [float(outcome.texts[0] in words) for outcome in outcomes]
+
+    def combine(self, parts):
+        return sum(parts)
+
+
+@hookimpl
+def bench_metrics():
+    return [VulgarConfig]
+"""
+
+
+def forget():
+    for one in (keys.package_code, keys.distribution_code):
+        one.cache_clear()
+
+
+def test_changed_package_data_of_a_plugin_are_measured_with_again(suite_file, tmp_path, monkeypatch):
+    package = tmp_path / "bench_vulgar"
+    (package / "lists").mkdir(parents=True)
+    (package / "__init__.py").write_text(PLUGIN)
+    (package / "lists" / "words.txt").write_text("nothing of that kind")
+    monkeypatch.syspath_prepend(tmp_path)
+    import bench_vulgar
+
+    path = suite_file(**{"nats: {name: nats}": "nats: {name: nats}\n  vulgar: {name: vulgar}"})
+
+    def values(store):
+        forget()
+        run = bench_core.run(path, data=tmp_path, store=tmp_path / store, out=tmp_path / "runs", seeds=1)
+        return [row["vulgar"] for row in run.rows()], run
+
+    with registry.extra(bench_vulgar):
+        before, run = values("store")
+        outputs = (tmp_path / "store" / "decode" / run.cells[0].artifacts["decode"] / "samples.json").read_text()
+        (package / "lists" / "words.txt").write_text(json.loads(outputs)[0]["text"])
+        after, _ = values("store")
+        assert after == values("fresh")[0]
+        assert before != after
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("words.txt", True), ("inner/table.yaml", True), ("tool.jar", True), ("more.bib", True), ("code.py", True),
+        ("py.typed", False), ("citations.bib", False), ("__pycache__/code.pyc", False), (".words.swp", False),
+    ],
+)  # fmt: skip
+def test_files_of_a_package_count_but_for_documents_and_what_editors_leave(name, counts, tmp_path, monkeypatch):
+    package = tmp_path / "bench_counted"
+    (package / name).parent.mkdir(parents=True)
+    (package / "__init__.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = set()
+    for content in ("y = 1\n", "y = 2\n"):
+        (package / name).write_text(content)
+        keys.package_code.cache_clear()
+        digests.add(keys.package_code("bench_counted"))
+    assert len(digests) == (2 if counts else 1)
+
+
+def test_another_version_of_numpy_makes_other_keys(suite_file, tmp_path, monkeypatch):
+    from bench_core.execution.plan import plan
+    from bench_core.suites.suite import load
+
+    suite = load(suite_file())
+    before = {*plan(suite, tmp_path).stages}
+    library = keys.library
+    monkeypatch.setattr(keys, "library", lambda name: "0.0" if name == "numpy" else library(name))
+    assert not before & {*plan(suite, tmp_path).stages}
