@@ -171,7 +171,7 @@ class Workers(Executor):
     timeout: float | None = None
     idle: list[Worker] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
-    here = True
+    local = True
 
     def __post_init__(self) -> None:
         numbers = range(self.capacity)
