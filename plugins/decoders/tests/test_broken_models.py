@@ -37,7 +37,7 @@ def test_all_decoders_are_tried():
     assert {type(decoder) for decoder in DECODERS} == {*plugin.bench_decoders()}
 
 
-@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: f"{config.name}-{config.model_dump_json()}")
+@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: config.name)
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("method", ["start", "step"])
 def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
@@ -52,12 +52,12 @@ def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
     with (
         torch.no_grad(),
         guarded(case.model, words),
-        pytest.raises(PluginError, match=rf"bench-core.*\.{method} gave"),
+        pytest.raises(PluginError, match=rf"Recurrent\.{method} gave"),
     ):
         case.decoded()
 
 
-@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: f"{config.name}-{config.model_dump_json()}")
+@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: config.name)
 @pytest.mark.parametrize("model", [toys.RecurrentConfig, toys.InsertionConfig])
 def test_looking_changes_nothing(decoder, model):
     case = Case.of(model(), decoder)
