@@ -21,7 +21,7 @@ from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.stages import Workshop
 from bench_core.computing.together import JointTrainer, Noises, Stack
 from bench_core.computing.train import Selection, Trainer
-from bench_core.errors import SuiteError, TrainingError
+from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.execution.executor import Order, StageFailed, perform
 from bench_core.execution.plan import plan
 from bench_core.execution.runner import Silent
@@ -124,6 +124,20 @@ CONFIGS = {
     "sgd": {"updates": 9, "optimizer": "sgd", "momentum": 0.9, "lr": 0.1, "clip": 0.5, "evaluate_every": 2},
     "phases": {"phases": [{"updates": 4, "weight": 2.0}, {"updates": 5, "lr": 0.1}], "optimizer": "adamw"},
 }
+
+
+def test_a_copy_that_cannot_be_judged_fails_and_the_others_end_as_they_would(double):
+    def refuse(model):
+        raise PluginError("no distribution")
+
+    _, weights = ended(joint(TrainingConfig.model_validate(CONFIGS["plain"])))
+    selections = [SELECTIONS[0], Selection(refuse, -1, "size"), SELECTIONS[2]]
+    copies, found = ended(joint(TrainingConfig.model_validate(CONFIGS["plain"]), selections=selections))
+    assert [copy.failure for copy in copies] == [None, "no distribution", None]
+    assert same(found[0], weights[0])
+    assert same(found[2], weights[2])
+    with pytest.raises(TrainingError, match="all 3 seeds failed; the first at no distribution"):
+        ended(joint(TrainingConfig.model_validate(CONFIGS["plain"]), selections=[selections[1]] * 3))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

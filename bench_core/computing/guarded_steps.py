@@ -50,10 +50,9 @@ def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed
     if not (low.item() > -math.inf and high.item() <= most):
         raise _wrong(highest, most, f"{named(model, method)} gave", at)
     if summed:
-        off = log_probs.double().logsumexp(1)
-        worst = off.abs().max().item()
-        if not worst <= most:
-            total = off[off.abs().argmax()].exp().item()
+        sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
+        total = sums[(sums - 1).abs().argmax()].item()
+        if not abs(total - 1) <= most:
             raise RowError(
                 f"{named(model, method)} gave probabilities that sum to {total:.6g}{at}",
                 "they sum to 1 (is something masked or added after the log_softmax?).",

@@ -54,7 +54,8 @@ class CheckedTask(Task):
         return self._text(self.task.text(tokens), "text")
 
     def prompt(self, tokens: list[int]) -> str:
-        return self._text(self.task.prompt(tokens), "prompt")
+        own = type(self.task).prompt is not Task.prompt
+        return self._text(self.task.prompt(tokens), "prompt" if own else "text")
 
     def _text(self, found: object, method: str) -> str:
         if not isinstance(found, str):

@@ -19,6 +19,7 @@ from transformers.utils import logging
 
 from bench_core import STOP, BenchError, DataError, SuiteError, diverged
 from bench_huggingface import attention
+from bench_huggingface.folder import WEIGHTS
 
 T = TypeVar("T")
 SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # as a task numbers them
@@ -119,7 +120,8 @@ def load(network: nn.Module, folder: Path) -> None:
     network.load_state_dict(found.state_dict())
     wrong = diverged(network)
     if wrong:
-        raise DataError(f"the files of weights in {folder} cannot be used: {wrong}. Fetch them anew.")
+        place = folder / WEIGHTS if (folder / WEIGHTS).is_file() else folder
+        raise DataError(f"{place}: {wrong}. Fetch it anew.")
 
 
 def tried(what: str, build: Callable[[], T]) -> T:

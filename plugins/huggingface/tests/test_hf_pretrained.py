@@ -201,6 +201,13 @@ def without_a_weight(saved):
     save_file(weights, path, metadata={"format": "pt"})
 
 
+def with_nan(saved):
+    path = saved.folder / "model.safetensors"
+    weights = load_file(path)
+    weights["transformer.h.1.ln_1.weight"][3] = float("nan")
+    save_file(weights, path, metadata={"format": "pt"})
+
+
 def cut_short(saved):
     path = saved.folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -219,6 +226,7 @@ def change(saved, **settings):
     ("break_it", "message"),
     [
         (without_a_weight, r"lack weights of GPT2LMHeadModel: transformer\.h\.1\.ln_1\.weight"),
+        (with_nan, r"model\.safetensors: `transformer\.h\.1\.ln_1\.weight` holds NaN"),
         (cut_short, "cannot be loaded"),
         (of_another_size, "cannot be loaded"),
     ],

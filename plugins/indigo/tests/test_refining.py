@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from bench_core import STOP, Noise, Outcome, Source, State, Training
+from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
 from bench_core.computing.train import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
@@ -274,3 +274,21 @@ def test_decoding_is_what_it_is_one_slot_after_the_other(learnt, decoder, penalt
             assert (one.tokens, one.finished, one.actions) == wanted
             ends.add((len(one.tokens), one.finished))
     assert len(ends) > 4, "the case must bite"
+
+
+@by_decoder
+@pytest.mark.parametrize("method", ["refine", "fill"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 0.5])
+def test_what_is_no_distribution_is_never_decoded(decoder, method, value):
+    case = case_of(decoder)
+    ask = getattr(case.model, method)
+
+    def broken(*given):
+        found = ask(*given)
+        log_probs = (found[0] if method == "refine" else found).clone()
+        log_probs[-1, 0] = value
+        return (log_probs, found[1]) if method == "refine" else log_probs
+
+    setattr(case.model, method, broken)
+    with pytest.raises(PluginError, match=f"bench-indigo: InsertionTransformer.{method} gave .* at step 1"):
+        case.decoded()

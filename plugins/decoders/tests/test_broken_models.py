@@ -1,0 +1,67 @@
+"""No decoder takes anything out of what is no distribution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench_core import PluginError
+from bench_core.computing.guarded_steps import guarded
+from bench_core.testing import Case, toys
+from bench_decoders import plugin
+
+DECODERS = [
+    plugin.AncestralConfig(max_tokens=5),
+    plugin.GreedyConfig(max_tokens=5),
+    plugin.BeamConfig(width=3, max_tokens=5),
+    plugin.TopKConfig(k=2, max_tokens=5),
+    plugin.TopKConfig(k=99, max_tokens=5),
+    plugin.NucleusConfig(mass=0.6, max_tokens=5),
+    plugin.NucleusConfig(mass=1, max_tokens=5),
+    plugin.ConsistentTopKConfig(k=2, max_tokens=5),
+    plugin.ConsistentNucleusConfig(mass=0.6, max_tokens=5),
+    plugin.TemperatureConfig(temperature=0.5, max_tokens=5),
+    plugin.ExhaustiveConfig(max_tokens=3),
+]
+VALUES = {"nan": torch.nan, "+inf": torch.inf, "above 0": 0.1, "all shut": -torch.inf}
+
+
+def spoiled(log_probs, value):
+    """Return log-probabilities of which one row is what none can be."""
+    places = [-1, slice(None)] if value == -torch.inf else [-1, 1]
+    log_probs[tuple(places)] = value
+    return log_probs
+
+
+def test_all_decoders_are_tried():
+    assert {type(decoder) for decoder in DECODERS} == {*plugin.bench_decoders()}
+
+
+@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: config.name)
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize("method", ["start", "step"])
+def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
+    case = Case.of(toys.RecurrentConfig(), decoder)
+
+    def broken(model, *given):
+        log_probs, state = getattr(type(case.model), method)(case.model, *given)
+        return spoiled(log_probs.clone(), value), state
+
+    setattr(case.model, method, lambda *given: broken(case.model, *given))
+    words = len(case.facts.vocabulary)
+    with (
+        torch.no_grad(),
+        guarded(case.model, words),
+        pytest.raises(PluginError, match=rf"Recurrent\.{method} gave"),
+    ):
+        case.decoded()
+
+
+@pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: config.name)
+@pytest.mark.parametrize("model", [toys.RecurrentConfig, toys.InsertionConfig])
+def test_looking_changes_nothing(decoder, model):
+    case = Case.of(model(), decoder)
+    with torch.no_grad():
+        alone = case.decoded()
+        with guarded(case.model, len(case.facts.vocabulary), thorough=True):
+            assert case.decoded() == alone
