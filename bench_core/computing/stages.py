@@ -67,7 +67,7 @@ class Workshop:
         """
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         with self._apart(stage):
-            counts = work(stage, folder)
+            counts = work(stage, folder.absolute())  # a part may change the working directory
             self._check_unchanged(stage)
         return counts
 
