@@ -349,7 +349,9 @@ class Workshop:
         artifact = self._input(stage, "task")
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
             artifact.check()
-            task = built("task", artifact.manifest["ingredients"]["settings"]["task"], artifact.folder / "data")
+            task = built(
+                "task", artifact.manifest["ingredients"]["settings"]["task"], (artifact.folder / "data").absolute()
+            )
             self.kept["task"] = stage.inputs["task"][1], task
         return self.kept["task"][1], Facts(**artifact.json("facts.json"))
 

@@ -59,7 +59,9 @@ def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | No
     name = f"{kind} of {stage.label}{_parts(stage)}"
     lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
-        yield Remark(f"{name}: not done again: {_lack(stage, lacking[-1])}", differs=False)
+        yield Remark(
+            f"{name}: not done again: {_lack(stage, 'model' if 'model' in lacking else lacking[0])}", differs=False
+        )
         return
     with TemporaryDirectory() as folder:
         try:
