@@ -59,10 +59,8 @@ def suite(folder, *deeds, metrics=""):
 
 def run(folder, *deeds, metrics="", **options):
     """Run that suite."""
-    options = {"workers": 1, "data": folder, **options}
-    return bench_core.run(
-        suite(folder, *deeds, metrics=metrics), store=folder / "store", out=folder / "runs", **options
-    )
+    options = {"workers": 1, "data": folder, "store": folder / "store", **options}
+    return bench_core.run(suite(folder, *deeds, metrics=metrics), out=folder / "runs", **options)
 
 
 def numbers(found):
