@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,9 +22,13 @@ import bench_core
 from bench_core.cli import main
 from bench_core.computing import process_state
 from bench_core.computing.fingerprint import fingerprint
+from bench_core.computing.outcomes import read_outcomes
 from bench_core.execution import workers
-from bench_core.execution.executor import StageFailed
+from bench_core.execution.channel import Channel, Garbled
+from bench_core.execution.executor import Here, StageFailed
+from bench_core.execution.runner import Runner, Silent
 from bench_core.storage.store import Store
+from bench_core.suites.suite import load
 
 CLEAN = ("argmax", "draw")
 ONE = ["models={one: {name: bigram}}"]
@@ -52,10 +59,8 @@ def suite(folder, *deeds, metrics=""):
 
 def run(folder, *deeds, metrics="", **options):
     """Run that suite."""
-    options = {"workers": 1, "data": folder, **options}
-    return bench_core.run(
-        suite(folder, *deeds, metrics=metrics), store=folder / "store", out=folder / "runs", **options
-    )
+    options = {"workers": 1, "data": folder, "store": folder / "store", **options}
+    return bench_core.run(suite(folder, *deeds, metrics=metrics), out=folder / "runs", **options)
 
 
 def numbers(found):
@@ -104,7 +109,8 @@ SETTINGS = {
 
 
 def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(place, undisturbed):
-    found = run(place / "settings", *SETTINGS, "gradients", "seed", "ignore", "stdin")
+    store = os.path.relpath(place / "settings" / "store")  # it is found from any working directory
+    found = run(place / "settings", *SETTINGS, "gradients", "seed", "ignore", "stdin", store=store)
     assert numbers(found) == undisturbed
     said = warnings(found)
     for deed, name in SETTINGS.items():
@@ -124,9 +130,11 @@ def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place
     store = Store(place / "objects" / "store")
     stored = {store.get("decode", key).manifest["label"] for kind, key in store.entries() if kind == "decode"}
     assert not [label for label in stored if "x weights" in label or "x shuffled" in label or "x buffer" in label]
-    by_cell = {(cell.cell["model"], cell.cell["decoder"]): cell.numbers for cell in found.cells}
-    for model in ("one", "two"):
-        assert by_cell[model, "argmax"]["ended"] == by_cell[model, "batch"]["ended"]
+    keys = {cell.cell["decoder"]: cell.artifacts["decode"] for cell in found.cells if cell.cell["model"] == "one"}
+    written, clean = (
+        read_outcomes(store.get("decode", keys[name]).file("outcomes.jsonl.gz")) for name in ("batch", "argmax")
+    )
+    assert [(one.prompt, one.target_tokens) for one in written] == [(one.prompt, one.target_tokens) for one in clean]
 
 
 def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on(place, undisturbed, monkeypatch):
@@ -256,6 +264,60 @@ def test_a_fingerprint_tells_any_change_of_a_weight(dtype):
     model.table[3, 2], model.table[2, 2] = 0, 0
     model.added = torch.nn.Parameter(torch.zeros(0))
     assert before.changed(fingerprint(model)) == ["added"]
+
+
+@pytest.mark.parametrize(
+    "text", [b"x", b"tokem", b"other {}\n", b"token {\n", b"token \xff\n", b"\n", b'{"done": true}\n']
+)
+def test_only_what_stands_behind_the_token_of_an_order_is_its_answer(text):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = Channel(ours)
+        theirs.sendall(b'token {"tell": []}\ntok')
+        assert channel.heard("token", 1.0) == [{"tell": []}]
+        theirs.sendall(b'en {"warn": ""}\n' + text)
+        with pytest.raises(Garbled):
+            channel.heard("token", 1.0)
+
+
+def test_what_comes_between_two_orders_costs_a_process_and_no_stage(tmp_path):
+    worker = workers.Worker(0, tmp_path, tmp_path)
+    try:
+        process, channel = worker._ready()
+        assert worker._ready() == (process, channel)
+        channel.rest = b"gar"
+        assert worker._ready()[0] != process
+        assert process.poll() is not None
+    finally:
+        worker.kill()
+
+
+def test_a_worker_that_is_silent_but_not_stopped_gets_a_warning_and_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "SILENCE", 0.0)
+    monkeypatch.setattr(workers, "_is_stopped", lambda process: False)
+    said, answers = [], iter([[], [], [{"done": True}]])
+    process, channel = (
+        SimpleNamespace(poll=lambda: None),
+        SimpleNamespace(heard=lambda *_: next(answers), closed=False),
+    )
+    found = workers.Worker(0, tmp_path, tmp_path)._answers(process, channel, "token", said.append)
+    assert next(found) == {"done": True}
+    assert len(said) == 1
+    assert "no sign of life" in said[0]
+
+
+def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a_failure(place):
+    class Liar(Here):
+        def submit(self, order, tell):
+            future = Future()
+            future.set_result(None)
+            return future
+
+    store = Store(place / "lies" / "store")
+    found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), Silent()).run(
+        place / "lies" / "runs"
+    )
+    assert all("it was said to be done, but what it stored cannot be read" in cell.reason for cell in found.cells)
 
 
 def test_only_worker_processes_can_be_isolated_or_ended(place):

@@ -245,9 +245,14 @@ def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done
     STORE.set_aside("train", key)
     with STORE.writing("trained", key, {"ingredients": about}) as folder:
         (folder / "history.jsonl").write_text("{}")
+    task = STORE.get("prepare", first("prepare"))
+    with STORE.writing("prepared", task.folder.name, {"ingredients": task.manifest["ingredients"]}) as folder:
+        shutil.copyfile(task.file("facts.json"), folder / "facts.json")
+    STORE.set_aside("prepare", task.folder.name)
     text = bench("verify", "runs/one", "--again")
     assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
-    assert "all as stored; 3 stages were not done again" in text
+    assert text.count("not done again: ") == 6, "metrics need neither weights nor data"
+    assert "all as stored; 6 stages were not done again" in text
 
 
 def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):

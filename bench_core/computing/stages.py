@@ -72,7 +72,7 @@ class Workshop:
         stage = replace(stage, settings={**placed(stage.settings, places), "places": places})
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         with self._apart(stage):
-            counts = work(stage, folder)
+            counts = work(stage, folder.absolute())  # a part may change the working directory
             self._check_unchanged(stage)
         return counts
 
@@ -357,7 +357,9 @@ class Workshop:
         artifact = self._input(stage, "task")
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
             artifact.check()
-            task = built("task", artifact.manifest["ingredients"]["settings"]["task"], artifact.folder / "data")
+            task = built(
+                "task", artifact.manifest["ingredients"]["settings"]["task"], (artifact.folder / "data").absolute()
+            )
             self.kept["task"] = stage.inputs["task"][1], task
         facts = Facts(**artifact.json("facts.json"))
         return CheckedTask(self.kept["task"][1], facts), facts

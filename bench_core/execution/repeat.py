@@ -16,7 +16,7 @@ from bench_core.computing.outcomes import read_lines
 from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor, Order, StageFailed
 from bench_core.execution.plan import stage_from_json
-from bench_core.storage.carried import OUTCOMES, RECORDS
+from bench_core.storage.carried import OUTCOMES, RECORDS, kept_as
 
 if TYPE_CHECKING:
     from bench_core.execution.plan import Stage
@@ -57,9 +57,11 @@ def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | No
         yield Remark(f"{kind} {key} cannot be done again: {error}")
         return
     name = f"{kind} of {stage.label}{_parts(stage)}"
-    lacking = [role for role, (one, upstream) in stage.inputs.items() if not store.has(one, upstream)]
+    lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
-        yield Remark(f"{name}: not done again: {_lack(stage, lacking[0])}", differs=False)
+        yield Remark(
+            f"{name}: not done again: {_lack(stage, 'model' if 'model' in lacking else lacking[0])}", differs=False
+        )
         return
     with TemporaryDirectory() as folder:
         try:
@@ -75,6 +77,11 @@ def _stage(stored: Artifact) -> Stage:
     rest = {"settings": about["settings"], "inputs": about["inputs"], "ingredients": about}
     label = stored.manifest.get("label") or stored.folder.name
     return stage_from_json({"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest})
+
+
+def _has(store: Store, stage: Stage, kind: str, key: str) -> bool:
+    """Return whether what a stage reads is here; what is carried of a task is enough for a metric."""
+    return store.has(kept_as(store, kind, key) if stage.kind == "measure" else kind, key)
 
 
 def _parts(stage: Stage) -> str:
