@@ -53,7 +53,8 @@ class Workshop:
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
         """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens."""
         places = stage.settings.get("places", {})
-        stage = replace(stage, settings={**placed(stage.settings, places), "places": places})
+        own = {name: value for name, value in stage.settings.items() if name != "places"}
+        stage = replace(stage, settings={**placed(own, places), "places": places})
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         return work(stage, folder)
 

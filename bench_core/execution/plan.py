@@ -70,6 +70,11 @@ class Plan:
     of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
     missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
 
+    @property
+    def places(self) -> dict[str, str]:
+        """Return what stands in keys for the files that settings name, by where they lie."""
+        return {place: mark for stage in self.stages.values() for place, mark in stage.settings["places"].items()}
+
     def lack(self, cell: Cell) -> str | None:
         """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
         return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))

@@ -110,9 +110,15 @@ def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
             yield from marks(value, (*way, str(key)))
 
 
-def placed(settings: Any, places: Mapping[str, str]) -> Any:
-    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way."""
-    return _placed(settings, {mark: place for place, mark in places.items()})
+def placed(settings: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way.
+
+    Raises DataError if that of some file is not known.
+    """
+    found: dict[str, Any] = _placed(settings, {mark: place for place, mark in places.items()})
+    if lost := dict(marks(found)):
+        raise DataError(f"{', '.join(lost)}: where this file lies is not known here. Run the suite that names it.")
+    return found
 
 
 def _placed(value: Any, known: Mapping[str, str]) -> Any:
