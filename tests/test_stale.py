@@ -107,6 +107,15 @@ def test_a_renamed_or_moved_file_makes_no_new_key(files, name, tmp_path):
     assert keys() == before
 
 
+def test_files_with_the_same_content_keep_their_names(files, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(bench_small.listed.Listed, "__init__", lambda self, config: read.append(config))
+    Path("w.txt").write_text(CONTENTS["words.txt"])
+    files("metrics.listed.lists={one: w.txt, many: [words.txt]}")
+    (config,) = read
+    assert [config.words.name, config.lists.one.name, config.lists.many[0].name] == ["words.txt", "w.txt", "w.txt"]
+
+
 def test_another_suffix_makes_another_key_as_parts_may_read_the_file_otherwise(files):
     before = keys()["measure"]
     Path("words.txt").rename("words.gz")
@@ -144,7 +153,7 @@ def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
     elsewhere = replace(stage, settings=stage.ingredients["settings"])  # as a manifest tells of it
     with pytest.raises(DataError, match=r"metric\.words: where this file lies is not known here"):
         Workshop(Store(Path("store")), tmp_path).perform(elsewhere, tmp_path)
-    there = replace(stage, settings={**elsewhere.settings, "places": found.places})
+    there = replace(stage, settings={**elsewhere.settings, "places": stage.settings["places"]})
     Workshop(Store(Path("store")), tmp_path).perform(there, tmp_path)
 
 

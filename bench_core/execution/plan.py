@@ -70,11 +70,6 @@ class Plan:
     of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
     missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
 
-    @property
-    def places(self) -> dict[str, str]:
-        """Return what stands in keys for the files that settings name, by where they lie."""
-        return {place: mark for stage in self.stages.values() for place, mark in stage.settings["places"].items()}
-
     def lack(self, cell: Cell) -> str | None:
         """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
         return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
@@ -395,13 +390,13 @@ class Planner:
 
     def _places(self, kind: str, parts: list[tuple[PartKind, Config]], more: Iterable[Path]) -> dict[str, str]:
         """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
-        found = {*more}
+        found = [*more]
         for part_kind, config in parts:
             if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
-                found |= {path for path, _ in paths(config)}
+                found += [path for path, _ in paths(config)]
             if isinstance(config, ModelConfig):
-                found |= {*config.files(self.data).values()}
-        return {str(path.absolute()): self.marks[path] for path in sorted(found)}
+                found += config.files(self.data).values()
+        return {str(path.absolute()): self.marks[path] for path in found}
 
     def _add(
         self,
