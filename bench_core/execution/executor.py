@@ -74,7 +74,7 @@ class Executor(ABC):
     """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
 
     capacity: int  #: how many stages it takes at a time
-    here: bool = False  #: whether on this machine
+    local: bool = False  #: whether on this machine alone
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Here(Executor):
 
     store: Store
     data: Path
-    capacity, here = 1, True
+    capacity, local = 1, True
     workshop: Workshop | None = field(default=None)
 
     def submit(self, order: Order, tell: Tell) -> Future[None]:

@@ -161,7 +161,7 @@ class Runner:
 
     def _check_devices(self, needed: list[Stage]) -> None:
         """Raise SuiteError if a device that the suite names is needed here and not there."""
-        if self.executor.here:
+        if self.executor.local:
             check_devices(self.suite, needed)
 
     @property

@@ -92,7 +92,7 @@ class Workers(Executor):
     data: Path
     idle: list[Worker] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
-    here = True
+    local = True
 
     def __post_init__(self) -> None:
         self.all = [Worker(number, self.store, self.data) for number in range(self.capacity)]
