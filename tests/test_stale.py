@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import bench_small.listed
@@ -106,6 +107,15 @@ def test_a_renamed_or_moved_file_makes_no_new_key(files, name, tmp_path):
     assert keys() == before
 
 
+def test_files_with_the_same_content_keep_their_names(files, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(bench_small.listed.Listed, "__init__", lambda self, config: read.append(config))
+    Path("w.txt").write_text(CONTENTS["words.txt"])
+    files("metrics.listed.lists={one: w.txt, many: [words.txt]}")
+    (config,) = read
+    assert [config.words.name, config.lists.one.name, config.lists.many[0].name] == ["words.txt", "w.txt", "w.txt"]
+
+
 def test_another_suffix_makes_another_key_as_parts_may_read_the_file_otherwise(files):
     before = keys()["measure"]
     Path("words.txt").rename("words.gz")
@@ -131,6 +141,32 @@ def test_a_path_is_taken_from_the_working_directory_and_else_from_the_data_direc
     assert {stage.kind: stage.key for stage in plan(suite, tmp_path).stages.values()} == before
     Path("words.txt").write_text("nearer")
     assert {stage.kind: stage.key for stage in plan(suite, tmp_path).stages.values()} != before
+
+
+def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
+    from bench_core.computing.stages import Workshop
+    from bench_core.storage.store import Store
+
+    files()
+    found = plan(load(Path("suite.yaml")), tmp_path)
+    stage = next(stage for stage in found.stages.values() if stage.kind == "measure")
+    elsewhere = replace(stage, settings=stage.ingredients["settings"])  # as a manifest tells of it
+    with pytest.raises(DataError, match=r"metric\.words: where this file lies is not known here"):
+        Workshop(Store(Path("store")), tmp_path).perform(elsewhere, tmp_path)
+    there = replace(stage, settings={**elsewhere.settings, "places": stage.settings["places"]})
+    Workshop(Store(Path("store")), tmp_path).perform(there, tmp_path)
+
+
+def test_why_names_the_setting_whose_file_changed(files, tmp_path):
+    from bench_core.storage.store import Store
+    from bench_core.storage.why import explain
+
+    files()
+    Path("words.txt").write_text("other words")
+    found = plan(load(Path("suite.yaml")), tmp_path)
+    asked = {key: None for key, stage in found.stages.items() if stage.kind == "measure"}
+    (answer,) = explain(found, Store(Path("store")), asked)
+    assert answer.reasons == ["metric.words: other content"]
 
 
 @pytest.mark.parametrize("name", ["start.txt", "length.txt", "words.txt"])

@@ -69,7 +69,8 @@ class Workshop:
         Raises PluginError if the stage changed the weights of a model that it was only to use.
         """
         places = stage.settings.get("places", {})
-        stage = replace(stage, settings={**placed(stage.settings, places), "places": places})
+        own = {name: value for name, value in stage.settings.items() if name != "places"}
+        stage = replace(stage, settings={**placed(own, places), "places": places})
         work: Callable[[Stage, Path], dict[str, Any]] = getattr(self, f"_{stage.kind}")
         with self._apart(stage):
             counts = work(stage, folder.absolute())  # a part may change the working directory

@@ -76,7 +76,7 @@ class Executor(ABC):
     """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
 
     capacity: int  #: how many stages it takes at a time
-    local: bool = False  #: whether on this machine
+    local: bool = False  #: whether on this machine alone
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
 
     @abstractmethod

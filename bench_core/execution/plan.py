@@ -383,13 +383,13 @@ class Planner:
 
     def _places(self, kind: str, parts: list[tuple[PartKind, Config]], more: Iterable[Path]) -> dict[str, str]:
         """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
-        found = {*more}
+        found = [*more]
         for part_kind, config in parts:
             if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
-                found |= {path for path, _ in paths(config)}
+                found += [path for path, _ in paths(config)]
             if isinstance(config, ModelConfig):
-                found |= {*config.files(self.data).values()}
-        return {str(path.absolute()): self.marks[path] for path in sorted(found)}
+                found += config.files(self.data).values()
+        return {str(path.absolute()): self.marks[path] for path in found}
 
     def _add(
         self,

@@ -110,17 +110,29 @@ def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
             yield from marks(value, (*way, str(key)))
 
 
-def placed(settings: Any, places: Mapping[str, str]) -> Any:
-    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way."""
-    return _placed(settings, {mark: place for place, mark in places.items()})
+def placed(settings: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way.
+
+    Files with the same content are taken in their order. Raises DataError if that of some file is not known.
+    """
+    known: dict[str, list[str]] = {}
+    for place, one in places.items():
+        known.setdefault(one, []).append(place)
+    found: dict[str, Any] = _placed(settings, known)
+    if lost := dict(marks(found)):
+        raise DataError(f"{', '.join(lost)}: where this file lies is not known here. Run the suite that names it.")
+    return found
 
 
-def _placed(value: Any, known: Mapping[str, str]) -> Any:
+def _placed(value: Any, known: Mapping[str, list[str]]) -> Any:
     if isinstance(value, Mapping):
-        return {known.get(key, key): _placed(one, known) for key, one in value.items()}
+        return {_placed(key, known): _placed(one, known) for key, one in value.items()}
     if isinstance(value, list):
         return [_placed(one, known) for one in value]
-    return known.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, str) or value not in known:
+        return value
+    places = known[value]
+    return places.pop(0) if len(places) > 1 else places[0]
 
 
 def unnamed(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:

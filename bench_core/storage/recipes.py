@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from bench_core.storage.files import MARKED
+
 Way: TypeAlias = tuple[str, ...]  #: stage, sort and name, as in `("train", "setting", "training", "lr")`
 
 #: Settings that all stages of a cell share, and their sorts.
@@ -72,8 +74,13 @@ class Difference:
                 return f"code of {self.name} {self._became('changed', 'takes part now', 'no longer takes part')}"
             case "data":
                 return f"data {self.name}: {self._became('other content', 'read now', 'no longer read')}"
+        if self._is_file(self.before) and self._is_file(self.now):
+            return f"{self.name}: other content"
         separator = " " if self.what == "library" else ": "
         return f"{self.name}{separator}{shown(self.before)} -> {shown(self.now)}"
+
+    def _is_file(self, text: str | None) -> bool:
+        return text is not None and MARKED.fullmatch(str(json.loads(text))) is not None
 
     def _became(self, other: str, new: str = "", gone: str = "") -> str:
         return new if self.before is None else gone if self.now is None else other

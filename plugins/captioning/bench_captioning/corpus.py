@@ -110,8 +110,8 @@ def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
             for picture in known.splits[split]:
                 path = folder / picture.name
                 state = path.stat()
-                image = _digest(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-                whole.update(f"{split} {picture.name} {image}\n".encode())
+                content = _digest(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+                whole.update(f"{split} {picture.name} {content}\n".encode())
                 number += 1
         digests[f"{number} images"] = whole.hexdigest()
     return digests
