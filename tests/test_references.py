@@ -208,3 +208,40 @@ def test_metrics_that_cannot_tell_the_words_of_a_task_s_language_are_refused_bef
     assert "enja x bleu" not in told  # whose tokens are set apart
     assert "kftt x meteor" in told
     assert "is not that of the targets, 'ja'" in told
+
+
+OWN_JAPANESE = """
+suite: tests/own-japanese
+title: Japanese
+tasks:
+  own:
+    name: translation
+    pair: de-ja
+    tokenizer: {source: word, target: char}
+    corpus:
+      train: {source: train.source, target: train.ja}
+      valid: {source: valid.source, target: valid.ja}
+      test: {source: test.source, target: test.ja}
+models:
+  attention: {name: rnn-seq2seq, cell: gru, hidden: 32, layers: 1, attention: bilinear}
+decoders:
+  greedy: {name: greedy}
+metrics:
+  bleu: {name: bleu}
+  ribes: {name: ribes}
+  ter: {name: ter}
+training: {updates: 20, lr: 1e-2, batch_size: 16, select: {metric: loss}}
+limits: {max_tokens: 40}
+hardware: {threads: 1, device: cpu}
+tables:
+  - {id: main, caption: Main, rows: [task], columns: [model], values: [bleu]}
+"""
+
+
+def test_a_run_measures_by_the_language_that_the_task_tells(translations):
+    for split, pairs in CORPUS.items():
+        (translations / f"{split}.ja").write_text("犬が庭で眠っている。\n" * len(pairs), encoding="utf-8")
+    (cell,) = ran(translations, OWN_JAPANESE).cells
+    signatures = [cell.numbers[name].signature for name in ("bleu", "ribes", "ter")]
+    assert all("tok:ja-mecab" in signature for signature in signatures[:2]), signatures
+    assert "|norm:yes|punct:yes|asian:yes|" in signatures[2]

@@ -92,7 +92,8 @@ def test_each_corpus_is_read_as_its_publishers_lay_it_out(tmp_path, name, pair, 
                 lines_of(language, file) + lines_of(language, FOLDERS[name][1]) for language in pair.split("-")
             )
         assert task.sources(split) == dict(enumerate(source))
-        assert task.references(split) == {number: [line] for number, line in enumerate(target)}
+        lowered = str.lower if settings.get("lowercase") else str
+        assert task.references(split) == {number: [lowered(line)] for number, line in enumerate(target)}
         assert facts.extras["statistics"][split]["pairs"] == len(source)
         assert task.config.purposes(split) == set(Purpose)
     assert not task.config.purposes("nonsense")
