@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import inf, nan, sqrt
+from math import comb, inf, nan, sqrt
 from random import Random
 from typing import Any
 
@@ -147,9 +147,9 @@ DECODERS = {
     "Definition 4.3": lambda draw, most, tokens: draw.choice(
         [
             AncestralConfig(max_tokens=max(1, most)),
-            TopKConfig(max_tokens=max(1, most), k=draw.randint(1, 5), temperature=temperature(draw)),
+            TopKConfig(max_tokens=max(1, most), k=draw.randint(1, 3), temperature=temperature(draw)),
             NucleusConfig(max_tokens=max(1, most), mass=draw.random(), temperature=temperature(draw)),
-            ConsistentTopKConfig(max_tokens=max(1, most), k=draw.randint(1, 5), temperature=temperature(draw)),
+            ConsistentTopKConfig(max_tokens=max(1, most), k=draw.randint(1, 3), temperature=temperature(draw)),
             ConsistentNucleusConfig(max_tokens=max(1, most), mass=draw.random(), temperature=temperature(draw)),
             TemperatureConfig(max_tokens=max(1, most), temperature=temperature(draw)),
         ]
@@ -202,10 +202,14 @@ class Account:
             return
         steps, chance = re.fullmatch(r"P\(no stop in ([\d,]+)\) < (.+)", found.bound).groups()
         endless, chance = sum(length > int(steps) for length in lengths), float(chance)
-        expected = len(lengths) * chance
-        assert endless <= expected + 7 * sqrt(expected * (1 - chance)) + 3, found
-        self.expected, self.endless = self.expected + expected, self.endless + endless
-        self.spread += expected * (1 - chance)
+        assert at_least(endless, len(lengths), chance) > 1e-9, found
+        self.expected, self.endless = self.expected + len(lengths) * chance, self.endless + endless
+        self.spread += len(lengths) * chance * (1 - chance)
+
+
+def at_least(number: int, of: int, chance: float) -> float:
+    """Return the probability that so many of all draws, or more, come out."""
+    return sum(comb(of, n) * chance**n * (1 - chance) ** (of - n) for n in range(number, of + 1))
 
 
 def drill(theorem: str, numbers: range) -> None:
