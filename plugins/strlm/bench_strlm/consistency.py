@@ -61,16 +61,16 @@ class Consistency(Certificate):
 
 def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Finding:
     last, first = last_step(epsilon, decoder), open_from(epsilon, decoder)
-    if last is None and first is None:
+    draws_itself = type(decoder) is AncestralConfig and type(model).sample is not Stepper.sample
+    if (last is None and first is None) or draws_itself:
         return UNKNOWN
     watched = Watched.of(model, room)
     premises = (finite(model, room), watched.terminating(epsilon))
     if last is not None:
         theorem = f"Theorem 4.{2 if type(decoder) is GreedyConfig else 3}, {PAPER}"
         if last > room.tokens:
-            return Finding(
-                theorem, room.nothing + (f", but by step {last:,}" if last < bounds.NEVER else ""), premises
-            )
+            later = f", but by step {last:,}" if last < bounds.NEVER else ""
+            return Finding(theorem, room.nothing + later, premises)
         return Finding(theorem, "every output ends", premises, f"by step {last:,}", (0.0, 0.0))
     wrong = 2 * (watched.tokens + 256) * rounding(model)
     endless = bounds.log_endless(epsilon, room.tokens, first or 1, wrong)

@@ -20,6 +20,7 @@ from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.consistency import Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
+from bench_strlm.rnn import SelfTerminatingRNNLM
 
 FACTS = Facts(["</s>", *"abcdef"])
 DECODERS = [
@@ -139,10 +140,10 @@ def test_a_stop_that_no_draw_hits_makes_no_sample_end():
         model.output.logits.weight.zero_()
         model.output.logits.bias.zero_()
         model.output.logits.bias[STOP] = -40.0
-    decoder = AncestralConfig(max_tokens=10**12)
-    found = certified(model, decoder, limit=10**12)
+    decoder = AncestralConfig(max_tokens=10**18)
+    found = certified(model, decoder, limit=10**18)
     assert found.theorem.startswith("Lemma 3.2")
-    assert found.says == "nothing is proven within 1,000,000,000,000 tokens"
+    assert found.says == "nothing is proven within 1,000,000,000,000,000,000 tokens"
     assert not any(finished(model, AncestralConfig(max_tokens=300), contexts(1)))
 
 
@@ -200,17 +201,30 @@ def test_units_that_overflow_after_more_steps_than_are_watched_are_seen_to():
 # parts that are not what theorems are about
 
 
-class DrawsItself(RecurrentLM):
-    """A recurrent model whose samples leave stop out, as those of bench-ssm's character GRU do."""
+class DrawsItself:
+    """Samples that leave stop out, as those of a trajectory may."""
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise):
         raise NotImplementedError
 
 
-def test_nothing_is_said_of_a_recurrent_model_that_may_draw_otherwise():
-    model = DrawsItself(RNNLMConfig(cell="gru", hidden=4), FACTS)
+class DrawingRNNLM(DrawsItself, RecurrentLM): ...
+
+
+class DrawingSelfTerminatingRNNLM(DrawsItself, SelfTerminatingRNNLM): ...
+
+
+def test_nothing_is_said_of_a_recurrent_model_that_may_draw_or_step_otherwise():
+    model = DrawingRNNLM(RNNLMConfig(cell="gru", hidden=4), FACTS)
     for decoder in DECODERS:
         assert certified(model, decoder) == Finding("", "no theorem is about this kind of model")
+
+
+def test_nothing_is_said_of_samples_that_a_self_terminating_model_draws_itself():
+    config = SelfTerminatingRNNLMConfig(cell="gru", hidden=4, epsilon=0.01)
+    for kind, holds in ((DrawingSelfTerminatingRNNLM, False), (SelfTerminatingRNNLM, True)):
+        assert certified(kind(config, FACTS), AncestralConfig()).holds is holds
+    assert certified(DrawingSelfTerminatingRNNLM(config, FACTS), GreedyConfig()).holds
 
 
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)

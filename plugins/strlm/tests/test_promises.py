@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import inf, nan, sqrt
+from math import comb, inf, nan, sqrt
 from random import Random
 from typing import Any
 
@@ -46,7 +46,7 @@ def trial(theorem: str, number: int) -> Trial:
     draw = Random(f"{theorem}/{number}")
     tokens, epsilon = draw.randint(2, 40), 10 ** draw.uniform(-4, -0.301)
     steps = bounds.greedy_steps(epsilon)
-    limit = draw.randint(1, 60) if draw.random() < 0.4 or steps > 400 else max(1, steps + draw.randint(-2, 4))
+    limit = draw.randint(1, 60) if draw.random() < 0.2 or steps > 400 else max(1, steps + draw.randint(-2, 8))
     decoder = DECODERS[theorem](draw, limit + draw.choice([0, 0, 0, -1, 5]), tokens)
     prefixes = [draw.randint(0, 12) for _ in range(draw.randint(1, 3))]
     terminating = theorem not in ("Lemma 3.2", "Theorem 4.1")
@@ -83,13 +83,17 @@ def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, lim
         config = SelfTerminatingRNNLMConfig(**cell_of(draw), **terms)
     model = Case.of(config, facts=facts, seed=draw.randrange(999), scale=10 ** draw.uniform(0, 3)).model
     head = model.output.logits if isinstance(config, SelfTerminatingRNNLMConfig) else model.network.lm_head
+    favourites = range(1, 1 + draw.randint(1, min(3, tokens - 1)))
     with torch.no_grad():
         if draw.random() < 0.5:
             head.weight[STOP] = 0
-        if head.bias is not None:
+        if head.bias is not None and draw.random() < 0.4:  # as late as can be, and a few words are all there is
+            head.weight.zero_()
+            head.bias[STOP] = 200
+            head.bias[favourites] = 300
+        elif head.bias is not None:
             head.bias[STOP] += draw.uniform(-200, 200)
-            for word in range(1, 1 + draw.randrange(min(4, tokens))):
-                head.bias[word] += 60
+            head.bias[favourites] += draw.choice([0, 60])
     attack(draw, model)
     if draw.random() < 0.2 and isinstance(config, SelfTerminatingRNNLMConfig):
         room = max(1, positions - prefix)
@@ -98,15 +102,22 @@ def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, lim
 
 
 def plain(draw: Random, tokens: int) -> Any:
-    """Return a softmax model, half of them tame enough for a bound that says something."""
+    """Return a softmax model, most of them tame enough for a bound that says something."""
     facts = Facts(["</s>", *map(str, range(1, tokens))])
-    tame = draw.random() < 0.7
-    scale = 10 ** (draw.uniform(-2, 0) if tame else draw.uniform(0, 3))
-    model = Case.of(RNNLMConfig(**cell_of(draw)), facts=facts, seed=draw.randrange(999), scale=scale).model
+    kind = draw.choice(["tame", "tame", "met", "met", "wild"])
+    scale = 10 ** (draw.uniform(0, 3) if kind == "wild" else draw.uniform(-2, 0))
+    settings = cell_of(draw) | ({"cell": "tanh", "variant": "torch"} if kind == "met" else {})
+    model = Case.of(RNNLMConfig(**settings), facts=facts, seed=draw.randrange(999), scale=scale).model
+    logits = model.output.logits
     with torch.no_grad():
-        model.output.logits.bias[STOP] += draw.uniform(-6, 3) if tame else draw.uniform(-200, 200)
+        logits.bias[STOP] += draw.uniform(-200, 200) if kind == "wild" else draw.uniform(-6, 3)
+        if kind == "met":  # units are 1, words weigh them by w and stop by -w: p(stop) is as small as it can be
+            for name, weights in model.rnn.named_parameters():
+                weights.fill_(20 if "bias" in name else 0)
+            logits.weight.fill_(draw.uniform(0, 3) / logits.in_features)
+            logits.weight[STOP] *= -1
         if draw.random() < 0.3:
-            model.output.logits.bias += 10 ** draw.uniform(0, 6)
+            logits.bias += 10 ** draw.uniform(0, 6)
     attack(draw, model)
     return model
 
@@ -136,9 +147,9 @@ DECODERS = {
     "Definition 4.3": lambda draw, most, tokens: draw.choice(
         [
             AncestralConfig(max_tokens=max(1, most)),
-            TopKConfig(max_tokens=max(1, most), k=draw.randint(1, 5), temperature=temperature(draw)),
+            TopKConfig(max_tokens=max(1, most), k=draw.randint(1, 3), temperature=temperature(draw)),
             NucleusConfig(max_tokens=max(1, most), mass=draw.random(), temperature=temperature(draw)),
-            ConsistentTopKConfig(max_tokens=max(1, most), k=draw.randint(1, 5), temperature=temperature(draw)),
+            ConsistentTopKConfig(max_tokens=max(1, most), k=draw.randint(1, 3), temperature=temperature(draw)),
             ConsistentNucleusConfig(max_tokens=max(1, most), mass=draw.random(), temperature=temperature(draw)),
             TemperatureConfig(max_tokens=max(1, most), temperature=temperature(draw)),
         ]
@@ -191,10 +202,14 @@ class Account:
             return
         steps, chance = re.fullmatch(r"P\(no stop in ([\d,]+)\) < (.+)", found.bound).groups()
         endless, chance = sum(length > int(steps) for length in lengths), float(chance)
-        expected = len(lengths) * chance
-        assert endless <= expected + 7 * sqrt(expected * (1 - chance)) + 3, found
-        self.expected, self.endless = self.expected + expected, self.endless + endless
-        self.spread += expected * (1 - chance)
+        assert at_least(endless, len(lengths), chance) > 1e-9, found
+        self.expected, self.endless = self.expected + len(lengths) * chance, self.endless + endless
+        self.spread += len(lengths) * chance * (1 - chance)
+
+
+def at_least(number: int, of: int, chance: float) -> float:
+    """Return the probability that so many of all draws, or more, come out."""
+    return sum(comb(of, n) * chance**n * (1 - chance) ** (of - n) for n in range(number, of + 1))
 
 
 def drill(theorem: str, numbers: range) -> None:
