@@ -15,7 +15,7 @@ INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m 
 # one process a core, one thread a process: several threads in several processes slow each other down
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
-.PHONY: setup demo test test-all lint format bench schema clean
+.PHONY: setup demo test test-all nightly lint format bench schema clean
 
 setup: $(VENV)/.installed
 
@@ -31,10 +31,13 @@ demo: setup
 	$(BIN)/bench run suites/quickstart.yaml
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not nightly"
 
 test-all: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m "not nightly"
+
+nightly: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m nightly
 
 lint: setup
 	$(BIN)/ruff format --check .
