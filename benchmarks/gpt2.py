@@ -136,18 +136,19 @@ def row(way: Way, size: Size, repeats: int) -> tuple[str, int, float, float, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer prompts and tokens, for a look")
-    parser.add_argument("--turns", type=int, default=5, help="of which the median counts (default 5)")
+    parser.add_argument("--turns", type=int, help="of which the median counts (default 5, or 1 if quick)")
     options = parser.parse_args()
+    turns = options.turns or (1 if options.quick else 5)
     torch.set_num_threads(1)
-    size, batches = (Size(2_000, 50, 30), (8,)) if options.quick else (Size(8_000, 200, 200), (64, 8))
+    size, batches = (Size(500, 8, 12), (2,)) if options.quick else (Size(8_000, 200, 200), (64, 8))
     cases = [(way, size) for way in (GREEDY, TOP_K, SAMPLES)]
     cases += [(GREEDY, replace(size, prompts=batch)) for batch in batches]
     print(
         f"GPT-2 of {GPT2['n_layer']} x {WIDTH}, V = {size.vocabulary:,}, prompts of {PROMPT} tokens, at most "
-        f"{size.tokens} more; medians of {options.turns} turns. {machine()}.\n"
+        f"{size.tokens} more; medians of {turns} turns. {machine()}.\n"
     )
     with torch.inference_mode():
-        lines = [row(way, case, options.turns) for way, case in cases]
+        lines = [row(way, case, turns) for way, case in cases]
     heads = (
         "decoding",
         "prompts",

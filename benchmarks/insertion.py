@@ -26,7 +26,7 @@ from bench_core.suites.schema import TrainingConfig
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
-REPEATS, MEAN, SPREAD = 5, 13, 6  # turns; words of a target, give or take
+MEAN, SPREAD = 13, 6  # words of a target, give or take
 SIZES = ((64, 1_000, 10.0, 1.3), (256, 8_000, 7.0, 1.15))  # d, V, and the budgets of W = 8 and of decoding
 
 Work = Callable[[], object]
@@ -113,12 +113,12 @@ def decoding(model: Any, batch: Batch, words: int) -> Work:
     return run
 
 
-def row(name: str, run: Work, plain: Work, budget: float | None = None) -> list[str]:
+def row(name: str, run: Work, plain: Work, repeats: int, budget: float | None = None) -> list[str]:
     """Return a line of a table: seconds of both, in turns that go first in turn, and the median of their ratios."""
     run()
     plain()
     turns = []
-    for turn in range(REPEATS):
+    for turn in range(repeats):
         order = (run, plain) if turn % 2 else (plain, run)
         times = {work: _timed(work) for work in order}
         turns.append((times[run], times[plain]))
@@ -135,7 +135,7 @@ def _timed(run: Work) -> float:
     return perf_counter() - began
 
 
-def training_rows(setting: Setting, rows: int, budget: float) -> list[list[str]]:
+def training_rows(setting: Setting, rows: int, repeats: int, budget: float) -> list[list[str]]:
     """Return lines on updates: eight searched orders, one of eight, and a search for one."""
     batch, what = setting.batch(rows), f"d = {setting.width}, V = {setting.vocabulary:,}: "
     plain = updates(setting.model(IndigoConfig, order="l2r"), batch)
@@ -145,12 +145,12 @@ def training_rows(setting: Setting, rows: int, budget: float) -> list[list[str]]
         ("W = 1", {"beam": 1}, None),
     ]
     return [
-        row(what + name, updates(setting.model(IndigoConfig, **settings), batch), plain, limit)
+        row(what + name, updates(setting.model(IndigoConfig, **settings), batch), plain, repeats, limit)
         for name, settings, limit in cases
     ]
 
 
-def decoding_rows(setting: Setting, words: int, budget: float) -> list[list[str]]:
+def decoding_rows(setting: Setting, words: int, repeats: int, budget: float) -> list[list[str]]:
     """Return lines on greedy decoding of one row and of 64."""
     lines = []
     for rows in (1, 64):
@@ -160,7 +160,7 @@ def decoding_rows(setting: Setting, words: int, budget: float) -> list[list[str]
             setting.model(TransformerConfig, positions="relative", limit_ratio=0, limit_extra=words), batch, words
         )
         name = f"d = {setting.width}, V = {setting.vocabulary:,}, {rows} row{'s' if rows > 1 else ''}"
-        lines.append(row(name, indigo, plain, budget))
+        lines.append(row(name, indigo, plain, repeats, budget))
     return lines
 
 
@@ -181,16 +181,18 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rows and words")
+    parser.add_argument(
+        "--quick", action="store_true", help="a small network, fewer rows, words and turns, for a look"
+    )
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    rows, words = (8, 8) if quick else (32, 24)
-    settings = [(Setting(width, vocabulary), update, decode) for width, vocabulary, update, decode in SIZES]
-    print(f"Two layers of encoder and decoder, 4 heads. Medians of {REPEATS} turns. {machine()}.\n")
-    lines = [line for setting, budget, _ in settings for line in training_rows(setting, rows, budget)]
+    rows, words, repeats, sizes = (2, 4, 1, SIZES[:1]) if quick else (32, 24, 5, SIZES)
+    settings = [(Setting(width, vocabulary), update, decode) for width, vocabulary, update, decode in sizes]
+    print(f"Two layers of encoder and decoder, 4 heads. Medians of {repeats} turns. {machine()}.\n")
+    lines = [line for setting, budget, _ in settings for line in training_rows(setting, rows, repeats, budget)]
     what = f"{rows} targets of {MEAN - SPREAD} to {MEAN + SPREAD} words"
     print(f"Updates on {what}, all orders that are found in the loss unless stated.\n\n{table(lines, 'l2r')}\n")
-    lines = [line for setting, _, budget in settings for line in decoding_rows(setting, words, budget)]
+    lines = [line for setting, _, budget in settings for line in decoding_rows(setting, words, repeats, budget)]
     print(f"Greedy decoding of {words} words a row.\n\n{table(lines, 'plain Transformer')}")
 
 

@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a small vocabulary and network, for a look")
     parser.add_argument("--tokens", type=int, nargs="+", default=VOCABULARIES, help="sizes of the vocabulary")
     told = parser.parse_args()
-    sizes, hidden, repeats, number = (told.tokens, 400, 7, 5) if not told.quick else ((2000,), 64, 3, 2)
+    sizes, hidden, repeats, number = (told.tokens, 400, 7, 5) if not told.quick else ((2000,), 64, 1, 2)
     torch.manual_seed(0)
     table = [row for tokens in sizes for row in rows(tokens, hidden, repeats, number)]
     headers = ("V", "output layer", "its weights", "update, ms", "times as fast", "at least")

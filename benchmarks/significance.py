@@ -18,7 +18,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
-from bench_core import Outcome, resampling
+from bench_core import Outcome
+from bench_core.computing import resampling
 from bench_core.reporting.permutation import permutation_p_value
 from bench_core.reporting.significance import koehn_p_value
 from bench_metrics.plugin import BleuConfig

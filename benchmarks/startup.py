@@ -1,7 +1,11 @@
-"""Start-up times of the command line, each against `python -c pass`: medians over whole processes."""
+"""Start-up times of the command line, each against `python -c pass`: `python benchmarks/startup.py [--quick]`.
+
+Medians over whole processes.
+"""
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -27,10 +31,13 @@ def seconds(command: list[str]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one process each, for a look")
+    repeats = 1 if parser.parse_args().quick else 11
     rows = []
     for name, command, budget in ROWS:
         seconds(command)  # so that byte code and file caches are warm
-        times = [seconds(command) for _ in range(11)]
+        times = [seconds(command) for _ in range(repeats)]
         rows.append(
             [name, median(times), budget or "", "" if budget is None else "yes" if median(times) <= budget else "no"]
         )

@@ -1,9 +1,12 @@
-"""What is stored costs little: a cell found in the store, a plan of 10,000 cells, a report of 1,000 cells."""
+"""What is stored costs little: `python benchmarks/store.py [--quick]`.
+
+A cell that is found in the store, a plan of 10,000 cells, a report of 1,000 cells.
+"""
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -51,7 +54,7 @@ def suite(folder: Path, models: int, decoders: int, seeds: int) -> Path:
     return path
 
 
-def timed(action: Callable[[], Any], repeats: int = 5) -> float:
+def timed(action: Callable[[], Any], repeats: int) -> float:
     """Return the median time of several goes."""
     times = []
     for _ in range(repeats):
@@ -62,20 +65,24 @@ def timed(action: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def main(folder: Path) -> None:
-    quick = "--quick" in sys.argv
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer cells and turns, for a look")
+    models, seeds, reported, repeats = (2, 1, 40, 1) if parser.parse_args().quick else (20, 10, 1000, 5)
     rows = []
-    path = suite(folder, 20, 25, 20)
-    rows.append(["plan of 10,000 cells", timed(lambda: plan(load(path), folder)), "2 s"])
-    path = suite(folder, 2, 10, 2 if quick else 10)
+    path = suite(folder, models, 25, 20)
+    planned = f"plan of {models * 25 * 20:,} cells"
+    rows.append([planned, timed(lambda: plan(load(path), folder), repeats), "2 s"])
+    path = suite(folder, 2, 10, seeds)
     go = lambda: bench_core.run(path, store=folder / "store", out=folder / "runs", data=folder)  # noqa: E731
     found = go()
     cells = len(found.cells)
-    seconds = timed(go)
+    seconds = timed(go, repeats)
     rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
     many = bench_core.runs.results.Run(
-        found.folder, found.suite, found.info, [*found.cells] * (1000 // cells), found.published
+        found.folder, found.suite, found.info, [*found.cells] * (reported // cells), found.published
     )
-    rows.append(["report of 1,000 cells", timed(lambda: write_report(many, folder / "report")), "1 s"])
+    report = f"report of {reported:,} cells"
+    rows.append([report, timed(lambda: write_report(many, folder / "report"), repeats), "1 s"])
     print(tabulate(rows, ["what", "seconds", "budget"], "pipe", floatfmt=".4f"))
 
 

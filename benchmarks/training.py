@@ -32,13 +32,13 @@ BUDGET = 1.1
 Pass: TypeAlias = Callable[[], None]  # one update for every batch
 
 
-def sentences(number: int) -> list[Tensor]:
+def sentences(number: int, vocabulary: int = VOCABULARY) -> list[Tensor]:
     """Return token sequences with lengths and frequencies much like WikiText-2's: prefix, target, stop."""
     noise = Noise(1)
     uniform = noise.fork("length").uniform(torch.arange(number))
     lengths = (1 - uniform.log() * (MEAN - 1)).long().clamp(max=LONGEST)
     tokens = noise.fork("tokens").uniform(torch.arange(number), 0, LONGEST)
-    tokens = torch.pow(float(VOCABULARY - 1), tokens).long()  # Zipf's law: log-uniform ranks, 1 and up
+    tokens = torch.pow(float(vocabulary - 1), tokens).long()  # Zipf's law: log-uniform ranks, 1 and up
     ends = lengths.clamp(min=PREFIX)  # shorter ones are filled up to the prefix, and have nothing but stop to predict
     return [torch.cat([row[:end], row.new_zeros(1)]) for row, end in zip(tokens, ends.tolist(), strict=True)]
 
@@ -74,9 +74,9 @@ class Given(Task):
     def references(self, split: Split) -> Mapping[int, Sequence[str]]: ...
 
 
-def ours(batches: Sequence[Batch]) -> Pass:
+def ours(batches: Sequence[Batch], vocabulary: int) -> Pass:
     """Return a pass of the core's trainer over our model, with the keeping of the best weights at its end."""
-    facts = Facts(vocabulary=[str(token) for token in range(VOCABULARY)])
+    facts = Facts(vocabulary=[str(token) for token in range(vocabulary)])
     model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=LAYERS, dropout=DROPOUT), facts)
     plan = TrainingConfig(epochs=1, clip=1.0, batch_size=ROWS)
     selection = Selection(lambda model: 0.0, -1, "nothing")
@@ -92,11 +92,11 @@ def ours(batches: Sequence[Batch]) -> Pass:
 class Bare(nn.Module):
     """The same network, with nothing around it."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: int) -> None:
         super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, HIDDEN)
+        self.embed = nn.Embedding(vocabulary, HIDDEN)
         self.lstm = nn.LSTM(HIDDEN, HIDDEN, LAYERS, batch_first=True, dropout=DROPOUT)
-        self.logits = nn.Linear(HIDDEN, VOCABULARY)
+        self.logits = nn.Linear(HIDDEN, vocabulary)
         self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -104,9 +104,9 @@ class Bare(nn.Module):
         return hidden
 
 
-def bare(batches: Sequence[Batch]) -> Pass:
+def bare(batches: Sequence[Batch], vocabulary: int) -> Pass:
     """Return a pass of a bare loop that projects the scored positions only."""
-    model = Bare()
+    model = Bare(vocabulary)
 
     def cost(batch: Batch) -> Tensor:
         scored = batch.mask
@@ -116,9 +116,9 @@ def bare(batches: Sequence[Batch]) -> Pass:
     return _updates(model, batches, cost, fused=True)
 
 
-def naive(batches: Sequence[Batch]) -> Pass:
+def naive(batches: Sequence[Batch], vocabulary: int) -> Pass:
     """Return a pass of a loop that projects prefix and padding as well, with Adam as it comes by default."""
-    model = Bare()
+    model = Bare(vocabulary)
 
     def cost(batch: Batch) -> Tensor:
         labels = batch.gold.masked_fill(~batch.mask, -100)
@@ -182,20 +182,20 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer batches, for a look")
-    batches, repeats = (3, 6) if parser.parse_args().quick else (8, 6)
+    parser.add_argument("--quick", action="store_true", help="fewer batches, words and turns, for a look")
+    batches, repeats, vocabulary = (1, 1, 1_000) if parser.parse_args().quick else (8, 6, VOCABULARY)
     torch.manual_seed(0)
-    rows = sentences(batches * ROWS)
+    rows = sentences(batches * ROWS, vocabulary)
     together, mixed = bucketed(rows), batched(rows)
-    plain, tokens = bare(together), int(sum(batch.length.sum() for batch in together))
+    plain, tokens = bare(together, vocabulary), int(sum(batch.length.sum() for batch in together))
     loops = {
-        "`rnn-lm`, by the trainer": ours(together),
-        "bare, again: how far equals differ": bare(together),
-        "naive: all positions, mixed lengths, plain Adam": naive(mixed),
+        "`rnn-lm`, by the trainer": ours(together, vocabulary),
+        "bare, again: how far equals differ": bare(together, vocabulary),
+        "naive: all positions, mixed lengths, plain Adam": naive(mixed, vocabulary),
     }
     table = [row(name, beside(run, plain, repeats), tokens) for name, run in loops.items()]
     print(
-        f"Training a {LAYERS} x {HIDDEN} LSTM, V = {VOCABULARY:,}, {batches} batches of {ROWS} sentences with ",
+        f"Training a {LAYERS} x {HIDDEN} LSTM, V = {vocabulary:,}, {batches} batches of {ROWS} sentences with ",
         end="",
     )
     print(f"{tokens:,} target tokens; medians of {repeats} turns. {machine()}.\n")

@@ -1,6 +1,10 @@
 """Text is UTF-8 on disk and between processes, whatever the locale says."""
 
 import ast
+import gzip
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +47,53 @@ def test_calls_in_the_encoding_of_the_locale_are_found():
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_text_is_in_the_encoding_of_the_locale(path):
     assert not locale_bound(path.read_text(encoding="utf-8"))
+
+
+SUITE = """
+suite: tests/words
+title: Wörter – 日本 ± 1
+tasks:
+  wörter: {name: sequence-completion, corpus: {train: a.txt, valid: a.txt, test: a.txt}, tokenizer: {kind: word}, prefix: 1}
+models: {naïf: {name: rnn-lm, hidden: 4, layers: 1}}
+decoders: {ähnlich: {name: greedy}}
+metrics: {length: {name: length}}
+training: {updates: 1, batch_size: 4, select: {examples: 4}}
+limits: {max_tokens: 4}
+hardware: {device: cpu, threads: 1}
+tables: [{id: main, caption: "Ärger – ±", rows: [decoder], columns: [model], values: [length]}]
+"""
+STRICT = """
+import warnings
+warnings.filterwarnings("error", category=EncodingWarning, module="bench_")
+from bench_core.cli import main
+main()
+"""
+
+
+def test_a_run_stores_and_shows_every_letter_under_a_locale_of_ascii(tmp_path):
+    (tmp_path / "suite.yaml").write_text(SUITE, encoding="utf-8")
+    (tmp_path / "a.txt").write_text("\ufeffnaïve 日本 ț\nnaïve ț 日本 é\n" * 20, encoding="utf-8")
+    posix = {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONIOENCODING": "",
+        "OMP_NUM_THREADS": "1",
+    }
+
+    def bench(*words):
+        command = [sys.executable, "-X", "warn_default_encoding", "-c", STRICT, *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, env={**os.environ, **posix}, timeout=600)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    bench("run", "suite.yaml", "--workers", "1")
+    store = tmp_path / ".bench/store"
+    (run,) = (tmp_path / "runs").iterdir()
+    (outcomes,) = store.glob("decode/*/outcomes.jsonl.gz")
+    (facts,) = store.glob("prepare/*/facts.json")
+    assert "naïf" in (run / "run.json").read_text(encoding="utf-8")
+    assert "日本" in facts.read_text(encoding="utf-8")
+    assert "naïve" in gzip.decompress(outcomes.read_bytes()).decode()
+    assert "Wörter" in (tmp_path / "reports/tests/words/report.md").read_text(encoding="utf-8")
+    assert "all as stored" in bench("verify", str(run))

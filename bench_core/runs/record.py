@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -322,7 +323,8 @@ def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
 
 
 def _file_name(label: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in label)
+    """Return a name in ASCII: not every file system, nor every locale, has more."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", label)
 
 
 def as_yaml(data: Any) -> str:

@@ -97,6 +97,13 @@ def test_the_first_vector_of_a_word_counts_and_words_may_have_spaces(tmp_path):
     assert read(path, ["</s>", "the", ". . ."]).values.tolist() == [[0, 0], [3, 4], [1, 2]]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_byte_order_mark_is_no_part_of_the_first_word_or_number(tmp_path, form):
+    path = tmp_path / "some.vectors"
+    path.write_bytes(b"\xef\xbb\xbf" + FORMATS[form])
+    assert read(path, VOCABULARY).known.tolist() == [False, True, True, True, False]
+
+
 def test_what_was_read_is_described(tmp_path):
     path = tmp_path / "some.txt"
     path.write_bytes(FORMATS["glove"])
@@ -107,6 +114,8 @@ def test_what_was_read_is_described(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"the 1 2\rcat 3 4\r", r"bad.txt:1: a carriage return"),
+        (b"the 1 2\r\ncat 3 4\rnaive 5 6\r\n", r"bad.txt:2: a carriage return"),
         (b"the 1 2 3\ncat 1 2\n", r"bad.txt:2: a vector of 2 numbers among vectors of 3"),
         (b"the 1 2 3\ncat 1 2 3 4\n", r"bad.txt:2: a vector of 4 numbers among vectors of 3"),
         (b"2 3\nthe 1 2 3\ncat 1 2\n", r"bad.txt:3: a vector of 2 numbers among vectors of 3"),

@@ -172,7 +172,7 @@ def outside(saved):
 def halved(saved):
     (saved.folder / "model.safetensors").unlink()
     index = {"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}
-    (saved.folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (saved.folder / "model.safetensors.index.json").write_text(f"\ufeff{json.dumps(index)}", encoding="utf-8")
     (saved.folder / "a.safetensors").write_bytes(b"")
 
 

@@ -230,7 +230,9 @@ def _check(name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]) -> Non
         raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor")
     if name in ("_pack_padded_sequence", "_pad_packed_sequence"):
         return None
-    if name in RECURRENT and isinstance(args[1], torch.Tensor):  # of a packed sequence, its batch sizes
+    if name in RECURRENT and isinstance(
+        args[1 if name == "lstm" else 2], torch.Tensor
+    ):  # packed: args[1] are its sizes
         if on_gpu(args[1]):
             raise RuntimeError("batch_sizes tensor should be on CPU, but got on cuda:0")
         inputs = [tensor for tensor in inputs if tensor is not args[1]]

@@ -1,0 +1,30 @@
+"""Benchmarks run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_quick_look_prints_every_table(name):
+    done = subprocess.run(
+        [sys.executable, f"benchmarks/{name}.py", "--quick"],
+        cwd=ROOT, capture_output=True, encoding="utf-8", env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("|-") + done.stdout.count("|:") > 2
+    assert "nan" not in done.stdout
+
+
+def test_make_bench_runs_every_benchmark():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    run = {line.split("benchmarks/")[1] for line in makefile.splitlines() if "benchmarks/" in line}
+    assert run == {f"{name}.py" for name in BENCHMARKS}
