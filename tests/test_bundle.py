@@ -573,7 +573,7 @@ SHAPES = [
     ("facts.json", b'{"vocabulary": [1]}'), ("facts.json", b'{"vocabulary": ["a"], "more": 1}'), ("facts.json", DEEP),
     ("training.json", b'{"parameters": "many", "updates": 1}'), ("training.json", b"\xff"),
     ("trained/", b'{"step": [1], "epoch": 1}\n'), ("samples.json", b'[{"id": 1, "text": null}]'), ("number.json", b"{}"),
-    ("outcomes.jsonl.gz", b"no gzip"), ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n')),
+    ("outcomes.jsonl.gz", b"no gzip"), ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n', mtime=0)),
     ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-9]), ("parts.jsonl.gz", gzip.compress(DEEP)),
     ("run/run.json", b"[]"), ("run/run.json", b"{}"), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
     ("run/suite.yaml", b"suite: !!python/object:os.system x"), ("run/published.json", b'{"a": {"id": 1}}'),
