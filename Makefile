@@ -50,6 +50,7 @@ bench: setup
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/decoding.py
+	$(BIN)/python benchmarks/guards.py
 	$(BIN)/python benchmarks/self_terminating.py
 	$(BIN)/python benchmarks/gpt2.py
 	$(BIN)/python benchmarks/significance.py
