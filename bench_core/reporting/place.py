@@ -51,7 +51,7 @@ def home(out: Path, name: str) -> Path:
 def _suffix(asked: Iterable[str]) -> str:
     """Return what changes of a suite add to the name of its report; no two have the same."""
     whole = "".join(f"+{one}" for one in asked)
-    plain = re.sub(r"[^A-Za-z0-9.,=+-]+", "_", whole)[:LONGEST]
+    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", whole))[:LONGEST]
     return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
