@@ -160,7 +160,7 @@ def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer words and turns, for a look")
-    number, repeats = (100, 1) if parser.parse_args().quick else (TYPES, 20)
+    number, repeats = (200, 1) if parser.parse_args().quick else (TYPES, 20)
     torch.manual_seed(0)
     facts = Facts(["</w>", *map(chr, range(97, 97 + LETTERS))])
     config = DeepSSMConfig(generative="2xtril", samples=10)

@@ -294,9 +294,17 @@ def run_on(device, suite, folder, *settings):
     return run.cells, failures.found
 
 
+def test_the_diagnostics_compute_on_a_gpu(tmp_path):
+    cells, failures = run_on("cuda", "diagnostics.yaml", tmp_path)
+    assert not failures
+    assert {cell.status for cell in cells} == {"done"}
+
+
+@pytest.mark.slow
 def test_the_quickstart_computes_on_a_gpu_what_it_computes_on_a_cpu(tmp_path):
-    still = [f"models.{model}.dropout=0" for model in ("tanh-rnn", "lstm")]  # its generator is another
-    found = {device: run_on(device, "quickstart.yaml", tmp_path / device, *still) for device in ("cuda", "cpu")}
+    settings = [f"models.{model}.dropout=0" for model in ("tanh-rnn", "lstm")]  # its generator is another
+    settings += ["training.select.examples=8", "tasks.sentences.corpus={name: english, sentences: 300}"]
+    found = {device: run_on(device, "quickstart.yaml", tmp_path / device, *settings) for device in ("cuda", "cpu")}
     for cells, failures in found.values():
         assert not failures
         assert {cell.status for cell in cells} == {"done"}
