@@ -6,11 +6,13 @@ import ast
 import sys
 import threading
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 import bench_core
+from bench_core.commands.plan import STAGES
 from bench_core.computing.stages import Workshop
 from bench_core.storage import keys
 
@@ -101,23 +103,27 @@ def executed():
     from bench_core import registry
 
     found = defaultdict(set)
-    perform = Workshop.perform
 
-    def traced(self, stage, folder):
-        def note(frame, event, arg):
-            found[stage.kind, stage.key].add(frame.f_globals.get("__name__", ""))
+    def traced(work):
+        def perform(self, stage, folder):
+            def note(frame, event, arg):
+                found[stage.kind, stage.key].add(frame.f_globals.get("__name__", ""))
 
-        self.kept.clear()  # as in a process of its own
-        sys.setprofile(note)
-        threading.setprofile(note)
-        try:
-            return perform(self, stage, folder)
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
+            self.kept.clear()  # as in a process of its own
+            sys.setprofile(note)
+            threading.setprofile(note)
+            try:
+                return work(self, stage, folder)
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
+
+        return perform
 
     with pytest.MonkeyPatch.context() as patch, registry.extra(plugin):
-        patch.setattr(Workshop, "perform", traced)
+        for kind in STAGES:  # what defines the state of the process is not part of the work
+            patch.setattr(Workshop, f"_{kind}", traced(getattr(Workshop, f"_{kind}")))
+        patch.setattr(f"{Workshop.__module__}.unchanged_state", nullcontext)
         yield found, {}
 
 

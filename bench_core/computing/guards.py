@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,17 @@ ROOM = 1e-3  #: nats that rounding may take a log-probability above 0, or the su
 ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
 
 
-def named(part: object, method: str) -> str:
-    """Return what errors call a method of a part, such as "bench-mine: Bigram.step"."""
-    package = type(part).__module__.partition(".")[0]
-    brought = {found.package: found.distribution for kind in KINDS for found in parts(kind).values()}
-    return f"{brought.get(package, package)}: {type(part).__name__}.{method}"
+@dataclass(frozen=True)
+class named:
+    """What errors call a method of a part, such as "bench-mine: Bigram.step"; looked up when it is written."""
+
+    part: object
+    method: str
+
+    def __str__(self) -> str:
+        package = type(self.part).__module__.partition(".")[0]
+        brought = {found.package: found.distribution for kind in KINDS for found in parts(kind).values()}
+        return f"{brought.get(package, package)}: {type(self.part).__name__}.{self.method}"
 
 
 def room(dtype: torch.dtype) -> float:
@@ -129,7 +136,7 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
                 raise PluginError(f"{who} gave {value} as {name!r} of example {example}; it is a finite number.")
 
 
-def check_hypotheses(found: object, who: str, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
+def check_hypotheses(found: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
     """Raise PluginError unless there are hypotheses for every row that fit the limits and a vocabulary of `words`."""
     if not isinstance(found, Sequence) or len(found) != len(examples):
         number = f"{len(found)} lists" if isinstance(found, Sequence) else shown(found)

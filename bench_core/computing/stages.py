@@ -247,8 +247,10 @@ class Workshop:
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
 
         def judge(model: Any) -> float:
-            kind = _kind(settings["model"], select["by"])
-            outcomes = examples.decoded(model, decoder) if decoder else examples.scored(model, select["by"], kind)
+            if decoder:
+                outcomes = examples.decoded(model, decoder)
+            else:
+                outcomes = examples.scored(model, select["by"], _kind(settings["model"], select["by"]))
             return measured(metric, facts, outcomes)[2]
 
         return Selection(judge, metric.better, label)
