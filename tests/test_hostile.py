@@ -272,9 +272,9 @@ def test_a_clock_that_goes_back_changes_nothing(place, monkeypatch):
     now = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(time, "time", lambda: float(next(now)))
     monkeypatch.setattr(time, "strftime", lambda form, *given: "20010101-000000")
-    shutil.rmtree(place.store.root / "score")
-    shutil.rmtree(place.store.root / "measure")
     for _ in range(3):
+        shutil.rmtree(place.store.root / "score")
+        shutil.rmtree(place.store.root / "measure")
         assert place.report() == (place.wanted, [])
     names = sorted(path.name for path in (place.folder / "runs").iterdir())
     assert names == ["run", *(f"tests-small-20010101-000000{number}" for number in ("", "-2", "-3"))]

@@ -257,7 +257,7 @@ def test_the_report_command_writes_below_out_by_the_label(tmp_path):
     done = invoke("report", run.folder, "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0
     assert str(tmp_path / "out/tests/report-failed/report.md") in json.loads(done.output)
-    assert (tmp_path / "out/tests/report/costs.csv").is_file()
+    assert (tmp_path / "out/tests/report-failed/costs.csv").is_file()
 
 
 def test_a_label_cannot_lead_out_of_the_folder_of_reports(tmp_path):

@@ -13,10 +13,10 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import StoreError
-from bench_core.execution.repeat import Remark
 from bench_core.terminal import say
 
 if TYPE_CHECKING:
+    from bench_core.execution.repeat import Remark
     from bench_core.runs.results import CellResult, Run
     from bench_core.storage.store import Store
 
@@ -55,6 +55,8 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path 
         raise click.UsageError("--limit N is for what is done --again.")
     found, kept = read_run(run), Store(store)
     wrong, left = 0, 0
+    from bench_core.execution.repeat import Remark
+
     whole = (Remark(text) for text in chain(damaged(found, kept), differing(found, kept)))
     for remark in chain(whole, repeated(found, kept, data, workers, limit) if again else ()):
         say(visible(remark.text))

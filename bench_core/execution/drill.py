@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
 from bench_core.errors import BenchError
-from bench_core.execution.scratch import HELPED, Missed, Place, Scratch, wait_for
+from bench_core.execution.scratch import HELPED, SUITE_NAME, Missed, Place, Scratch, wait_for
 from bench_core.storage.upkeep import damages
 
 LARGEST = 2**18  # bytes of a file where space is short: less than the weights, more than all else
@@ -89,7 +89,8 @@ def killed_worker(scratch: Scratch) -> str:
         _kill_workers(process.pid)
         place.ended(process).expect(1, "the worker process")
     states = sorted({cell.status for cell in place.last_run.cells})
-    if states != ["done", "failed"] or b"failed" not in place.report["drill/report.md"]:
+    report = place.folder / "reports" / f"{SUITE_NAME}-failed" / "report.md"
+    if states != ["done", "failed"] or "failed" not in report.read_text(encoding="utf-8"):
         raise Missed(f"its cells alone should be told as failed; there are cells {' and '.join(states)}")
     place.run().expect(0)
     scratch.compare(place)

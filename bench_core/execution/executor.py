@@ -207,7 +207,7 @@ def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
 
     places, reads, task = stage.settings.get("places", {}), {}, None
     if stage.kind == "prepare":
-        task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings["data"]
+        task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
     with unchanged(places, task, reads, data):
         yield
 

@@ -20,6 +20,7 @@ from bench_core.storage.store import Store
 
 PATIENCE = 300.0  # seconds for whatever must happen
 PAUSE = 0.01
+SUITE_NAME = "drill"
 PLUGIN, HELPED = "bench-drill", "bench-drill-helped"  #: distributions, the second with a helper to be edited
 
 SUITE = """
@@ -150,7 +151,7 @@ HELPER = '''
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 
 
 def scale():
@@ -279,10 +280,10 @@ class Place:
 
     @property
     def report(self) -> dict[str, bytes]:
-        """Return what the last run reported, less what it cost."""
-        folder = self.folder / "reports"
+        """Return what the last whole run reported, less what it cost."""
+        folder = self.folder / "reports" / SUITE_NAME
         files = [path for path in folder.rglob("*") if path.is_file() and path.stem != "costs"]
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        return {f"{SUITE_NAME}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files}
 
 
 @dataclass
@@ -298,8 +299,8 @@ class Scratch:
             path = self.packages / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        package = self.packages / HELPED.replace("-", "_")
-        self.helper, self.hold, self.trainings = package / "helper.py", package / "hold", package / "trainings"
+        self.helper = self.packages / HELPED.replace("-", "_") / "helper.py"
+        self.hold, self.trainings = self.packages / "hold", self.packages / "trainings"
 
     def place(self, name: str, root: Path | None = None) -> Place:
         """Return a new place, with a store of its own or that of another."""

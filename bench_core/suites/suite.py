@@ -207,7 +207,9 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         source.put(tuple(way), located.scalar(value, origin), origin)
     asked = [*settings]
     if seeds is not None:
-        asked += [] if source.data.get("seeds", 1) in (seeds, [*range(seeds)]) else [f"seeds={seeds}"]
+        asked += (
+            [] if source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))]) else [f"seeds={seeds}"]
+        )
         source.put(("seeds",), seeds, "--seeds")
     return asked
 

@@ -21,6 +21,7 @@ BENCH = Path(sys.executable).parent / "bench"
 PATIENCE = 300.0  # seconds for whatever must happen
 MOST_TURNS = 5  # runs that it may take to make up for a kill
 STAGE = re.compile(r"^\[\d+/\d+\] (.*)$", re.MULTILINE)
+UNFINISHED = re.compile(r"-(failed|incomplete)/")  # folders of reports
 
 SUITES = {
     "sentences": """
@@ -118,9 +119,10 @@ class Place:
         raise Wrong(f"{MOST_TURNS} runs did not make up for it: {self._said()}")
 
     def report(self) -> dict[str, bytes]:
-        """Return what the last run reported, less what it cost."""
+        """Return what whole runs reported, less what they cost."""
         files = [path for path in (self.folder / "reports").rglob("*") if path.is_file() and path.stem != "costs"]
-        return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in sorted(files)}
+        found = {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in sorted(files)}
+        return {name: content for name, content in found.items() if not UNFINISHED.search(name)}
 
     def leftovers(self) -> list[str]:
         """Return what should not be there after all is done, once `gc` has removed what killed writers left."""
