@@ -247,3 +247,27 @@ def test_first_weights_that_change_after_the_plan_are_not_trained_from(suite_fil
     settings = [f"models.one.training.initial={weights}"]
     run = bench_core.run(path, None, settings, 1, data=tmp_path, store=tmp_path / "new", out=tmp_path / "runs")
     assert {(row["model"], row["status"]) for row in run.rows()} == {("one", "failed"), ("two", "done")}
+
+
+def test_a_run_with_files_of_its_own_is_verified_by_doing_it_again(files, monkeypatch):
+    from contextlib import contextmanager
+
+    from click.testing import CliRunner
+
+    from bench_core.cli import bench
+    from bench_core.execution.executor import Here
+    from bench_core.storage.store import Store
+
+    @contextmanager
+    def here(workers, root, data, **rest):
+        yield Here(Store(root), data)
+
+    monkeypatch.setattr("bench_core.execution.workers.Workers", here)
+    files()
+    (run,) = Path("runs").glob("[!.]*")
+    verify = ["verify", str(run), "--again", "--data", ".", "--store", "store"]
+    done = CliRunner().invoke(bench, verify)
+    assert "all as stored\n" in done.output
+    Path("words.txt").write_text("c d")
+    done = CliRunner().invoke(bench, verify)
+    assert "cannot be done again" in done.output

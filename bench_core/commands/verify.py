@@ -140,5 +140,18 @@ def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int
     from bench_core.execution.workers import Workers
     from bench_core.storage.upkeep import artifacts
 
-    with Workers(workers, store.root, data_folder(data), isolate=True) as performing:
-        yield from repeat(artifacts(run), store, performing, limit)
+    corpora = data_folder(data)
+    with Workers(workers, store.root, corpora, isolate=True) as performing:
+        yield from repeat(artifacts(run), store, performing, limit, _places(run, corpora))
+
+
+def _places(run: Run, data: Path) -> dict[str, str]:
+    """Return where the files lie that the suite of a run names, with what stands for them in keys; none if gone."""
+    from bench_core.commands.why import suite_of
+    from bench_core.errors import BenchError
+    from bench_core.execution.plan import plan
+
+    with suppress(BenchError):
+        stages = plan(suite_of(run.folder), data).stages.values()
+        return {place: mark for stage in stages for place, mark in stage.settings.get("places", {}).items()}
+    return {}

@@ -37,22 +37,31 @@ class Remark:
 
 
 def repeat(
-    names: Sequence[tuple[str, str]], store: Store, workers: Executor, rows: int | None = None
+    names: Sequence[tuple[str, str]],
+    store: Store,
+    workers: Executor,
+    rows: int | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Iterator[Remark]:
-    """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order."""
+    """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order.
+
+    `places` are where the files lie that settings name, each with what stands for it in keys.
+    """
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
     threads = ThreadPoolExecutor(workers.capacity)
     try:
-        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows)], chosen)
+        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows, places or {})], chosen)
         yield from chain.from_iterable(found)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
 
 
-def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | None) -> Iterator[Remark]:
+def _repeat(
+    kind: str, key: str, store: Store, workers: Executor, rows: int | None, places: Mapping[str, str]
+) -> Iterator[Remark]:
     try:
         stored = store.get(kind, key)
-        stage = _stage(stored)
+        stage = _stage(stored, places)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         yield Remark(f"{kind} {key} cannot be done again: {error}")
         return
@@ -71,10 +80,11 @@ def _repeat(kind: str, key: str, store: Store, workers: Executor, rows: int | No
             yield Remark(f"{name} cannot be done again: {failure}")
 
 
-def _stage(stored: Artifact) -> Stage:
-    """Return the stage that an artifact was made by."""
+def _stage(stored: Artifact, places: Mapping[str, str]) -> Stage:
+    """Return the stage that an artifact was made by, with the places of the files that its settings name."""
     about = stored.manifest["ingredients"]
-    rest = {"settings": about["settings"], "inputs": about["inputs"], "ingredients": about}
+    settings = {**about["settings"], "places": places}
+    rest = {"settings": settings, "inputs": about["inputs"], "ingredients": about}
     label = stored.manifest.get("label") or stored.folder.name
     return stage_from_json({"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest})
 
