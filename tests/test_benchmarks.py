@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_quick_look_prints_every_table(name):
     done = subprocess.run(

@@ -55,6 +55,7 @@ def copied(tmp_path):
     return bench
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_function_of_the_core_is_computed_with_again(copied, tmp_path, edit):
     def value(store):

@@ -159,6 +159,7 @@ def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on
     assert processes(place / "processes") == [], "children end with their workers"
 
 
+@pytest.mark.slow
 def test_a_stage_that_hangs_ends_when_its_time_is_up(place, undisturbed, monkeypatch):
     monkeypatch.setattr(workers, "PATIENCE", 1.0)
     found = run(place / "undisturbed", "sleep", "endless", stage_timeout=2.0)  # all else is stored

@@ -23,7 +23,8 @@ from bench_core.storage import store as stores
 from bench_core.storage.store import Store
 
 
-@pytest.mark.parametrize(("name", "workers"), [pytest.param("sentences", 2, marks=pytest.mark.slow), ("stream", 1)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "workers"), [("sentences", 2), ("stream", 1)])
 def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, workers, tmp_path):
     """Fifty kills are those of `tests/drills/kill_runs.py`."""
     suite = SUITES[name].replace("updates: 800", "updates: 300")

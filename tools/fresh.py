@@ -22,13 +22,7 @@ HIDDEN = re.compile(
 )
 KEPT = re.compile(r"(PIP|SSL|REQUESTS|CURL)_.*|(https?|no)_proxy", re.I)  # how a package index is reached
 CACHES = ("PIP_CACHE_DIR", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
-TESTS = [
-    "tests/test_rows.py",
-    "tests/test_suite.py",
-    "tests/test_extras.py",
-    "plugins/decoders",
-    "plugins/rnn/tests/test_rnn_lm.py",
-]
+TESTS = ["tests/test_rows.py", "tests/test_suite.py", "tests/test_extras.py", "plugins/rnn/tests/test_rnn_cells.py"]
 LEAN = ("bench-core", "bench-decoders", "bench-language-modeling", "bench-metrics", "bench-rnn")
 
 
@@ -92,7 +86,9 @@ def clone(newcomer: Newcomer) -> Path:
     second = newcomer.types("make demo, again", [*make, "demo"], place)
     if "nothing computed" not in second:
         sys.exit(f"{second}\nfresh: a second demo computes something.")
-    newcomer.types("some of the tests", [python, "-m", "pytest", "-q", "-m", "not slow", *TESTS], place)
+    newcomer.types(
+        "some of the tests", [python, "-m", "pytest", "-q", "-m", "not slow and not nightly", *TESTS], place
+    )
     return place
 
 
