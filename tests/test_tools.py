@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -106,3 +108,30 @@ def test_the_set_up_is_done_again_when_what_it_depends_on_changes(copied, monkey
     assert install.stamp(ci=True) != before
     (copied / "constraints.txt").write_text("torch==1.0\n")
     assert install.stamp(ci=False) != before
+
+
+def targets():
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def test_continuous_integration_and_the_container_call_what_there_is():
+    workflow = YAML(typ="safe").load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    assert workflow["jobs"]["test"]["strategy"]["matrix"] == {
+        "os": ["ubuntu-latest", "macos-latest"], "python": ["3.11", "3.12", "3.13"]
+    }  # fmt: skip
+    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    text = "\n".join([*steps, (ROOT / "Dockerfile").read_text(), (ROOT / ".ci" / "run").read_text()])
+    assert {"setup", "setup-ci", "demo", "test", "test-slow", "nightly", "lint", "fresh", "release-check"} == set(
+        re.findall(r"\bmake ([a-z-]+)(?= |$)", text, re.M)
+    ) & targets()
+    assert not set(re.findall(r"\bmake ([a-z-]+)(?= |$)", text, re.M)) - targets() - {"make"}
+    for path in re.findall(r"suites/[\w/-]+\.yaml", text):
+        assert (ROOT / path).is_file(), path
+
+
+@pytest.mark.parametrize("base", ["python:3.12-slim", "nvidia/cuda:13.0.1-runtime-ubuntu24.04"])
+def test_the_dockerfile_takes_its_base_as_an_argument_and_runs_as_nobody_special(base):
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    assert lines.index("ARG BASE=python:3.12-slim") < lines.index("FROM ${BASE}")
+    assert any(base in line for line in lines)
+    assert "USER bench" in lines
