@@ -187,6 +187,7 @@ def test_a_run_that_is_killed_takes_the_children_of_its_parts_along(place, undis
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_code_that_was_replaced_is_found_by_verify_again_and_kept_away_by_isolation(
     place, undisturbed, capsys, monkeypatch
 ):
