@@ -114,7 +114,7 @@ def test_meteor_is_that_of_pycocoevalcap(monkeypatch):
     assert [metric.combine([part]) for part in parts] == pytest.approx([100 * each for each in single], rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_meteor_keeps_the_contracts():
     assert len(check_metric(MetricCase.of(CaptionMeteorConfig()))) == 6
 

@@ -192,7 +192,7 @@ def test_hostile_texts_neither_hang_nor_shift_the_scores():
         assert metric.measure([examples[number]]) == [parts[number]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", ["en", "de", "other"])
 def test_ten_thousand_hostile_texts_score_as_they_do_one_by_one(language):
     metric, examples = meteor(language), hostile_cell(10_000)
