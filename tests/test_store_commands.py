@@ -502,3 +502,14 @@ def test_looking_after_a_store_imports_no_torch(bench, words):
         "assert not {'torch', 'scipy', 'matplotlib'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_what_a_run_tells_is_compared_whatever_the_order_of_its_keys():
+    from bench_core.commands.verify import _differences
+
+    told = {"premises": [{"holds": True, "text": "it stops", "by": [1, 2.0]}]}
+    stored = {"premises": [{"by": [1.0, 2], "text": "it stops", "holds": True}]}
+    assert list(_differences("c", told, stored)) == []
+    stored["premises"][0]["holds"] = False
+    (text,) = _differences("c", told, stored)
+    assert text.startswith("c: premises is [{by: [1, 2], holds: True")

@@ -128,6 +128,8 @@ def _plain(value: Any) -> Any:
     """Return a value as both sides would write it: infinities and NaN are words in JSON."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(str(_plain(one)) for one in value)}]"
+    if isinstance(value, dict):  # in the order of its keys, which two files need not share
+        return f"{{{', '.join(f'{key}: {_plain(one)}' for key, one in sorted(value.items()))}}}"
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     return str(value) if type(value) is int else value
