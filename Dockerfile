@@ -1,7 +1,7 @@
 # bench with every plugin of this repository but those for clusters.
 #
 #   docker build --tag bench .
-#   docker run --rm --volume "$PWD/work:/work" bench run /bench/suites/quickstart.yaml
+#   docker run --rm --volume "$PWD/results:/results" bench run /bench/suites/quickstart.yaml
 #
 # For GPUs, start from an image with CUDA, and run with --gpus all:
 #
@@ -22,11 +22,11 @@ COPY . /bench
 RUN cd /bench \
     && PIP_NO_CACHE_DIR=1 PIP_EXTRA_INDEX_URL="${TORCH_INDEX}" make setup \
     && useradd --create-home bench \
-    && mkdir /work \
-    && ln -s /bench/suites /work/suites \
-    && chown bench /work
+    && mkdir /results \
+    && ln -s /bench/suites /results/suites \
+    && chown bench /results
 
 USER bench
-WORKDIR /work
+WORKDIR /results
 ENV PATH="/bench/.venv/bin:${PATH}"
 ENTRYPOINT ["bench"]
