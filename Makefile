@@ -25,9 +25,12 @@ test: setup
 test-slow: setup
 	$(PYTEST) -m slow
 
-# what continuous integration has no time for: long simulations, and all smoke suites on a pretended GPU
+# what continuous integration has no time for: long simulations, all smoke suites on a pretended GPU, drills at length
 nightly: setup-ci
 	$(PYTEST) -m nightly
+	$(BIN)/python tests/drills/fuzz_suites.py
+	$(BIN)/python tests/drills/flip_bytes.py
+	$(BIN)/python tests/drills/kill_runs.py
 
 lint: setup
 	$(BIN)/ruff format --check .
