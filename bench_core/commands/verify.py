@@ -46,6 +46,7 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 @options.store
 def command(run: Path, again: bool, limit: int | None, workers: int, data: Path | None, store: Path) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
+    from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
     from bench_core.storage.upkeep import artifacts
@@ -55,8 +56,6 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path 
         raise click.UsageError("--limit N is for what is done --again.")
     found, kept = read_run(run), Store(store)
     wrong, left = 0, 0
-    from bench_core.execution.repeat import Remark
-
     whole = (Remark(text) for text in chain(damaged(found, kept), differing(found, kept)))
     for remark in chain(whole, repeated(found, kept, data, workers, limit) if again else ()):
         say(visible(remark.text))
