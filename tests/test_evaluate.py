@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +11,9 @@ import torch
 from bench_core import Batch, Facts, Hypothesis, Task
 from bench_core.computing.evaluate import Examples
 from bench_core.errors import PluginError
-from bench_core.model import Scores, State
+from bench_core.model import Scores, State, Stepper
 from bench_core.noise import Noise
+from bench_core.walking import draw, walk
 
 
 class Words(Task):
@@ -144,3 +145,83 @@ def test_a_task_says_how_much_each_example_counts_when_scored():
     weighed = Examples(Weighted(None, None), "test", Noise(0), torch.device("cpu"), 4)
     assert [one.weight for one in weighed.scored(Short(10), "exact")] == [3.0 * number for number in range(10)]
     assert {one.weight for one in examples().scored(Short(10), "exact")} == {1.0}
+
+
+@dataclass(frozen=True)
+class Passed(State):
+    ids: torch.Tensor
+    steps: int
+
+
+class Late(Stepper):
+    """Never stops, and is no model of anything at one step of one row."""
+
+    def __init__(self, row, step, value):
+        self.row, self.at, self.value, self.calls = row, step, value, 0
+
+    def given(self, ids, steps):
+        log_probs = torch.tensor([0.0, 0.1, 0.2, 0.3, 0.4]).log().log_softmax(0).repeat(len(ids), 1)
+        if steps == self.at:
+            log_probs[ids == self.row] = self.value
+        return log_probs, Passed(ids, steps)
+
+    def start(self, batch):
+        self.calls += 1
+        return self.given(batch.ids, 1)
+
+    def step(self, state, actions):
+        return self.given(state.ids, state.steps + 1)
+
+    def loss(self, batch, training):
+        raise NotImplementedError
+
+
+class Walks:
+    """Takes what a pick takes; tells log-probabilities or keeps them for itself."""
+
+    def __init__(self, pick, tells=True):
+        self.pick, self.tells, self.config = pick, tells, SimpleNamespace(max_tokens=30)
+
+    def decode(self, model, batch, noise):
+        found = walk(model, batch, self.pick, self.config.max_tokens)
+        return [[one if self.tells else replace(one, log_prob=None)] for one in found]
+
+
+WALKS = {
+    "greedy": Walks(lambda log_probs, ids, step: log_probs.argmax(1)),
+    "sampled": Walks(draw(Noise(1))),
+    "untold": Walks(lambda log_probs, ids, step: log_probs.argmax(1), tells=False),
+}
+
+
+SAYS = {"nan": "NaN", "inf": "log-probabilities up to inf", "-inf": "all actions the probability 0"}
+
+
+@pytest.mark.parametrize("value", SAYS)
+@pytest.mark.parametrize("step", [1, 2, 16, 17, 18, 19, 20, 30])
+@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS)
+def test_one_wrong_step_of_a_later_batch_is_found_wherever_it_is(walks, step, value):
+    number = float(value)
+    model = Late(7, step, number if value == "-inf" else torch.tensor([0, 0, 0, 0, number]))
+    with pytest.raises(PluginError, match=rf"Late\.st(art|ep) gave {SAYS[value]} at step {step}, for example 7;"):
+        examples(size=3).decoded(model, walks)
+
+
+@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS)
+def test_what_is_above_0_is_found_at_one_step_of_four_at_least(walks):
+    missed = []
+    for step in range(1, 31):
+        try:
+            examples(size=3).decoded(Late(7, step, 1.0), walks)
+        except PluginError:
+            continue
+        missed.append(step)
+    assert all(step > 16 and step % 4 for step in missed)
+    assert bool(missed) == walks.tells
+
+
+def test_decoding_is_not_repeated_where_nothing_is_wrong():
+    for walks in WALKS.values():
+        model = Late(-1, 0, 0.0)
+        examples(size=5).decoded(model, walks)
+        assert model.calls == 2

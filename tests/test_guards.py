@@ -367,8 +367,8 @@ def test_a_missing_log_softmax_is_found_in_half_precision(plugins):
 
 def test_probabilities_are_summed_at_first_and_ever_more_rarely_later(plugins, monkeypatch):
     summed = []
-    note = lambda log_probs, model, method, step, whole: summed.append(step) if whole else None  # noqa: E731
-    monkeypatch.setattr("bench_core.computing.guarded_steps.checked", note)
+    note = lambda log_probs, model, method, step: summed.append(step)  # noqa: E731
+    monkeypatch.setattr("bench_core.computing.guarded_steps._check_sums", note)
     case = Case.of(toys.RecurrentConfig())
     steps = Steps(case.model, thorough=True)
     _, state = steps.start(case.batch)

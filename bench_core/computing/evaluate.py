@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bench_core.model import Scorer, Scores
 
 T = TypeVar("T")
+
+SOME = 4  #: one in so many steps is looked at where the others are known by what was chosen
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Examples:
         found: list[Outcome] = []
 
         def decode(part: Batch) -> list[list[Hypothesis]]:
-            return self._decoded(model, decoder, self._on_device(part), first=not found)
+            return self._decoded(model, decoder, self._on_device(part), found[-1:])
 
         for batch, hypotheses in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
@@ -62,19 +64,33 @@ class Examples:
         """Yield the rows that `decoded` decodes, in batches on the processor."""
         return self._batches(Purpose.DECODE)
 
-    def _decoded(self, model: Any, decoder: Decoder, batch: Batch, first: bool) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each row; raise PluginError if they do not fit, or what they were chosen by."""
-        most = decoder.config.max_tokens
+    def _decoded(
+        self, model: Any, decoder: Decoder, batch: Batch, before: Sequence[Outcome]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each row; raise PluginError if they do not fit, or what they were chosen by.
 
-        def decode(part: Batch) -> list[list[Hypothesis]]:
-            with guarded(model, self.words, thorough=first):
+        A first batch, without outcomes `before`, is looked at the most. Later, where hypotheses tell their
+        log-probabilities, and so those of all that was chosen, a few steps stand for the rest.
+        """
+        most, thorough = decoder.config.max_tokens, not before
+        tells = [one.log_prob is not None for outcome in before for one in outcome.hypotheses]
+
+        def decode(part: Batch, every: int = 1) -> list[list[Hypothesis]]:
+            with guarded(model, self.words, thorough, every):
                 own = limits(model, part, most).tolist() if isinstance(model, Stepper) else [most] * len(part)
                 found = decoder.decode(model, part, self.noise)
             check_hypotheses(found, named(decoder, "decode"), part.ids.tolist(), own, self.words)
             return found
 
         try:
-            return decode(batch)
+            if not tells or not all(tells):
+                return decode(batch)
+            try:
+                return decode(batch, SOME)
+            except Exception as error:
+                if not _out_of_memory(error):
+                    decode(batch)  # all steps: is it the model's fault?
+                raise
         except RowError as error:
             raise blamed(error, decode, batch) from None
 

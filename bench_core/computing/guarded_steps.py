@@ -1,4 +1,4 @@
-"""What a model says of its next actions, looked at before a decoder sees it.
+"""What a model says of its next actions, looked at before anything that was made of it is used.
 
 While a model is `guarded`, its own methods are the ones that look: so whatever goes through them is seen, whether a
 decoder asks that knows nothing of it, or the model itself for its samples.
@@ -7,20 +7,23 @@ decoder asks that knows nothing of it, or the model itself for its samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bench_core.computing.guards import check_hypotheses, named, room, shown
+from bench_core.computing.guards import all_whole, check_hypotheses, named, room, shown
 from bench_core.errors import PluginError
 from bench_core.model import Sampler, State, Stepper
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from bench_core.data import Batch, Hypothesis
 
-T = TypeVar("T")
+Highest: TypeAlias = tuple[int, "Tensor", "torch.dtype"]  # a step from 1, the highest of each row [N], of which type
+
+TOGETHER = 16  #: steps that are looked at together
 
 
 class RowError(PluginError):
@@ -44,20 +47,41 @@ def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed
     """
     if not log_probs.numel():
         return log_probs
-    most, at = room(log_probs.dtype), f" at step {step}" if step else ""
-    highest = log_probs.amax(1)  # NaN where there is one in the row
-    low, high = highest.aminmax()
-    if not (low.item() > -math.inf and high.item() <= most):
-        raise _wrong(highest, most, f"{named(model, method)} gave", at)
+    _check_highest([(step, log_probs.amax(1), log_probs.dtype)], model, method)
     if summed:
-        sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
-        total = sums[(sums - 1).abs().argmax()].item()
-        if not abs(total - 1) <= most:
-            raise RowError(
-                f"{named(model, method)} gave probabilities that sum to {total:.6g}{at}",
-                "they sum to 1 (is something masked or added after the log_softmax?).",
-            )
+        _check_sums(log_probs, model, method, step)
     return log_probs
+
+
+def _check_highest(steps: Sequence[Highest], model: object, method: str = "") -> None:
+    """Raise RowError unless the highest log-probabilities of all rows are some: above -inf and at most 0.
+
+    Without a `method`, the first step is `start` and all others are `step`.
+    """
+    import torch
+
+    low, high = torch.cat([highest for _, highest, _ in steps]).aminmax()  # NaN where there is one
+    if low.item() > -math.inf and high.item() <= min(map(room, {dtype for _, _, dtype in steps})):
+        return
+    for step, highest, dtype in steps:
+        most = room(dtype)
+        if not bool(((highest > -math.inf) & (highest <= most)).all()):
+            gave = f"{named(model, method or ('start' if step == 1 else 'step'))} gave"
+            raise _wrong(highest, most, gave, _at(step))
+
+
+def _check_sums(log_probs: Tensor, model: object, method: str, step: int) -> None:
+    sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
+    total = sums[(sums - 1).abs().argmax()].item()
+    if not abs(total - 1) <= room(log_probs.dtype):
+        raise RowError(
+            f"{named(model, method)} gave probabilities that sum to {total:.6g}{_at(step)}",
+            "they sum to 1 (is something masked or added after the log_softmax?).",
+        )
+
+
+def _at(step: int) -> str:
+    return f" at step {step}" if step else ""
 
 
 def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
@@ -74,12 +98,16 @@ def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
 class Steps:
     """Looks at the distributions of one Stepper.
 
-    If it is thorough, it sums up those of the first six steps, and of ever fewer of the later ones.
+    The highest log-probability of each row is taken at the first TOGETHER steps and one in `every` later ones; all
+    are looked at once in TOGETHER, and by `settle`: one small tensor operation, no wait for a device. Where it is
+    thorough, the distributions of the first six steps are summed up, and ever fewer of the later ones.
     """
 
-    def __init__(self, model: Stepper[Any], thorough: bool) -> None:
-        self.model, self.thorough, self.step = model, thorough, 0
+    def __init__(self, model: Stepper[Any], thorough: bool, every: int = 1) -> None:
+        self.model, self.thorough, self.every, self.step = model, thorough, every, 0
         self.ask_start, self.ask_step = model.start, model.step
+        self.waiting: list[Highest] = []
+        self.seen: tuple[object, ...] = ()  # the types of what came last, which need not be looked at again
 
     def start(self, batch: Batch) -> tuple[Tensor, Any]:
         """Do as the model does, from the first step on."""
@@ -90,50 +118,67 @@ class Steps:
         """Do as the model does."""
         return self._looked_at(self.ask_step(state, actions), "step", len(actions))
 
+    def settle(self) -> None:
+        """Look at what is still to be looked at; raise RowError at the first step that is wrong."""
+        waiting, self.waiting = self.waiting, []
+        if waiting:
+            _check_highest(waiting, self.model)
+
     def _looked_at(self, found: Any, method: str, rows: int) -> tuple[Tensor, Any]:
         self.step += 1
-        if not _is_pair(found) or not _is_table(found[0], rows):
-            what = shown(found[0]) if _is_pair(found) else shown(found)
+        if not (type(found) is tuple and (*map(type, found),) == self.seen and _is_table(found[0], rows)):
+            self._check_types(found, method, rows)
+            self.seen = (*map(type, found),)
+        log_probs, state = found
+        if rows and (self.step <= TOGETHER or self.step % self.every == 0):
+            self.waiting.append((self.step, log_probs.amax(1), log_probs.dtype))
+            if self.thorough and self.step.bit_count() <= 2:
+                self.settle()
+                _check_sums(log_probs, self.model, method, self.step)
+            elif len(self.waiting) == TOGETHER:
+                self.settle()
+        return log_probs, state
+
+    def _check_types(self, found: Any, method: str, rows: int) -> None:
+        import torch
+
+        pair = isinstance(found, tuple) and len(found) == 2
+        if not (pair and isinstance(found[0], torch.Tensor) and _is_table(found[0], rows)):
             raise PluginError(
-                f"{named(self.model, method)} gave {what}; it is to give log-probabilities, floating-point numbers "
-                f"[{rows}, actions], and a State."
+                f"{named(self.model, method)} gave {shown(found[0] if pair else found)}; it is to give "
+                f"log-probabilities, floating-point numbers [{rows}, actions], and a State."
             )
         if not isinstance(found[1], State):
             raise PluginError(f"{named(self.model, method)} gave {shown(found[1])} for a state; it is a State.")
-        checked(found[0], self.model, method, self.step, self.thorough and self.step.bit_count() <= 2)
-        return found  # type: ignore[no-any-return]
 
 
-def _is_pair(found: object) -> bool:
-    return isinstance(found, tuple) and len(found) == 2
-
-
-def _is_table(found: Any, rows: int) -> bool:
-    import torch
-
-    return (
-        isinstance(found, torch.Tensor)
-        and found.dim() == 2
-        and found.shape[0] == rows
-        and found.shape[1] > 0
-        and found.is_floating_point()
-    )
+def _is_table(tensor: Tensor, rows: int) -> bool:
+    shape = tensor.shape
+    return len(shape) == 2 and shape[0] == rows and shape[1] > 0 and tensor.is_floating_point()
 
 
 @contextmanager
-def guarded(model: Any, words: int, thorough: bool = False) -> Iterator[None]:
+def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> Iterator[None]:
     """Let a model's methods look at what they give, for a while: steps, samples, limits and what chains read.
 
-    `words` is the size of the vocabulary. Where it is `thorough`, the probabilities of actions are summed, too.
+    `words` is the size of the vocabulary. Where it is `thorough`, the probabilities of actions are summed, too. One
+    in `every` steps is enough where those in between are known by the log-probabilities of what was chosen.
     """
     own: dict[str, Callable[..., Any]] = {}
-    if isinstance(model, Stepper):
-        steps = Steps(model, thorough)
+    steps = Steps(model, thorough, every) if isinstance(model, Stepper) else None
+    if steps:
         own = {"start": steps.start, "step": steps.next, "limit": _limit(model), "read": _read(model, words)}
     if isinstance(model, Sampler):
         own["sample"] = _sample(model, words)
     with replaced(vars(model) if own else {}, own):
-        yield
+        try:
+            yield
+        except Exception:  # perhaps of a decoder that stumbled over what is still to be looked at
+            if steps:
+                steps.settle()
+            raise
+        if steps:
+            steps.settle()
 
 
 @contextmanager
@@ -188,7 +233,11 @@ def _read(model: Stepper[Any], words: int) -> Callable[[list[int]], list[int]]:
 
     def read(actions: list[int]) -> list[int]:
         found = ask(actions)
-        if not isinstance(found, list) or not all(type(token) is int and 0 < token < words for token in found):
+        if (
+            not isinstance(found, list)
+            or not all_whole(found)
+            or (found and not 0 < min(found) <= max(found) < words)
+        ):
             raise PluginError(
                 f"{named(model, 'read')} made {shown(found)} of the chain {shown(actions)}; it is to make a list of "
                 f"tokens, from 1 to {words - 1}."

@@ -59,6 +59,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def all_whole(values: list[Any]) -> bool:
+    """Return whether all of some values are of type int."""
+    return {*map(type, values)} <= {int}
+
+
 def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> bool:
     """Return whether a value is a tensor of this shape, of floating-point numbers if they are wanted."""
     import torch
@@ -157,7 +162,7 @@ def _unfit(one: object, limit: int, words: int) -> str:
     for name, tokens, most in (("token", one.tokens, words), ("action", one.actions, math.inf)):
         if tokens is None and name == "action":
             continue
-        if not isinstance(tokens, list) or not {*map(type, tokens)} <= {int}:
+        if not isinstance(tokens, list) or not all_whole(tokens):
             return f"{name}s that are no list of whole numbers, but {shown(tokens)}"
         if STOP in tokens:
             return f"stop among its {name}s; what ends by itself is `finished`"

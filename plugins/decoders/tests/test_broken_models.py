@@ -51,8 +51,8 @@ def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
     words = len(case.facts.vocabulary)
     with (
         torch.no_grad(),
-        guarded(case.model, words),
         pytest.raises(PluginError, match=rf"Recurrent\.{method} gave"),
+        guarded(case.model, words),
     ):
         case.decoded()
 
