@@ -46,8 +46,8 @@ bench: setup
 
 schema: setup-ci
 	$(BIN)/bench schema > suites/suite.schema.json
-	$(BIN)/bench schema --markdown suites > docs/suites.md
-	$(BIN)/bench schema --markdown parts > docs/parts.md
+	$(BIN)/python tools/reference.py suites > docs/suites.md
+	$(BIN)/python tools/reference.py parts > docs/parts.md
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

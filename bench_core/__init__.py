@@ -27,16 +27,15 @@ if TYPE_CHECKING:
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
-    from bench_core.execution.executor import Executor, Order, StageFailed, carry_out, check_answer
-    from bench_core.execution.runner import run
-    from bench_core.hooks import hookimpl
+    from bench_core.execution.executor import Executor, StageFailed, carry_out, check_answer
+    from bench_core.hooks import API, hookimpl
     from bench_core.metric import Metric, Summed
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Stackable, State, Stepper, Training
     from bench_core.noise import Noise
+    from bench_core.planning.stages import Order
+    from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
     from bench_core.walking import best, draw, ended, invert, limits, walk
-
-API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
 _HOMES = {
     "certificate": ["Certificate", "Finding", "Premise"],
@@ -56,12 +55,13 @@ _HOMES = {
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
-    "execution.executor": ["Executor", "Order", "StageFailed", "carry_out", "check_answer"],
-    "hooks": ["hookimpl"],
+    "planning.stages": ["Order"],
+    "execution.executor": ["Executor", "StageFailed", "carry_out", "check_answer"],
+    "hooks": ["API", "hookimpl"],
     "metric": ["Metric", "Summed"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "Stackable", "State", "Stepper", "Training"],
     "noise": ["Noise"],
-    "execution.runner": ["run"],
+    "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
     "walking": ["best", "draw", "ended", "invert", "limits", "walk"],
 }

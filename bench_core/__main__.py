@@ -1,5 +1,5 @@
 """`python -m bench_core`, the same as `bench`."""
 
-from bench_core.cli import main
+from bench_core.commands.main import main
 
 main()

@@ -62,18 +62,6 @@ def _plain(requirement: Requirement) -> str:
     return f"{requirement.name}{extras}{requirement.specifier}"
 
 
-def lacks_reports() -> str | None:
-    """Return the command that installs what reports, tables and comparisons need; None where all of it is there."""
-    requirements = missing("bench-core", ["reports"])
-    return command(requirements) if requirements else None
-
-
-def need_reports() -> None:
-    """Raise SuiteError with the command that installs what reports need, if it is missing."""
-    if lacking := lacks_reports():
-        raise SuiteError(f"this needs what is not installed: reports of bench-core. Install it by: {lacking}")
-
-
 def command(requirements: Iterable[str]) -> str:
     """Return the one command that installs requirements into this environment."""
     python = Path(sys.executable)

@@ -1,4 +1,4 @@
-"""The six questions that the core asks every plugin."""
+"""What the core asks plugins: which parts they bring, and what they add to runs and reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
     from bench_core.config import (
         CertificateConfig,
         DecoderConfig,
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
         ModelConfig,
         TaskConfig,
     )
+
+API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
 hookspec = HookspecMarker("bench")
 hookimpl = HookimplMarker("bench")
@@ -53,4 +59,43 @@ def bench_certificates() -> list[type[CertificateConfig]]:
 @hookspec
 def bench_executors() -> list[type[ExecutorConfig]]:
     """Return the executors that this plugin offers."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def bench_report(run: Any, folder: Path) -> str:
+    """Write the report of a `Run` into a folder, unless it is there; return what to show of it on a screen."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def bench_figure(kind: str) -> Any:
+    """Return the `FigureKind` of bench-reports that makes and draws figures of a kind; None if it is not yours."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def bench_samples(
+    figures: Sequence[Any],
+    samples: Sequence[Mapping[str, Any]],
+    outcomes: Callable[[], Sequence[Any]],
+    vocabulary: Sequence[str],
+    hidden: Callable[[Sequence[Any]], Collection[int]],
+) -> Sequence[Mapping[str, Any]]:
+    """Return the samples that a run keeps of a decoding, with what figures need of them; None if yours need nothing.
+
+    `outcomes` reads all outcomes of the decoding; `hidden` returns the ids of those that no report may show.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def bench_run_written(run: Any, store: Any) -> None:
+    """Add files to the folder of a `Run` that has just been written, while its `Store` is at hand."""
+    raise NotImplementedError
+
+
+@hookspec
+def bench_runs_merged(runs: Sequence[Any], folder: Path) -> None:
+    """Add to the folder of a merged run what `bench_run_written` left in those of its `runs`."""
     raise NotImplementedError

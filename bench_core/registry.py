@@ -11,9 +11,8 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from pluggy import PluginManager, PluginValidationError
+from pluggy import HookRelay, PluginManager, PluginValidationError
 
-import bench_core
 from bench_core import hooks
 from bench_core.errors import PluginError, SuiteError
 
@@ -49,13 +48,13 @@ class Installed:
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
         """Register a plugin's module; raise PluginError if it does not work with this core."""
         first, last = getattr(module, "supports", (0, 0))
-        if not first <= bench_core.API <= last:
+        if not first <= hooks.API <= last:
             raise PluginError(
-                f"{module.__name__} says `supports = ({first}, {last})`; this core has version {bench_core.API} of "
+                f"{module.__name__} says `supports = ({first}, {last})`; this core has version {hooks.API} of "
                 "the interfaces. Install releases that go together."
                 if last
                 else f"{module.__name__} does not say which versions of the interfaces it supports, "
-                f"such as `supports = ({bench_core.API}, {bench_core.API})`."
+                f"such as `supports = ({hooks.API}, {hooks.API})`."
             )
         self.manager.register(module, plugin)
         try:
@@ -87,6 +86,11 @@ def installed() -> Installed:
 
 def _origin(entry: EntryPoint) -> tuple[str, str]:
     return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
+
+
+def hook() -> HookRelay:
+    """Return the hooks of all working plugins, to be called."""
+    return installed().manager.hook
 
 
 @contextmanager

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bench_core.data import STOP, Batch, Hypothesis
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bench_core.model import Stepper
     from bench_core.noise import Noise
 
 Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M, A], ids [M], step -> actions [M]
 
 
-def walk(model: Stepper, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
+class Steps(Protocol):
+    """What is walked: a `Stepper`, as far as this matters here."""
+
+    actions_per_token: int
+
+    def start(self, batch: Batch) -> tuple[Tensor, Any]: ...
+    def step(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]: ...
+    def limit(self, batch: Batch) -> Tensor | None: ...
+    def read(self, actions: list[int]) -> list[int]: ...
+
+
+def walk(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
     """Take one action a step in every row until it stops, dropping rows as they do."""
     import torch
 
@@ -54,13 +64,13 @@ def _gathered(taken: list[tuple[Tensor, Tensor]], number: int) -> list[list[int]
     return [row[:length] for row, length in zip(lists, lengths.tolist(), strict=True)]
 
 
-def limits(model: Stepper, batch: Batch, max_tokens: int) -> Tensor:
+def limits(model: Steps, batch: Batch, max_tokens: int) -> Tensor:
     """Return the most target tokens that each row may take [N], stop included."""
     own = model.limit(batch)
     return batch.ids.new_full((len(batch),), max_tokens) if own is None else own.clamp(max=max_tokens)
 
 
-def ended(model: Stepper, chain: list[int], log_prob: float) -> Hypothesis:
+def ended(model: Steps, chain: list[int], log_prob: float) -> Hypothesis:
     """Return what `chain`, with its stop if it has one, says."""
     finished = chain[-1] == STOP
     actions = chain[:-1] if finished else chain

@@ -20,8 +20,8 @@ from tabulate import tabulate
 
 from bench_core import Outcome
 from bench_core.computing import resampling
-from bench_core.reporting.permutation import permutation_p_value
-from bench_core.reporting.significance import koehn_p_value
+from bench_reports.statistics.permutation import permutation_p_value
+from bench_reports.statistics.significance import koehn_p_value
 from bench_metrics.plugin import BleuConfig
 
 SYSTEMS, SEGMENTS, DRAWS = 5, 3_000, resampling.DRAWS

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
 from bench_core import Batch, Facts, Noise, Scoring, Training
-from bench_core.computing.together import Stack, clip_each
+from bench_core.computing.vmap_training import Stack, clip_each
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
 

@@ -17,8 +17,8 @@ from typing import Any
 from tabulate import tabulate
 
 import bench_core
-from bench_core.execution.plan import plan
-from bench_core.reporting.report import write_report
+from bench_core.planning.plan import plan
+from bench_reports.render.report import write_report
 from bench_core.suites.suite import load
 
 SUITE = """

@@ -10,7 +10,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.commands.schema import schema
 from bench_core.errors import SuiteError
-from bench_core.execution.plan import plan
+from bench_core.planning.plan import plan
 from bench_core.suites.suite import load
 
 TWO_TASKS = SUITE.replace(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from textwrap import dedent
 
 import pytest
+from bench_reports.content.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
 from bench_small.runs import cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
@@ -15,7 +16,6 @@ import bench_core
 from bench_core import Certificate, CertificateConfig, Finding, Premise, hookimpl
 from bench_core.computing.outcomes import read_outcomes
 from bench_core.registry import extra
-from bench_core.reporting.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
 from bench_core.storage.store import Store
 
 SMOOTH, SMALL = {"text": "the model is smooth", "holds": True}, {"text": "the weights are small", "holds": True}

@@ -7,16 +7,16 @@ from itertools import product
 from math import inf, nan
 
 import pytest
+from bench_reports.content.choices import choices
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids, whole_grids
+from bench_reports.render.report import screen
 from bench_small.choices import BY, RNN, cells_of, run_with
 from bench_small.runs import paper, shown, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.reporting.choices import choices
-from bench_core.reporting.page import footnotes
-from bench_core.reporting.report import screen
-from bench_core.reporting.tables import grids, whole_grids
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.suite import load
 
@@ -288,7 +288,7 @@ def test_a_profile_may_do_without_the_grid(suite_file, tmp_path):
 
 
 def test_every_combination_is_trained_and_scored(suite_file):
-    from bench_core.execution.plan import cells_of as planned
+    from bench_core.planning.plan import cells_of as planned
 
     cells = planned(load(suite_file(with_choice())))
     assert {(cell.model, cell.split) for cell in cells} == set(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import bench_small.plugin
 import pytest
+from bench_reports import citations
+from bench_reports.citations import Reference, References, bibliography, of_part, parsed
 from bench_small.runs import run_of, stored
 
-from bench_core import citations
-from bench_core.citations import Reference, References, bibliography, of_part, parsed
-from bench_core.cli import main
+from bench_core.commands.main import main
 from bench_core.corpora import catalogue
 from bench_core.errors import PluginError
 from bench_core.registry import IN_SUITES, parts

@@ -15,7 +15,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
-from bench_core.cli import bench as group
+from bench_core.commands.main import bench as group
 from bench_core.commands.options import DURATION
 
 BENCH = Path(sys.executable).parent / "bench"
@@ -96,7 +96,7 @@ def test_python_and_the_command_line_give_the_same_results(bench):
 def test_help_imports_neither_torch_nor_pydantic():
     code = (
         "import sys; sys.argv = ['bench', '--help']\n"
-        "from bench_core.cli import main\n"
+        "from bench_core.commands.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print({'torch', 'pydantic'} & set(sys.modules))"
@@ -111,7 +111,7 @@ def test_help_imports_neither_torch_nor_pydantic():
 def test_looking_and_checking_import_no_torch(bench, words):
     code = (
         f"import sys; sys.argv = ['bench', *{words}]\n"
-        "from bench_core.cli import main\n"
+        "from bench_core.commands.main import main\n"
         "try: main()\n"
         "except SystemExit as stop: assert not stop.code, stop.code\n"
         "assert not {'torch', 'spacy', 'scipy', 'matplotlib'} & set(sys.modules), sys.modules"

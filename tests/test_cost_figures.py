@@ -9,15 +9,15 @@ from dataclasses import replace
 from math import sqrt
 
 import pytest
+from bench_reports.content.cost_tables import Spent
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.figures import cost_pictures
 from bench_small.runs import cell, number, run_of, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.execution.costs import COLUMNS
-from bench_core.reporting.figures import cost_pictures
-from bench_core.reporting.page import figure_notes
-from bench_core.reporting.spending import Spent
 from bench_core.suites.schema import COSTS, OF_ALL_STAGES, Figure
 from bench_core.suites.suite import load
 

@@ -15,11 +15,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bench_core import reference
-from bench_core.cli import bench
-from bench_core.execution.plan import cells_of
+from bench_core.commands import reference
+from bench_core.commands.main import bench
+from bench_core.planning.plan import cells_of
 from bench_core.runs.results import read_run
-from bench_core.suites import located
+from bench_core.suites import yaml_source as located
 from bench_core.suites.check import check_fit
 from bench_core.suites.schema import Phase, Strict, SuiteFile
 from bench_core.suites.suite import load
@@ -284,11 +284,11 @@ def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
 
 
 def test_the_worked_examples_of_the_statistics_are_right():
+    from bench_reports.content.verdicts import comparison
+    from bench_reports.statistics.intervals import Summary, summary
+    from bench_reports.statistics.significance import holm
     from scipy.stats import binomtest
 
-    from bench_core.reporting.significance import holm
-    from bench_core.reporting.stats import Summary, summary
-    from bench_core.reporting.verdicts import comparison
     from bench_core.suites.published import Value
 
     text = (ROOT / "docs" / "statistics.md").read_text()
@@ -308,8 +308,7 @@ def test_the_worked_examples_of_the_statistics_are_right():
 
 def test_draws_of_few_seeds_vary_too_little_by_as_much_as_is_said():
     import numpy as np
-
-    from bench_core.reporting.significance import nested
+    from bench_reports.statistics.significance import nested
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     assert "(S - 1)/S" in text

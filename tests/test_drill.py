@@ -7,12 +7,12 @@ import sys
 import tempfile
 
 import pytest
+from bench_small import drill, scratch
+from bench_small.drill import DRILLS, held
+from bench_small.scratch import Scratch
 from click.testing import CliRunner
 
-from bench_core.cli import bench
-from bench_core.execution import drill, scratch
-from bench_core.execution.drill import DRILLS, held
-from bench_core.execution.scratch import Scratch
+from bench_core.commands.main import bench
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,13 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     [
         (
             "flipped byte",  # told, but not made again
-            "from bench_core.execution.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
+            "from bench_core.runs.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
             "a command ended with 1, not 0",
         ),
         (
             "killed worker",
             "from bench_core.computing.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
-            "from bench_core.execution.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
+            "from bench_core.runs.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
             "a command ended with 0, not 1",
         ),
         (

@@ -13,7 +13,7 @@ import pytest
 
 import bench_core
 from bench_core import registry
-from bench_core.storage import keys
+from bench_core.planning import keys
 
 SUITE = """
 suite: edited
@@ -45,7 +45,7 @@ def copied(tmp_path):
 
     def bench(*words):
         environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        command = [sys.executable, "-c", "from bench_core.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from bench_core.commands.main import main; main()", *words]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
@@ -154,7 +154,7 @@ def test_files_of_a_package_count_but_for_documents_and_what_editors_leave(name,
 
 
 def test_another_version_of_numpy_makes_other_keys(suite_file, tmp_path, monkeypatch):
-    from bench_core.execution.plan import plan
+    from bench_core.planning.plan import plan
     from bench_core.suites.suite import load
 
     suite = load(suite_file())

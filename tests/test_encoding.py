@@ -65,7 +65,7 @@ tables: [{id: main, caption: "Ärger – ±", rows: [decoder], columns: [model],
 STRICT = """
 import warnings
 warnings.filterwarnings("error", category=EncodingWarning, module="bench_")
-from bench_core.cli import main
+from bench_core.commands.main import main
 main()
 """
 

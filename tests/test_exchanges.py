@@ -9,20 +9,20 @@ from zipfile import ZipFile
 
 import bench_small.plugin
 import pytest
+from bench_exchange.bundle import export
+from bench_exchange.merge import merge
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids
+from bench_reports.diff.example_diff import Shelf
+from bench_reports.render.report import records, write_report
+from bench_reports.statistics.paired import contrast
+from bench_reports.statistics.permutation import DRAWS
+from bench_reports.statistics.permutation_cache import FILE, MARGIN, couple_name, keep_permutations, permutations
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import registry
 from bench_core.errors import StoreError
-from bench_core.reporting.contrasts import contrast
-from bench_core.reporting.evidence import Shelf
-from bench_core.reporting.exchanges import FILE, MARGIN, couple_name, keep_permutations, permutations
-from bench_core.reporting.page import footnotes
-from bench_core.reporting.permutation import DRAWS
-from bench_core.reporting.report import records, write_report
-from bench_core.reporting.tables import grids
-from bench_core.runs.bundle import export
-from bench_core.runs.merge import merge
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_core.suites.suite import load

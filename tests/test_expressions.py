@@ -7,8 +7,8 @@ from math import inf, nan, sqrt
 from random import Random
 
 import pytest
+from bench_reports.statistics.claim_bootstrap import Resampled, drawn_seeds
 
-from bench_core.reporting.draws import Resampled, drawn_seeds
 from bench_core.suites.expressions import LONGEST, MOST_TERMS, Query, read
 
 VALUES = {

@@ -19,14 +19,14 @@ from bench_small.elsewhere import everywhere
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.cli import main
+from bench_core.commands.main import main
 from bench_core.computing import process_state
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.outcomes import read_outcomes
 from bench_core.execution import workers
 from bench_core.execution.channel import Channel, Garbled
 from bench_core.execution.executor import Here, StageFailed
-from bench_core.execution.runner import Runner, Silent
+from bench_core.runs.runner import Runner, Silent
 from bench_core.storage.store import Store
 from bench_core.suites.suite import load
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core.execution.plan import plan
-from bench_core.storage import keys
+from bench_core.planning import keys
+from bench_core.planning.plan import plan
 from bench_core.suites.suite import load
 
 CODE = '''

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_core.cli import main
+from bench_core.commands.main import main
 from bench_core.commands.new import LONGEST, PARTS, class_name
 
 BIN = Path(sys.executable).parent

@@ -10,23 +10,23 @@ from itertools import permutations
 from xml.etree import ElementTree
 
 import pytest
+from bench_exchange.bundle import export
+from bench_exchange.importing import take_in
+from bench_exchange.merge import merge
+from bench_exchange.unbundle import opened
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.drawing import draw
+from bench_reports.figures.figures import pictures
 from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 from pydantic import ValidationError
 
 import bench_core
 from bench_core import Hypothesis, Outcome
-from bench_core.reporting.drawing import draw
-from bench_core.reporting.figures import pictures
-from bench_core.reporting.insertions import LONGEST, MOST, items, relations, steps
-from bench_core.reporting.page import figure_notes
-from bench_core.runs.bundle import export
-from bench_core.runs.courses import with_courses
-from bench_core.runs.importing import take_in
-from bench_core.runs.merge import merge
-from bench_core.runs.unbundle import opened
 from bench_core.storage.store import Store
 from bench_core.suites.schema import Figure
+from bench_indigo.generation_order import with_courses
+from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
 
 SPACE = "{http://www.w3.org/2000/svg}"
 DREAM, ORDER = ["I", "have", "a", "dream"], [3, 0, 2, 1]

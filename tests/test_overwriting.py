@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench_reports.render import report as reporting
+from bench_reports.statistics.intervals import rounded
 from bench_small.runs import run_of, sampled, written
 from click.testing import CliRunner
 
 import bench_core
 from bench_core import SuiteError
-from bench_core.cli import bench as group
+from bench_core.commands.main import bench as group
 from bench_core.errors import BenchError
-from bench_core.execution import hardware
-from bench_core.reporting import report as reporting
-from bench_core.reporting.place import place
-from bench_core.reporting.stats import rounded
+from bench_core.planning import hardware
+from bench_core.runs.place import place
 from bench_core.runs.results import CellResult, read_run
 
 TINY = ("--profile", "tiny")
@@ -192,7 +192,7 @@ def test_a_run_that_computes_nothing_imports_no_torch(bench, tmp_path):
         text = text.replace(f"name: {old}}}", f"name: {new}}}")
     Path("suite.yaml").write_text(text.replace("tasks: {words: {words: 12}}", "title: Tiny"))
     code = (
-        "import sys; from bench_core.cli import main\n"
+        "import sys; from bench_core.commands.main import main\n"
         "try: main()\n"
         "finally: print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     )

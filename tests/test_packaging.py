@@ -123,8 +123,8 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     assert len(list(wheels.glob("*.whl"))) == len(EVERY)
     (core,) = wheels.glob("bench_core*.whl")
     assert {
-        "bench_core/reporting/templates/report.md.j2",
-        "bench_core/reporting/templates/page.js",
+        "bench_reports/render/templates/report.md.j2",
+        "bench_reports/render/templates/page.js",
         "bench_core/corpora.yaml",
         "bench_core/py.typed",
     } <= set(ZipFile(core).namelist())

@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 import bench_core
 from bench_core.errors import DataError
-from bench_core.execution.runner import Silent
-from bench_core.suites import located
+from bench_core.runs.runner import Silent
+from bench_core.suites import yaml_source as located
 
 ROOT = Path(__file__).parent.parent
 SUITES = sorted(path.relative_to(ROOT / "suites").as_posix() for path in (ROOT / "suites").glob("**/*.yaml"))

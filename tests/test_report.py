@@ -14,6 +14,10 @@ from itertools import product
 from math import sqrt
 
 import pytest
+from bench_reports.content.tables import grids
+from bench_reports.render.latex import Tabular
+from bench_reports.render.markup import latex, markdown, visible
+from bench_reports.render.report import records, write_report
 from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, stored, written
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
@@ -21,10 +25,6 @@ from markdown_it import MarkdownIt
 from bench_core.computing.outcomes import write_outcomes
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
-from bench_core.reporting.latex import Tabular
-from bench_core.reporting.markup import latex, markdown, visible
-from bench_core.reporting.report import records, write_report
-from bench_core.reporting.tables import grids
 from bench_core.storage.store import Store
 
 

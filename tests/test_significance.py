@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench_reports.content.claims import judge
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids
+from bench_reports.render.report import records
+from bench_reports.statistics.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
 from bench_small.runs import run_of, sampled, shown
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from bench_core import Outcome
-from bench_core.computing.resampling import DRAWS, draws
-from bench_core.reporting.claims import judge
-from bench_core.reporting.page import footnotes
-from bench_core.reporting.report import records
-from bench_core.reporting.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
-from bench_core.reporting.tables import grids
+from bench_core.computing.resampling import draws
+from bench_core.storage.draws import DRAWS
 from bench_core.suites.schema import Claim
 from bench_metrics.plugin import BleuConfig
 

@@ -12,7 +12,7 @@ import pytest
 import bench_core
 from bench_core import DataError, registry
 from bench_core.execution.executor import Here
-from bench_core.execution.plan import plan
+from bench_core.planning.plan import plan
 from bench_core.suites.suite import load
 
 FILES = """
@@ -254,7 +254,7 @@ def test_a_run_with_files_of_its_own_is_verified_by_doing_it_again(files, monkey
 
     from click.testing import CliRunner
 
-    from bench_core.cli import bench
+    from bench_core.commands.main import bench
     from bench_core.execution.executor import Here
     from bench_core.storage.store import Store
 

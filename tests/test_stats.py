@@ -3,8 +3,7 @@ from __future__ import annotations
 from math import inf, isnan, nan, sqrt
 
 import pytest
-
-from bench_core.reporting.stats import Summary, summary
+from bench_reports.statistics.intervals import Summary, summary
 
 
 def test_the_spread_is_that_of_a_sample():

@@ -16,11 +16,11 @@ from torch.nn import Linear
 
 import bench_core
 from bench_core import registry
-from bench_core.cli import main
+from bench_core.commands.main import main
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.outcomes import read_lines, write_lines
 from bench_core.execution.executor import Here
-from bench_core.execution.runner import Silent
+from bench_core.runs.runner import Silent
 from bench_core.storage.store import Store
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")
@@ -481,7 +481,7 @@ def test_what_is_no_artifact_is_never_removed(bench, tmp_path):
 def test_help_imports_neither_torch_nor_pydantic(words):
     code = (
         f"import sys; sys.argv = ['bench', *{words}]\n"
-        "from bench_core.cli import main\n"
+        "from bench_core.commands.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print({'torch', 'pydantic', 'filelock'} & set(sys.modules))"
@@ -496,7 +496,7 @@ def test_help_imports_neither_torch_nor_pydantic(words):
 def test_looking_after_a_store_imports_no_torch(bench, words):
     code = (
         f"import sys; sys.argv = ['bench', *{words}, '--store', 'store']\n"
-        "from bench_core.cli import main\n"
+        "from bench_core.commands.main import main\n"
         "try: main()\n"
         "except SystemExit as stop: assert not stop.code, stop.code\n"
         "assert not {'torch', 'scipy', 'matplotlib'} & set(sys.modules), sys.modules"

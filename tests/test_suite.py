@@ -8,7 +8,7 @@ import pytest
 from bench_small.suites import SUITE
 
 from bench_core.errors import SuiteError
-from bench_core.suites import located
+from bench_core.suites import yaml_source as located
 from bench_core.suites.suite import load
 
 

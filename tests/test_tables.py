@@ -9,6 +9,10 @@ from itertools import product
 from math import inf, nan, sqrt
 
 import pytest
+from bench_reports.content.page import footnotes, page
+from bench_reports.content.tables import grids
+from bench_reports.render.markup import LATEX, latex, printed, rounded
+from bench_reports.render.report import records
 from bench_small.runs import (
     cell,
     number,
@@ -19,10 +23,6 @@ from bench_small.runs import (
     written,
 )
 
-from bench_core.reporting.markup import LATEX, latex, printed, rounded
-from bench_core.reporting.page import footnotes, page
-from bench_core.reporting.report import records
-from bench_core.reporting.tables import grids
 from bench_core.runs.results import Number
 from bench_core.suites.published import Value
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 from bench_small.runs import HOSTILE, hostile_run, stored
 
-from bench_core.cli import COMMANDS, main
+from bench_core.commands.main import COMMANDS, main
 from bench_core.errors import BenchError
 from bench_core.execution.progress import Lines
 from bench_core.terminal import UNSEEN, legible, say, to_json, visible
@@ -125,7 +125,7 @@ def test_the_message_of_a_mistake_of_ours_steers_no_terminal(bench, monkeypatch)
     def broken(*given, **settings):
         raise ValueError(BAD)
 
-    monkeypatch.setattr("bench_core.cli.bench.main", broken)
+    monkeypatch.setattr("bench_core.commands.main.bench.main", broken)
     code, printed = bench("list")
     assert code == 1
     assert "Traceback" in printed
@@ -140,7 +140,7 @@ def test_what_an_encoding_lacks_is_no_failure(monkeypatch):
         raise BenchError("naïve – ±1")
 
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr("bench_core.cli.bench.main", failing)
+    monkeypatch.setattr("bench_core.commands.main.bench.main", failing)
     with pytest.raises(SystemExit):
         main()
     stream.flush()

@@ -11,22 +11,23 @@ from itertools import pairwise
 
 import pytest
 import torch
+from bench_reports.render.report import write_report
 from click.testing import CliRunner
 from torch import nn
 
 import bench_core
 from bench_core import Batch, Loss, Noise, Stackable, Task
-from bench_core.cli import bench
+from bench_core.commands.main import bench
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.stages import Workshop
-from bench_core.computing.together import JointTrainer, Noises, Stack
 from bench_core.computing.train import Selection, Trainer
+from bench_core.computing.vmap_training import JointTrainer, Noises, Stack
 from bench_core.errors import PluginError, SuiteError, TrainingError
-from bench_core.execution.executor import Order, StageFailed, perform
-from bench_core.execution.plan import plan
-from bench_core.execution.runner import Silent
+from bench_core.execution.executor import StageFailed, perform
 from bench_core.model import State, Training
-from bench_core.reporting.report import write_report
+from bench_core.planning.plan import plan
+from bench_core.planning.stages import Order
+from bench_core.runs.runner import Silent
 from bench_core.storage.store import Store
 from bench_core.suites.schema import TrainingConfig
 from bench_core.suites.suite import load

@@ -14,7 +14,7 @@ import pytest
 import bench_core
 from bench_core.commands.plan import STAGES
 from bench_core.computing.stages import Workshop
-from bench_core.storage import keys
+from bench_core.planning import keys
 
 #: Modules that execute in stages and decide no number, and what they do there.
 CARRYING = {
@@ -22,17 +22,17 @@ CARRYING = {
     "bench_core.errors": "names of errors",
     "bench_core.registry": "finds parts by their names",
     "bench_core.execution.executor": "orders",
-    "bench_core.execution.plan": "the dataclass of a stage",
-    "bench_core.execution.runner": "progress",
+    "bench_core.planning.plan": "the dataclass of a stage",
+    "bench_core.runs.runner": "progress",
     "bench_core.execution.costs": "clocks",
-    "bench_core.runs.shapes": "refuses damaged files",
+    "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.artifact": "reads and writes artifacts",
-    "bench_core.storage.carried": "tells what was carried from elsewhere",
+    "bench_core.storage.partial": "tells what was carried from elsewhere",
     "bench_core.storage.files": "puts places for digests",
-    "bench_core.storage.keys": "makes keys",
+    "bench_core.planning.keys": "makes keys",
     "bench_core.storage.locks": "locks",
     "bench_core.storage.store": "reads and writes artifacts",
-    "bench_core.storage.upkeep": "finds artifacts",
+    "bench_core.storage.garbage": "finds artifacts",
     "bench_core.suites": "is empty",
     "bench_core.execution": "is empty",
     "bench_core.runs": "is empty",
@@ -129,7 +129,7 @@ def executed():
 
 @pytest.fixture(scope="module")
 def stages(executed, tmp_path_factory):
-    from bench_core.execution.plan import plan
+    from bench_core.planning.plan import plan
     from bench_core.suites.suite import load
 
     found, planned = executed

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core import registry
-from bench_core.cli import bench
+from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
-from bench_core.storage import keys
-from bench_core.storage.nearest import Shelf
+from bench_core.planning import keys
+from bench_core.storage.nearest_artifact import Shelf
 from bench_core.storage.recipes import KNOWN, Made, differences, recipe, whole
 from bench_core.storage.store import Store
 
@@ -586,7 +586,7 @@ def test_a_suite_without_cells_is_asked_for_its_tasks(why):
 
 def test_asking_imports_no_torch(suite_file, tmp_path):
     code = (
-        "import sys; import bench_small.plugin; from bench_core import registry; from bench_core.cli import bench\n"
+        "import sys; import bench_small.plugin; from bench_core import registry; from bench_core.commands.main import bench\n"
         "with registry.extra(bench_small.plugin):\n"
         f"    bench(['why', {str(suite_file())!r}, '--store', {str(tmp_path)!r}], standalone_mode=False)\n"
         "print({'torch', 'spacy', 'scipy', 'matplotlib'} & set(sys.modules))"

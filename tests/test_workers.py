@@ -12,12 +12,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from bench_reports.render.report import write_report
 
 import bench_core
-from bench_core.execution.executor import Order, StageFailed
-from bench_core.execution.plan import Stage, stage_from_json
+from bench_core.execution.executor import StageFailed
 from bench_core.execution.workers import Workers
-from bench_core.reporting.report import write_report
+from bench_core.planning.stages import Order, Stage, stage_from_json
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 

@@ -12,7 +12,7 @@ from bench_core.errors import BenchError, DataError
 from bench_core.terminal import say
 
 if TYPE_CHECKING:
-    from bench_core.execution.plan import Cell
+    from bench_core.suites.cells import Cell
     from bench_core.suites.suite import Suite
 
 
@@ -32,7 +32,7 @@ def command(
     store: Path,
 ) -> int:
     """Check suites without running them; all mistakes are told at once."""
-    from bench_core.suites import located
+    from bench_core.suites import yaml_source as located
 
     wrong: list[str] = []
     for path in suites:
@@ -58,7 +58,7 @@ def _check(
     path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path | None, store: Path
 ) -> int:
     """Return how many cells a suite has; raise BenchError with all that is wrong."""
-    from bench_core.execution.plan import cells_of
+    from bench_core.planning.plan import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.suite import load
 
@@ -75,7 +75,7 @@ def _check(
 def _look_for_data(suite: Suite, data: Path | None) -> None:
     """Say which files are not here: no mistake of the suite, since data may lie elsewhere."""
     from bench_core.corpora import data_folder
-    from bench_core.execution.plan import Planner, located_suite
+    from bench_core.planning.plan import Planner, located_suite
 
     folder = data_folder(data)
     planner = Planner(located_suite(suite, folder), folder)
@@ -92,7 +92,7 @@ def _look_for_data(suite: Suite, data: Path | None) -> None:
 
 def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
     """Say that a device is not here, which is no mistake of a suite that runs elsewhere."""
-    from bench_core.execution.hardware import missing_device
+    from bench_core.planning.hardware import missing_device
 
     if cells and (text := missing_device({one.device for one in suite.hardware.values()})):
         say(f"note: {text}")
@@ -100,7 +100,7 @@ def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:
     from bench_core.corpora import data_folder
-    from bench_core.execution.runner import Runner, Silent, executor
+    from bench_core.runs.runner import Runner, Silent, executor
     from bench_core.storage.store import Store
 
     place, kept = data_folder(data), Store(store)

@@ -40,7 +40,7 @@ def command(data: Path | None, drill: bool, as_json: bool) -> int:
 
 def _drilled(as_json: bool) -> int:
     """Hold all drills, telling of each when it is over; return the exit code."""
-    from bench_core.execution.drill import drills
+    from bench_small.drill import drills
 
     found = []
     for one in drills():

@@ -13,7 +13,7 @@ import click
 
 from bench_core.terminal import say
 
-TEMPLATES = Path(__file__).parent.parent / "templates" / "new"
+TEMPLATES = Path(__file__).parent / "templates"
 PARTS = ("model", "decoder", "task", "metric")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 30  # letters of a name, so that no line becomes too long

@@ -12,7 +12,7 @@ from bench_core.execution.progress import duration
 from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
-    from bench_core.execution.plan import Plan
+    from bench_core.planning.plan import Plan
     from bench_core.storage.store import Store
 
 
@@ -37,9 +37,9 @@ def command(
 ) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
     from bench_core.corpora import data_folder
-    from bench_core.execution.hardware import check_devices
-    from bench_core.execution.plan import cells_of, needed, plan
-    from bench_core.storage.carried import is_stored
+    from bench_core.planning.hardware import check_devices
+    from bench_core.planning.plan import cells_of, needed, plan
+    from bench_core.storage.partial import is_stored
     from bench_core.storage.store import Store
     from bench_core.suites.check import check_fit
     from bench_core.suites.suite import load

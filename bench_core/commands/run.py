@@ -13,7 +13,6 @@ from bench_core.terminal import say
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
-    from bench_core.runs.results import Run
 
 
 @click.command()
@@ -69,8 +68,9 @@ def command(
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.corpora import data_folder
     from bench_core.execution.progress import Lines
-    from bench_core.execution.runner import Runner, executor
-    from bench_core.reporting.place import home, place
+    from bench_core.runs.place import home, place
+    from bench_core.runs.reporting import reported
+    from bench_core.runs.runner import Runner, executor
     from bench_core.storage.store import Store
     from bench_core.suites.suite import load
 
@@ -83,7 +83,8 @@ def command(
         runner = Runner(loaded, corpora, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
     folder, why = place(found, out)
-    report = reported(found, folder)
+    text, report = reported(found, folder)
+    say(text)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
     say(
@@ -103,25 +104,6 @@ def command(
     if runner.stopped:
         return 3
     return 1 if failed or unprepared else 0
-
-
-def reported(run: Run, folder: Path) -> str:
-    """Show the report of a run, and write it unless it is there; return where it is, or how to have one."""
-    from bench_core.extras import lacks_reports
-    from bench_core.reporting.place import note, shown
-
-    if (text := shown(run, folder)) is None:
-        if lacking := lacks_reports():
-            from tabulate import tabulate
-
-            say(tabulate(run.rows(), headers="keys"))
-            return f"not written: needs {lacking}; then: bench report {run.folder}"
-        from bench_core.reporting.report import screen, write_report
-
-        files, text = write_report(run, folder), screen(run)
-        note(run, folder, files, text)
-    say(text)
-    return str(folder / "report.md")
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:

@@ -13,23 +13,9 @@ BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type"
 
 
 @click.command()
-@click.option(
-    "--markdown",
-    "page",
-    type=click.Choice(["suites", "parts"]),
-    help="Print a page for people instead: the keys of suites, or the installed parts.",
-)
-def command(page: Literal["suites", "parts"] | None) -> None:
+def command() -> None:
     """Print the JSON schema of suites, with the settings of every installed part."""
-    if page is None:
-        say(to_json(schema(), 1))
-        return
-    from bench_core.extras import need_reports
-
-    need_reports()
-    from bench_core import reference
-
-    say(reference.page(page), end="")
+    say(to_json(schema(), 1))
 
 
 def schema() -> dict[str, Any]:

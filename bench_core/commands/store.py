@@ -24,8 +24,8 @@ def command() -> None:
 @options.as_json
 def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
     """List the stored artifacts: kind, key, what it is, and its size."""
+    from bench_core.storage.garbage import entries
     from bench_core.storage.store import Store
-    from bench_core.storage.upkeep import entries
 
     found = list(entries(Store(store), kind))
     if as_json:
@@ -46,8 +46,8 @@ def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
 @options.store
 def verify_artifacts(repair: bool, store: Path) -> int:
     """Read all that is stored, and name every file that is not what it was when it was written."""
+    from bench_core.storage.garbage import damages
     from bench_core.storage.store import Store
-    from bench_core.storage.upkeep import damages
     from bench_core.terminal import visible
 
     number = damaged = 0
@@ -84,8 +84,8 @@ def collect_garbage(
     Does nothing while a run is at work on the store.
     """
     from bench_core.runs.results import read_run
+    from bench_core.storage.garbage import collect
     from bench_core.storage.store import Store
-    from bench_core.storage.upkeep import collect
     from bench_core.terminal import visible
 
     kept = [read_run(run) for run in (*runs, *more)]

@@ -48,8 +48,8 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path 
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
     from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
+    from bench_core.storage.garbage import artifacts
     from bench_core.storage.store import Store
-    from bench_core.storage.upkeep import artifacts
     from bench_core.terminal import visible
 
     if limit is not None and not again:
@@ -69,8 +69,8 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path 
 
 def damaged(run: Run, store: Store) -> Iterator[str]:
     """Yield what is wrong with the artifacts of a run, and which of those behind its results are not here."""
-    from bench_core.storage.carried import RECORDS
-    from bench_core.storage.upkeep import artifacts
+    from bench_core.storage.contents import RECORDS
+    from bench_core.storage.garbage import artifacts
 
     behind = {key for cell in run.cells for key in _behind(cell)}
     for kind, key in artifacts(run):
@@ -93,7 +93,7 @@ def _behind(cell: CellResult) -> Iterator[str]:
 
 def differing(run: Run, store: Store) -> Iterator[str]:
     """Yield every number and every finding of a certificate that is not as the store has it."""
-    from bench_core.reporting.order import cell_name
+    from bench_core.runs.sorting import cell_name
 
     for cell in run.cells:
         numbers = {name: vars(number) for name, number in cell.numbers.items() if number.value is not None}
@@ -139,7 +139,7 @@ def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int
     from bench_core.corpora import data_folder
     from bench_core.execution.repeat import repeat
     from bench_core.execution.workers import Workers
-    from bench_core.storage.upkeep import artifacts
+    from bench_core.storage.garbage import artifacts
 
     corpora = data_folder(data)
     with Workers(workers, store.root, corpora, isolate=True) as performing:
@@ -150,7 +150,7 @@ def _places(run: Run, data: Path) -> dict[str, str]:
     """Return where the files lie that the suite of a run names, with what stands for them in keys; none if gone."""
     from bench_core.commands.why import suite_of
     from bench_core.errors import BenchError
-    from bench_core.execution.plan import plan
+    from bench_core.planning.plan import plan
 
     with suppress(BenchError):
         stages = plan(suite_of(run.folder), data).stages.values()

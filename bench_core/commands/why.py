@@ -15,7 +15,7 @@ from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
-    from bench_core.execution.plan import Plan
+    from bench_core.planning.plan import Plan
     from bench_core.runs.results import Run
     from bench_core.storage.recipes import Difference
     from bench_core.storage.store import Store
@@ -51,7 +51,7 @@ def command(
     """
     from bench_core.corpora import data_folder
     from bench_core.errors import SuiteError
-    from bench_core.execution.plan import plan
+    from bench_core.planning.plan import plan
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
 
@@ -67,7 +67,7 @@ def command(
 
 
 def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: int | None) -> Suite:
-    from bench_core.execution.plan import cells_of
+    from bench_core.planning.plan import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.suite import load
 
@@ -78,7 +78,7 @@ def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: i
 
 def suite_of(run: Path) -> Suite:
     """Return the suite of a run as today's code reads it, less what it says of reports."""
-    from bench_core.suites import located
+    from bench_core.suites import yaml_source as located
     from bench_core.suites.suite import resolve
 
     source = located.read(run / "suite.yaml")
@@ -106,8 +106,8 @@ class Found:
 
 def of_suite(suite: Suite, planned: Plan, store: Store, which: str) -> Found:
     """Return why a run of a suite would have something to make for some of its cells."""
-    from bench_core.execution.plan import lists_tasks, needed
-    from bench_core.storage.carried import is_stored
+    from bench_core.planning.plan import lists_tasks, needed
+    from bench_core.storage.partial import is_stored
     from bench_core.storage.why import explain
 
     cells = chosen(planned.cells, lambda one: one.axes, which)
@@ -160,7 +160,7 @@ def of_run(run: Run, planned: Plan, store: Store, which: str) -> Found:
 
 def name_of(axes: Mapping[str, Any]) -> str:
     """Return what reports call a cell, such as `words/lstm/greedy/test, seed 0`."""
-    from bench_core.reporting.order import cell_name
+    from bench_core.runs.sorting import cell_name
 
     return cell_name(axes)
 
@@ -192,7 +192,7 @@ def _filtered(
     cells: Sequence[T], axes: Callable[[T], Mapping[str, Any]], pairs: Iterable[tuple[str, str]]
 ) -> list[T]:
     """Return the cells that `bench show` would choose from."""
-    from bench_core.commands.show import chosen as chosen_name
+    from bench_reports.commands.show import chosen as chosen_name
 
     for axis, given in pairs:
         names = [str(axes(one).get(axis)) for one in cells]

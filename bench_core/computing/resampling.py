@@ -6,30 +6,26 @@ draw by draw: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from math import cbrt, ceil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from bench_core.computing.guards import is_number, named, shown
 from bench_core.errors import PluginError
+from bench_core.storage.draws import DRAWS, Draws
 
 if TYPE_CHECKING:
     from bench_core.metric import Metric
 
-DRAWS = 1_000
 LEVEL = 0.95  #: of intervals
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
 KEPT = 2**25  # that are kept for the next cell
 
-Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
 
 
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
@@ -58,23 +54,6 @@ def block_length(examples: int) -> int:
 def mark(ids: Sequence[int], block: int, of: str = "") -> str:
     """Return what cells must share to be compared draw by draw: their examples (`of` some data), and the draws."""
     return sha256(f"{DRAWS} {block} {[*ids]} {of}".encode()).hexdigest()[:16]
-
-
-def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
-    """Write the draws of several numbers, by name."""
-    path.write_bytes(save(dict(sorted(found.items()))))
-
-
-def read_draws(content: bytes) -> dict[str, Draws]:
-    """Return what `write_draws` wrote; raise ValueError if it is something else."""
-    try:
-        found: dict[str, Draws] = dict(sorted(load(content).items()))
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"it is not in the safetensors format: {error}") from None
-    odd = next((name for name, one in found.items() if one.dtype != np.float64 or one.shape != (DRAWS,)), None)
-    if odd is not None:
-        raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers")
-    return found
 
 
 def _all_counts(examples: int, block: int) -> Sequence[NDArray[np.uint16]] | Iterator[NDArray[np.uint16]]:

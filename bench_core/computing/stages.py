@@ -23,11 +23,11 @@ from bench_core.computing.outcomes import read_outcomes, write_lines, write_outc
 from bench_core.computing.process_state import defined_state, unchanged_state
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
-from bench_core.execution.executor import Order
 from bench_core.noise import Noise
+from bench_core.planning.stages import Order
 from bench_core.registry import part
-from bench_core.storage.carried import kept
 from bench_core.storage.files import placed
+from bench_core.storage.partial import kept
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bench_core.computing.evaluate import Examples
     from bench_core.computing.train import Selection
     from bench_core.data import Batch
-    from bench_core.execution.plan import Stage
+    from bench_core.planning.stages import Stage
     from bench_core.registry import PartKind
     from bench_core.storage.store import Artifact, Store
     from bench_core.suites.training import TrainingConfig
@@ -162,7 +162,7 @@ class Workshop:
         import torch
 
         from bench_core.computing.checkpoint import Checkpoints
-        from bench_core.computing.together import JointTrainer, Stack
+        from bench_core.computing.vmap_training import JointTrainer, Stack
         from bench_core.suites.training import TrainingConfig
 
         settings, seeds = stage.settings, stage.settings["together"]

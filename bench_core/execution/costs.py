@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench_core.csv_files import to_csv
+from bench_core.storage.csv_files import to_csv
 
 COLUMNS = ["stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second"]
 COLUMNS += ["ms_per_example", "parameters", "updates", "ms_per_update"]

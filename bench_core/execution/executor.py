@@ -11,20 +11,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.costs import Cost
+from bench_core.planning.stages import Order
 from bench_core.storage.files import placed, unchanged
 from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
 if TYPE_CHECKING:
     from bench_core.computing.stages import Workshop
-    from bench_core.execution.plan import Stage
+    from bench_core.planning.stages import Stage
 
 Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done
 
@@ -42,29 +43,6 @@ class StageFailed(Exception):
         self.expected = expected  # it says itself what to do: nobody needs the details
         self.stored = stored  # an artifact that it reads may be damaged
         self.stopped = stopped  # time was up: no failure
-
-
-@dataclass(frozen=True)
-class Order:
-    """What to perform, and for how long."""
-
-    stage: Stage
-    build: bool = False  # only try to build the model that it trains
-    until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
-    every: float = 300.0  # seconds between the checkpoints of a training
-    again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
-    rows: int | None = None  # after how many examples to stop, where that is to be quick
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data, for whoever performs it elsewhere."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Order:
-        """Return what `to_json` gave."""
-        from bench_core.execution.plan import stage_from_json
-
-        return cls(**{**data, "stage": stage_from_json(data["stage"])})
 
 
 def time_up() -> StageFailed:
@@ -139,7 +117,7 @@ def _check_same(stage: Stage) -> None:
 
     Else what they compute would be stored under the key of others: on another machine, or after an edit.
     """
-    from bench_core.storage import keys
+    from bench_core.planning import keys
 
     packages, differing = keys._plugin_packages(), []
     for name, digest in stage.ingredients.get("code", {}).items():

@@ -14,7 +14,7 @@ from bench_core.execution.remaining import Remaining
 from bench_core.terminal import legible, say
 
 if TYPE_CHECKING:
-    from bench_core.execution.plan import Stage
+    from bench_core.planning.stages import Stage
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
 BRIEF = ("measure", "certify")  # kinds of stages that take moments

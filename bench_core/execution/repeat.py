@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.outcomes import read_lines
 from bench_core.errors import StoreError
-from bench_core.execution.executor import Executor, Order, StageFailed
-from bench_core.execution.plan import stage_from_json
-from bench_core.storage.carried import OUTCOMES, RECORDS, kept_as
+from bench_core.execution.executor import Executor, StageFailed
+from bench_core.planning.stages import Order, stage_from_json
+from bench_core.storage.partial import OUTCOMES, RECORDS, kept_as
 
 if TYPE_CHECKING:
-    from bench_core.execution.plan import Stage
+    from bench_core.planning.stages import Stage
     from bench_core.storage.store import Artifact, Store
 
 FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "certify": "finding.json"}

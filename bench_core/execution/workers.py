@@ -20,8 +20,9 @@ from threading import Lock
 from typing import IO, Any
 
 from bench_core.execution.channel import Channel, Garbled
-from bench_core.execution.executor import Executor, Order, StageFailed, Tell, check_answer
+from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
 from bench_core.execution.worker import MUTE
+from bench_core.planning.stages import Order
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
 PAUSE = 0.5  # seconds between two looks whether a worker lives

@@ -16,19 +16,20 @@ from bench_core.computing.outcomes import read_lines, read_outcomes
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.execution.costs import write_costs
-from bench_core.execution.plan import Cell, Plan, likelihood
-from bench_core.extras import lacks_reports
-from bench_core.runs.courses import COURSE, with_courses
+from bench_core.planning.plan import Cell, Plan, likelihood
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
-from bench_core.runs.results import SHORT, CellResult, Number, cells_text
-from bench_core.storage.carried import OUTCOMES, kept
+from bench_core.registry import hook
+from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
+from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.files import marks
+from bench_core.storage.partial import kept
 from bench_core.storage.provenance import environment
 from bench_core.suites.published import plain
 
 if TYPE_CHECKING:
-    from bench_core.computing.resampling import Draws
+    from bench_core.data import Outcome
     from bench_core.config import CertificateConfig, MetricConfig
+    from bench_core.storage.draws import Draws
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
 LETTERS = 12  # of a digest of code
+REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,12 @@ class Record:
             (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
-        from bench_core.computing.resampling import write_draws
+        from bench_core.storage.draws import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
         if any(figure.values for figure in self.suite.figures):
             write_distributions(folder / "distributions.jsonl", self._distributions())
-        if any(table.test == "permutation" for table in self.suite.tables) and not lacks_reports():
-            from bench_core.reporting.exchanges import keep_permutations
-            from bench_core.runs.results import read_run
-
-            keep_permutations(read_run(folder), self.store)
+        hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -204,18 +202,24 @@ class Record:
                 yield {"cell": cell.axes, **shown}
 
     def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
-        """Return the outputs that are kept of a cell, with the courses of those whose orders figures show."""
-        samples = self._stored("decode", key, "samples.json") or ()
-        drawn = [one for one in self.suite.figures if one.kind == "order" and one.covers(cell.axes)]
-        if not drawn:
-            return samples
+        """Return the outputs that are kept of a cell, with what figures need of them."""
+        samples: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
+        facts = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
+
+        def hidden(outcomes: Sequence[Outcome]) -> list[int]:
+            return [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
+
         try:
-            outcomes = read_outcomes(self.store.get("decode", key).file(OUTCOMES))
+            found = hook().bench_samples(
+                figures=[one for one in self.suite.figures if one.covers(cell.axes)],
+                samples=samples,
+                outcomes=lambda: read_outcomes(self.store.get("decode", key).file(OUTCOMES)),
+                vocabulary=facts.get("vocabulary", ()),
+                hidden=hidden,
+            )
         except StoreError:  # only what reports are made of was carried here
             return samples
-        facts = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
-        hidden = [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
-        return with_courses(samples, outcomes, (one.examples for one in drawn), facts.get("vocabulary", ()), hidden)
+        return samples if found is None else found
 
     def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
         """Yield one planned cell for each name on an axis."""
@@ -306,7 +310,7 @@ def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return an output without what it was made from, which it may repeat, and without the reference."""
     data = _repeated(sample)
     text = f"(the {data}, word for word)" if data else sample["text"]
-    shown = {name: value for name, value in sample.items() if not (data and name in ("steps", *COURSE))}
+    shown = {name: value for name, value in sample.items() if not (data and name in REPEATS)}
     return {**shown, "text": text, "prompt": "", "reference": ""}
 
 

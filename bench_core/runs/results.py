@@ -16,15 +16,15 @@ from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.distributions import Distribution, read_distributions
-from bench_core.runs.shapes import check
-from bench_core.suites import located
-from bench_core.suites.combinations import ModelGrid, expand, plainly
-from bench_core.suites.mistakes import Mistakes
+from bench_core.storage.file_formats import check
+from bench_core.suites import yaml_source as located
+from bench_core.suites.grids import ModelGrid, expand, plainly
+from bench_core.suites.problems import Mistakes
 from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
 
 if TYPE_CHECKING:
-    from bench_core.computing.resampling import Draws
+    from bench_core.storage.draws import Draws
 
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
@@ -82,7 +82,7 @@ class Run:
         """The scores of samples of the examples behind each number, by the key of its measurement."""
         if not (self.folder / "draws.safetensors").exists():
             return {}
-        from bench_core.computing.resampling import read_draws
+        from bench_core.storage.draws import read_draws
 
         try:
             return read_draws(_plain_file(self.folder / "draws.safetensors"))

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench_core.corpora import digest
 from bench_core.errors import StoreError
-from bench_core.storage import keys
-from bench_core.storage.carried import told
+from bench_core.planning import keys
+from bench_core.storage.contents import told
 
 MANIFEST = "manifest.json"
 FORMAT = 1  #: of manifests; that of keys is another matter
@@ -250,7 +250,7 @@ def _parsed(text: bytes) -> Any:
 
 
 def _check_shape(name: str, text: bytes) -> None:
-    from bench_core.runs.shapes import check
+    from bench_core.storage.file_formats import check
 
     try:
         check(name, text, LARGEST_JSON)

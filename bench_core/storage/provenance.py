@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from bench_core.storage import keys
+from bench_core.planning import keys
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:

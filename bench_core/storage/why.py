@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import StoreError
-from bench_core.storage import keys
-from bench_core.storage.nearest import Shelf
+from bench_core.planning import keys
+from bench_core.storage.nearest_artifact import Shelf
 from bench_core.storage.recipes import Difference, Made, Recipe, differences, noun, recipe, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench_core.execution.plan import Plan, Stage
+    from bench_core.planning.plan import Plan
+    from bench_core.planning.stages import Stage
     from bench_core.storage.recipes import Ingredient, Way
     from bench_core.storage.store import Store
 

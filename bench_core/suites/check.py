@@ -11,7 +11,7 @@ from bench_core.model import Scorer, Stackable
 
 if TYPE_CHECKING:
     from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
-    from bench_core.execution.plan import Cell
+    from bench_core.suites.cells import Cell
     from bench_core.suites.suite import Suite
 
 

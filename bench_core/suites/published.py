@@ -10,8 +10,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench_core.errors import SuiteError
-from bench_core.suites import located
-from bench_core.suites.located import Located
+from bench_core.suites import yaml_source as located
+from bench_core.suites.yaml_source import Located
 
 
 class Value(BaseModel):

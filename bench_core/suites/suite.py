@@ -13,11 +13,10 @@ from bench_core.config import CertificateConfig, Config, DecoderConfig, MetricCo
 from bench_core.errors import SuiteError
 from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
-from bench_core.suites import located
-from bench_core.suites.combinations import ModelGrid, expand, origins, plainly
-from bench_core.suites.located import Located
-from bench_core.suites.mistakes import Mistakes
-from bench_core.suites.names import References
+from bench_core.suites import yaml_source as located
+from bench_core.suites.grids import ModelGrid, expand, origins, plainly
+from bench_core.suites.name_check import References
+from bench_core.suites.problems import Mistakes
 from bench_core.suites.published import Published, load_published
 from bench_core.suites.schema import (
     Choice,
@@ -31,6 +30,7 @@ from bench_core.suites.schema import (
     Table,
     TrainingConfig,
 )
+from bench_core.suites.yaml_source import Located
 
 C = TypeVar("C", bound=Config)
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core import Batch, DataError, Noise, Purpose, Scoring, Size, SuiteError, Training
-from bench_core.execution.runner import Silent
+from bench_core.runs.runner import Silent
 from bench_core.testing import Case, check_model
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig

@@ -9,8 +9,8 @@ from math import nan
 from typing import Self
 
 from bench_core import Facts, Outcome, SuiteError, Summed
-from bench_core.trajectory import orders
 from bench_indigo.plugin import FirstWordsConfig, OrderAgreementConfig, OrderChunksConfig, OrderJumpConfig
+from bench_indigo.trajectory import orders
 
 UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
 

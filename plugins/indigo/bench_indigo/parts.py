@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from bench_core import Facts, Outcome, SuiteError
-from bench_core.trajectory import orders
 from bench_indigo.agreement import UNKNOWN, Ratio
 from bench_indigo.plugin import FirstPartsConfig
+from bench_indigo.trajectory import orders
 from bench_language_modeling.api import join
 
 SPACE = "Ġ"  # what begins those byte pairs that begin a word

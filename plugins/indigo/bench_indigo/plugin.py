@@ -182,3 +182,31 @@ def bench_decoders() -> list[type[DecoderConfig]]:
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics of orders."""
     return [OrderAgreementConfig, OrderJumpConfig, OrderChunksConfig, FirstWordsConfig, FirstPartsConfig]
+
+
+@hookimpl
+def bench_samples(
+    figures: Sequence[Any],
+    samples: Sequence[Mapping[str, Any]],
+    outcomes: Callable[[], Sequence[Any]],
+    vocabulary: Sequence[str],
+    hidden: Callable[[Sequence[Any]], Collection[int]],
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return samples with the order in which their words were generated, where figures show it."""
+    drawn = [one.examples for one in figures if one.kind == "order"]
+    if not drawn:
+        return None
+    from bench_indigo.generation_order import with_courses
+
+    found = outcomes()
+    return with_courses(samples, found, drawn, vocabulary, hidden(found))
+
+
+@hookimpl
+def bench_figure(kind: str) -> Any:
+    """Return how figures of orders are drawn."""
+    if kind != "order":
+        return None
+    from bench_indigo.order_figures import ORDER
+
+    return ORDER

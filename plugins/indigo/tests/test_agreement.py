@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from bench_core import Facts, Hypothesis, Outcome, SuiteError
 from bench_core.testing import MetricCase, catches, check_metric
-from bench_core.trajectory import positions
 from bench_indigo.plugin import bench_metrics
+from bench_indigo.trajectory import positions
 
 CONFIGS = {config.name: config for config in bench_metrics()}
 TAGS = {"name": "bank", "kind": "word", "words": {"a": "DET", "b": "NOUN", "c": "VERB", "d": "NOUN"}}

@@ -13,7 +13,6 @@ from bench_core.computing.train import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row
-from bench_core.trajectory import order
 from bench_indigo.plugin import (
     InsertGreedyConfig,
     InsertionTransformerConfig,
@@ -21,6 +20,7 @@ from bench_indigo.plugin import (
     OrderAgreementConfig,
 )
 from bench_indigo.refiner import Refiner
+from bench_indigo.trajectory import order
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12}
 GREEDY, PARALLEL = InsertGreedyConfig(max_tokens=6), InsertParallelConfig(max_tokens=6)

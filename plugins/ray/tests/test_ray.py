@@ -18,7 +18,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core import Order, StageFailed, SuiteError
 from bench_core.commands.run import chosen
-from bench_core.execution.plan import plan
+from bench_core.planning.plan import plan
 from bench_core.suites.suite import load
 from bench_ray.executor import Ray
 from bench_ray.plugin import RayConfig
@@ -137,7 +137,7 @@ def test_a_stage_that_was_planned_with_other_code_or_libraries_is_not_performed(
     train = first_training(suite, tmp_path)
     code = {**train.ingredients["code"], "bench_small": "0" * 64, "bench-elsewhere": "0" * 64}
     other = {**train.ingredients, "code": code, "libraries": {"torch": "1.0"}}
-    changed = bench_core.execution.plan.Stage(train.kind, train.key, train.settings, train.inputs, other, train.label)
+    changed = bench_core.planning.plan.Stage(train.kind, train.key, train.settings, train.inputs, other, train.label)
     with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
         executor.submit(Order(changed), lambda text, share: None).result()
     text = str(failure.value)

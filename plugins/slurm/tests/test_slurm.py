@@ -19,7 +19,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core import Order, StageFailed, SuiteError
 from bench_core.commands.run import chosen
-from bench_core.execution.plan import plan
+from bench_core.planning.plan import plan
 from bench_core.storage.store import Store
 from bench_core.suites.suite import load
 from bench_slurm.clusters import OnSlurm

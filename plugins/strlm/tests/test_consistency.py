@@ -9,11 +9,11 @@ from textwrap import dedent
 
 import pytest
 import torch
+from bench_reports.render.report import write_report
 
 import bench_core
 from bench_core import STOP, Batch, Finding, Noise
 from bench_core.registry import extra
-from bench_core.reporting.report import write_report
 from bench_core.testing import Case, patched, tiny_batch, toys
 from bench_decoders.plugin import (
     AncestralConfig,

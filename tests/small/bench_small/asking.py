@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
-from bench_core.cli import main
+from bench_core.commands.main import main
 from bench_small.mangling import SUITES, Case
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")

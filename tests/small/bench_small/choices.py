@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bench_core.runs.results import CellResult, Number, Run
-from bench_core.suites.combinations import expand, plainly
-from bench_core.suites.located import Located
-from bench_core.suites.mistakes import Mistakes
+from bench_core.suites.grids import expand, plainly
+from bench_core.suites.problems import Mistakes
 from bench_core.suites.schema import SuiteFile
+from bench_core.suites.yaml_source import Located
 
 GRID = {"rnn": {"name": "m", "grid": {"hidden": [8, 16], "tied": [True, False]}}, "base": {"name": "m"}}
 RNN = [f"rnn/hidden={hidden}/tied={tied}" for hidden in (8, 16) for tied in ("true", "false")]

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from bench_core.registry import IN_SUITES, parts
-from bench_core.suites import located
+from bench_core.suites import yaml_source as located
 
 SUITES = Path(__file__).parents[3] / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import product
 from math import inf
 
+from bench_reports.content.tables import grids
+from bench_reports.render.markup import MARKDOWN
+from bench_reports.render.report import write_report
+
 from bench_core import Summed
-from bench_core.reporting.markup import MARKDOWN
-from bench_core.reporting.report import write_report
-from bench_core.reporting.tables import grids
 from bench_core.runs.results import CellResult, Number, Run, read_run, write_cells
 from bench_core.suites.published import Published, plain
 from bench_core.suites.schema import SuiteFile
@@ -58,7 +59,8 @@ def sampled(tmp_path, samples, **settings):
 
     `samples` are by model and seed the rate of each example; all models have the same examples.
     """
-    from bench_core.computing.resampling import draws, mark, write_draws
+    from bench_core.computing.resampling import draws, mark
+    from bench_core.storage.draws import write_draws
 
     metric, cells, found = Mean(None), [], {}
     for model, seeds in samples.items():

@@ -1,0 +1,1 @@
+"""From a suite to the stages that it takes, each once, and the keys of what they leave."""

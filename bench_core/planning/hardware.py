@@ -1,0 +1,46 @@
+"""What a machine computes with, found out without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_core.errors import SuiteError
+
+if TYPE_CHECKING:
+    from bench_core.planning.stages import Stage
+    from bench_core.suites.suite import Suite
+
+
+def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:
+    """Raise SuiteError if the suite names a device that stages need and that torch does not find here."""
+    named = {one.device for one in suite.hardware.values()}
+    if text := missing_device(named & {stage.settings.get("device") for stage in stages}):
+        raise SuiteError(f"{text} Nothing was begun.")
+
+
+def missing_device(names: Iterable[str]) -> str:
+    """Return what to do where a device of these names is not here, else nothing; torch is imported for cuda alone."""
+    if "cuda" not in names:
+        return ""
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    return (
+        "hardware.device cuda: torch finds no CUDA device here. Set `hardware: {device: cpu}`, run the suite where "
+        "there is one, or see `bench doctor`."
+    )
+
+
+@cache
+def device_kind() -> str:
+    """Return "cuda" where torch could use an NVIDIA GPU, else "cpu"."""
+    try:
+        cpu_build = version("torch").endswith("+cpu")
+    except PackageNotFoundError:
+        cpu_build = True
+    return "cuda" if not cpu_build and any(Path("/dev").glob("nvidia[0-9]*")) else "cpu"

@@ -1,0 +1,394 @@
+"""From a suite to its cells, and to the stages that they take, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.config import ModelConfig
+from bench_core.errors import DataError
+from bench_core.model import Scorer
+from bench_core.planning import keys
+from bench_core.planning.hardware import device_kind
+from bench_core.planning.stages import Stage
+from bench_core.registry import part
+from bench_core.storage.files import changed, located, mark, paths, unnamed
+from bench_core.suites.cells import Cell, cells_of
+
+if TYPE_CHECKING:
+    from bench_core.config import Config, MetricConfig
+    from bench_core.registry import PartKind
+    from bench_core.suites.schema import Hardware, Select
+    from bench_core.suites.suite import Entry, Suite
+
+
+@dataclass
+class Plan:
+    """All stages of a suite, inputs before users, and the artifacts of each cell."""
+
+    cells: list[Cell]
+    tasks: dict[str, str] = field(default_factory=dict)  # name -> key of what is prepared of it
+    stages: dict[str, Stage] = field(default_factory=dict)  # by key
+    of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
+    missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
+
+    def lack(self, cell: Cell) -> str | None:
+        """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
+        return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
+
+    def count(self, kind: str) -> int:
+        """Return how many stages of a kind there are."""
+        return sum(stage.kind == kind for stage in self.stages.values())
+
+
+def plan(suite: Suite, data: Path) -> Plan:
+    """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
+    suite = located_suite(suite, data)
+    planner = Planner(suite, data)
+    found = Plan(cells_of(suite), stages=planner.stages)
+    for name, task in suite.tasks.items():
+        _try(found, ("task", name), lambda: task.reads(data))  # noqa: B023
+    for name, entry in suite.models.items():
+        _try(found, ("model", name), lambda: [planner.files(one.config) for one in entry.all])  # noqa: B023
+    for kind, names in (("task", suite.tasks), ("model", suite.models)):
+        if names and all((kind, name) in found.missing for name in names):
+            raise DataError("\n".join(dict.fromkeys(found.missing.values())))
+    if wrong := [*planner.look(found.missing)]:
+        raise DataError("\n".join(wrong))
+    found.tasks = {name: planner.prepare(name) for name in suite.tasks if ("task", name) not in found.missing}
+    for cell in found.cells:
+        if found.lack(cell) is None:
+            found.of_cell[cell] = dict(planner.cell(cell))
+    return found
+
+
+def located_suite(suite: Suite, data: Path) -> Suite:
+    """Return a suite whose parts know where the files lie that their settings name."""
+
+    def entry(one: Entry) -> Entry:
+        others = {task: entry(other) for task, other in one.by_task.items()}
+        return replace(one, config=located(one.config, data), training=located(one.training, data), by_task=others)
+
+    parts = {
+        section: {name: located(config, data) for name, config in getattr(suite, section).items()}
+        for section in ("tasks", "decoders", "metrics", "certificates")
+    }
+    return replace(suite, models={name: entry(one) for name, one in suite.models.items()}, **parts)  # type: ignore[arg-type]
+
+
+def lists_tasks(found: Plan, suite: Suite) -> bool:
+    """Return whether tasks are wanted for themselves, not for cells."""
+    return not found.cells or any(table.of == "tasks" for table in suite.tables)
+
+
+def needed(
+    found: Plan, suite: Suite, stored: Callable[[Stage, bool], bool], cells: Iterable[Cell] | None = None
+) -> list[Stage]:
+    """Return the stages to compute: those of missing outcomes and numbers, and what they need, inputs first.
+
+    Those of all cells, and of tasks that are wanted for themselves, or of some `cells` alone. `stored` says whether
+    an artifact is there; with True, whether at least that is which was carried of it, which is enough for whoever
+    needs neither the weights of a training nor the data of a task.
+    """
+    wanted: set[str] = set()
+
+    def want(key: str, told: bool = True) -> None:
+        stage = found.stages[key]
+        if key not in wanted and not stored(stage, told):
+            wanted.add(key)
+            for _, upstream in stage.inputs.values():
+                want(upstream, told=stage.kind == "measure")
+
+    for cell in found.cells if cells is None else cells:
+        for key in found.of_cell.get(cell, {}).values():
+            want(key)  # the task and the training, too: a report tells of them
+    if cells is None and lists_tasks(found, suite):
+        for key in found.tasks.values():
+            want(key)
+    return [stage for key, stage in found.stages.items() if key in wanted]
+
+
+def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None:
+    try:
+        read()
+    except DataError as error:
+        found.missing[part] = str(error)
+    except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
+        reason = error.strerror if isinstance(error, OSError) else error
+        found.missing[part] = f"what it names cannot be read ({reason}). Correct the names of its files."
+
+
+def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
+    """Yield the files that settings name, each after its key in the suite."""
+    for kind in ("task", "decoder", "metric", "certificate"):
+        for name, config in getattr(suite, f"{kind}s").items():
+            yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
+    for name, entry in suite.models.items():
+        for task, one in {"": entry, **entry.by_task}.items():
+            key = ("models", name, *(("by_task", task) if task else ()))
+            if ("model", name) not in left_out:
+                yield from _inside(one.config, *key)
+                yield from _inside(one.training, *key, "training")
+
+
+def _inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
+    return ((".".join(way), path) for path, way in paths(settings, key))
+
+
+@dataclass
+class Planner:
+    """Makes stages, and remembers them by what they are made of."""
+
+    suite: Suite
+    data: Path
+    stages: dict[str, Stage] = field(default_factory=dict)
+    made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
+    marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
+    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
+
+    def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
+        """Yield the name and key of every stage that a cell takes."""
+        task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        yield from (("prepare", task), ("train", train))
+        if cell.decoder is not None:
+            decode = self.decode(cell)
+            yield "decode", decode
+        for name in cell.metrics:
+            metric = self.suite.metrics[name]
+            if metric.needs is Scorer:
+                outcomes, kind = self.score(cell, name), "score"
+                yield f"score/{name}", outcomes
+            else:
+                outcomes, kind = decode, "decode"
+            yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
+        for name in cell.certificates:
+            yield f"certify/{name}", self.certify(cell, name)
+
+    def prepare(self, name: str) -> str:
+        """Return the key of a prepared task."""
+        config = self.suite.tasks[name]
+        if ("prepare", name) not in self.made:
+            named = {str(path) for path, _ in paths(config)}
+            settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+            libraries = self._libraries(config, torch=True)  # with which some tasks draw
+            self.made["prepare", name] = self._add("prepare", settings, {}, name, [("task", config)], libraries)
+        return self.made["prepare", name]
+
+    def train(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Return the key of a trained model."""
+        asked = ("train", task, model, hardware, seed)
+        if asked not in self.made:
+            seeds = self.suite.seeds if self.suite.models[model].at(task).training.together else []
+            if len(seeds) < 2:
+                self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
+            else:
+                self._train_together(task, model, hardware)
+        return self.made[asked]
+
+    def _train_together(self, task: str, model: str, hardware: str) -> None:
+        """Add a stage that trains all seeds, and for each seed one that takes its own out of that."""
+        seeds = [*self.suite.seeds]
+        joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        for seed in seeds:
+            own = {"together": seeds, "seed": seed}
+            inputs = {"together": ("together", joint)}
+            key = self._train("train", task, model, hardware, own, f"seed {seed}", inputs)
+            self.made["train", task, model, hardware, seed] = key
+        # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
+        first = {"first": self.made["train", task, model, hardware, seeds[0]]}
+        self.stages[joint] = replace(self.stages[joint], settings={**self.stages[joint].settings, **first})
+
+    def _train(
+        self,
+        kind: str,
+        task: str,
+        model: str,
+        hardware: str,
+        own: Mapping[str, Any],
+        which: str,
+        inputs: Mapping[str, tuple[str, str]] | None = None,
+    ) -> str:
+        entry = self.suite.models[model].at(task)
+        select, parts = self._select(entry.training.select, entry.config)
+        training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
+        initial = entry.training.initial
+        settings = {
+            "model": self.described(entry.config),
+            "training": {**training, "select": select},
+            "initial": self.marks[initial] if initial else None,
+            "files": self.files(entry.config),
+            **own,
+            **self._hardware(hardware),
+        }
+        inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
+        parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        label = f"{task} x {model}, {which}"
+        return self._add(kind, settings, inputs, label, parts, libraries, [initial] if initial else [])
+
+    def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
+        """Return what decides which weights are kept, with the settings of the parts that it names."""
+        described_select: dict[str, Any] = select.model_dump(mode="json")
+        parts: list[tuple[PartKind, Config]] = []
+        metric = self.suite.metrics.get(select.metric)
+        if metric is not None:
+            described_select["metric"] = self.described(metric)
+            described_select["by"] = likelihood(metric, model)[0]
+            parts.append(("metric", metric))
+        if metric is not None and select.decoder is not None:
+            decoder = self.suite.decoders[select.decoder]
+            described_select["decoder"] = self.described(decoder)
+            parts.append(("decoder", decoder))
+        return described_select, parts
+
+    def decode(self, cell: Cell) -> str:
+        """Return the key of the outcomes of decoding."""
+        asked = ("decode", cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            config = self.suite.decoders[cell.decoder or ""]
+            limits = self.suite.limits
+            own = {"decoder": self.described(config), "examples": limits.examples}
+            label = f"{cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("decode", cell, own, [("decoder", config)], label)
+        return self.made[asked]
+
+    def score(self, cell: Cell, metric: str) -> str:
+        """Return the key of the outcomes of scoring."""
+        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
+        asked = ("score", cell.task, cell.model, by, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            own = {"by": by, "examples": self.suite.limits.scored}
+            label = f"{cell.task} x {cell.model} by {by}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("score", cell, own, [], label)
+        return self.made[asked]
+
+    def _outcomes(
+        self, kind: str, cell: Cell, own: dict[str, Any], parts: list[tuple[PartKind, Config]], label: str
+    ) -> str:
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
+        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        settings = {
+            "split": cell.split,
+            "batch_size": self.suite.limits.batch_size,
+            "seed": cell.seed,
+            **own,
+            **self._hardware(cell.hardware),
+        }
+        parts = [("task", task), ("model", model), *parts]
+        libraries = self._libraries(*(config for _, config in parts), torch=True)
+        return self._add(kind, settings, inputs, label, parts, libraries)
+
+    def measure(self, name: str, metric: MetricConfig, task: str, kind: str, outcomes: str) -> str:
+        """Return the key of a metric's numbers."""
+        asked = ("measure", name, task, outcomes)
+        if asked not in self.made:
+            inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+            settings = {"metric": self.described(metric)}
+            label = f"{name} of {self.stages[outcomes].label}"
+            libraries = self._libraries(metric)
+            self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
+        return self.made[asked]
+
+    def certify(self, cell: Cell, name: str) -> str:
+        """Return the key of what a certificate says of a trained model, a decoder and the rows that are decoded."""
+        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
+        if asked not in self.made:
+            certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
+            own = {
+                "certificate": self.described(certificate),
+                "decoder": self.described(decoder),
+                "examples": self.suite.limits.examples,
+            }
+            parts: list[tuple[PartKind, Config]] = [("decoder", decoder), ("certificate", certificate)]
+            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("certify", cell, own, parts, label)
+        return self.made[asked]
+
+    def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
+        """Digest the files that settings name; yield what is wrong, but for parts of which that is `known`."""
+        for key, path in _named(self.suite, known):
+            try:
+                if path not in self.marks:
+                    self.marks[path] = mark(path, key, self.data)
+            except DataError as error:
+                yield str(error)
+
+    def described(self, config: Config) -> dict[str, Any]:
+        """Return a part's name and all of its settings as JSON data, with what stands for files in their place."""
+        return described(changed(config, lambda path, way: Path(self.marks[Path(path)])))
+
+    def files(self, config: ModelConfig) -> Mapping[str, str]:
+        """Return the digest of every file that a model is built from; raise DataError if one cannot be read."""
+        known = str(described(config))
+        if known not in self.digests:
+            found = config.files(self.data)
+            self.digests[known] = {role: keys.file_digest(path) for role, path in found.items()}
+            self.marks |= {path: mark(path, role, self.data) for role, path in found.items()}
+        return self.digests[known]
+
+    def _places(self, kind: str, parts: list[tuple[PartKind, Config]], more: Iterable[Path]) -> dict[str, str]:
+        """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
+        found = [*more]
+        for part_kind, config in parts:
+            if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
+                found += [path for path, _ in paths(config)]
+            if isinstance(config, ModelConfig):
+                found += config.files(self.data).values()
+        return {str(path.absolute()): self.marks[path] for path in found}
+
+    def _add(
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, tuple[str, str]],
+        label: str,
+        parts: list[tuple[PartKind, Config]],
+        libraries: Mapping[str, str],
+        read: Iterable[Path] = (),
+    ) -> str:
+        code = {"bench-core": keys.core_code()}
+        for part_kind, config in parts:
+            code |= self._code(part_kind, config.name)
+        ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
+        key = keys.key_of(ingredients)
+        if key not in self.stages:
+            places = self._places(kind, parts, read)
+            self.stages[key] = Stage(kind, key, {**settings, "places": places}, inputs, ingredients, label)
+        return key
+
+    def _code(self, kind: PartKind, name: str) -> Mapping[str, str]:
+        found = part(kind, name)
+        return keys.distribution_code(found.distribution, found.package)
+
+    def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
+        names = {"numpy", *(name for config in configs for name in config.libraries), *(["torch"] if torch else [])}
+        return {name: keys.library(name) for name in sorted(names)}
+
+    def _hardware(self, name: str) -> dict[str, Any]:
+        return self._devices[name]
+
+    @cached_property
+    def _devices(self) -> dict[str, dict[str, Any]]:
+        return {name: _computing(hardware) for name, hardware in self.suite.hardware.items()}
+
+
+def _computing(hardware: Hardware) -> dict[str, Any]:
+    device = device_kind() if hardware.device == "auto" else hardware.device
+    return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return a part's name and all of its settings, defaults included, as JSON data."""
+    return {"name": config.name, **config.model_dump(mode="json")}
+
+
+def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
+    """Return which likelihood of a model a metric is about, and its kind; empty words where there is none."""
+    if metric.needs is not Scorer or not model.likelihoods:
+        return "", ""
+    by = getattr(metric, "by", None) or next(iter(model.likelihoods))
+    return by, str(model.likelihoods[by])

@@ -1,0 +1,45 @@
+"""Stages: pieces of work, and orders to do them; both travel as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
+
+    kind: str  # prepare, together, train, decode, score, measure, certify
+    key: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
+    ingredients: Mapping[str, Any]  # all that the key is made of
+    label: str  # for people
+
+
+def stage_from_json(data: Mapping[str, Any]) -> Stage:
+    """Return a stage that went through JSON."""
+    return Stage(**{**data, "inputs": {role: (kind, key) for role, (kind, key) in data["inputs"].items()}})
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to perform, and for how long."""
+
+    stage: Stage
+    build: bool = False  # only try to build the model that it trains
+    until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
+    every: float = 300.0  # seconds between the checkpoints of a training
+    again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
+    rows: int | None = None  # after how many examples to stop, where that is to be quick
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data, for whoever performs it elsewhere."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Order:
+        """Return what `to_json` gave."""
+        return cls(**{**data, "stage": stage_from_json(data["stage"])})

@@ -1,0 +1,57 @@
+"""Cells and their names in the order of the suite, so that nothing depends on which cell ended first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bench_core.runs.results import CellResult, Run
+from bench_core.suites.cells import join
+from bench_core.suites.schema import AXES, Axis, Hardware, SuiteFile
+
+
+def ordered(run: Run) -> list[CellResult]:
+    """Return the cells in the order of the suite."""
+    axes = AXES[:-1]
+    places = [{name: place for place, name in enumerate(names_on(run, axis))} for axis in axes]
+
+    def place(one: CellResult) -> list[int]:
+        return [*(known[name_on(one, axis)] for known, axis in zip(places, axes, strict=True)), seed_of(one)]
+
+    return sorted(run.cells, key=place)
+
+
+def name_on(one: CellResult, axis: Axis) -> str:
+    """Return the name of a cell on an axis; empty if it has none there."""
+    name = one.cell.get(axis)
+    return "" if name is None else str(name)
+
+
+def seed_of(one: CellResult) -> int:
+    """Return the seed of a cell."""
+    return int(one.cell.get("seed", 0))
+
+
+def cell_name(cell: Mapping[str, Any]) -> str:
+    """Return what a cell is called, such as `words/lstm/greedy/test, seed 0`."""
+    names = join(*(str(cell[axis]) for axis in AXES[:-1] if cell.get(axis) not in (None, "default")))
+    return f"{names}, seed {cell['seed']}" if "seed" in cell else names
+
+
+def names_on(run: Run, axis: Axis) -> list[str]:
+    """Return the names on an axis in the order of the suite, then those that only cells have."""
+    known = in_suite(run.suite, axis)
+    return [*known, *sorted({name_on(one, axis) for one in run.cells}.difference(known))]
+
+
+def in_suite(suite: SuiteFile, axis: Axis) -> list[str]:
+    """Return the names on an axis in the order of the suite; none for seeds."""
+    if axis == "hardware":
+        return ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
+    sections: Mapping[str, Iterable[str]] = {
+        "task": suite.tasks,
+        "model": suite.models,
+        "decoder": suite.decoders,
+        "split": suite.splits,
+    }
+    return [*sections[axis]]

@@ -1,0 +1,33 @@
+"""The file of draws: scores of samples of the examples behind each number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+DRAWS = 1_000
+
+Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
+
+
+def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
+    """Write the draws of several numbers, by name."""
+    path.write_bytes(save(dict(sorted(found.items()))))
+
+
+def read_draws(content: bytes) -> dict[str, Draws]:
+    """Return what `write_draws` wrote; raise ValueError if it is something else."""
+    try:
+        found: dict[str, Draws] = dict(sorted(load(content).items()))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"it is not in the safetensors format: {error}") from None
+    odd = next((name for name, one in found.items() if one.dtype != np.float64 or one.shape != (DRAWS,)), None)
+    if odd is not None:
+        raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers")
+    return found

@@ -1,0 +1,228 @@
+"""Looking after a store: what is in it, what of that is damaged, and what no run needs any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from bench_core.errors import StoreError
+from bench_core.storage.artifact import DIGEST, MANIFEST, reason
+from bench_core.storage.csv_files import from_csv
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
+
+Name: TypeAlias = tuple[str, str]  #: kind and key
+
+CHECKPOINT = "checkpoint"
+SHORT = 16  #: letters of a key in the costs of a run
+REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
+
+
+class Cell(Protocol):
+    """A cell of a run, as far as a store cares."""
+
+    @property
+    def artifacts(self) -> Mapping[str, str]: ...
+
+
+class Run(Protocol):
+    """A run that refers to artifacts."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def cells(self) -> Sequence[Cell]: ...
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands where an artifact does."""
+
+    kind: str
+    key: str
+    what: str  # for people
+    size: int  # bytes
+    damaged: bool = False
+
+
+def entries(store: Store, kind: str | None = None) -> Iterator[Entry]:
+    """Yield what is stored, by kind and what it is; only manifests are read."""
+    found = [_entry(store, *name) for name in store.entries() if kind in (None, name[0])]
+    yield from sorted(found, key=lambda one: (one.kind, one.what, one.key))
+
+
+def _entry(store: Store, kind: str, key: str) -> Entry:
+    size = weight(store.root / kind / key)
+    try:
+        return Entry(kind, key, about(store.get(kind, key).manifest), size)
+    except StoreError:
+        return Entry(kind, key, "damaged: see `bench store verify`", size, True)
+
+
+def about(manifest: Mapping[str, Any]) -> str:
+    """Return what an artifact is: the label of its manifest, else the names of its parts and its main settings."""
+    label, ingredients = manifest.get("label"), manifest.get("ingredients")
+    if isinstance(label, str) and label:
+        return label
+    settings = ingredients.get("settings") if isinstance(ingredients, dict) else None
+    words = []
+    for name, value in settings.items() if isinstance(settings, dict) else ():
+        if isinstance(value, dict) and isinstance(value.get("name"), str):
+            words.append(value["name"])
+        elif name in ("by", "seed", "split") and value is not None:
+            words.append(f"{name} {value}" if name != "split" else str(value))
+    return ", ".join(words)
+
+
+def weight(path: Path) -> int:
+    """Return how many bytes the files of a folder have, or a file; links count as nothing."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            return sum(weight(inside) for inside in path.iterdir())
+        return path.lstat().st_size
+    except OSError:  # it has gone meanwhile
+        return 0
+
+
+def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[StoreError], Path | None]]:
+    """Read all artifacts; yield each with all that is wrong with it, and where it was set aside to."""
+    for kind, key in store.entries():
+        try:
+            wrong = list(store.get(kind, key).problems())
+        except StoreError as error:
+            wrong = [error]
+        gone = not os.path.lexists(store.root / kind / key)  # it was set aside meanwhile, by a run
+        place = store.set_aside(kind, key) if wrong and repair and not gone else None
+        yield (kind, key), [] if gone else wrong, place
+
+
+@dataclass
+class Collected:
+    """What was removed, or would be."""
+
+    sizes: dict[str, list[int]] = field(default_factory=dict)  # what it was -> bytes of each
+    left: list[str] = field(default_factory=list)  # what nobody can judge, and why
+
+    def add(self, what: str, path: Path) -> None:
+        """Count something that is about to go."""
+        self.sizes.setdefault(what, []).append(weight(path))
+
+
+def collect(store: Store, runs: Sequence[Run], dry: bool = False, set_aside: bool = False) -> Collected:
+    """Remove what no run refers to, what dead writers left, and their locks; with `dry` only count it.
+
+    Raises StoreError while a run is at work on the store, or if the runs have nothing to do with it.
+    """
+    store.entries()  # raises where there is no store, before a folder of locks makes it look like one
+    found = Collected()
+    with store.locks.closed() as dead:
+        names = store.entries()
+        needed = referred(store, runs, names)
+        if names and not any(key in needed for _, key in names):
+            raise StoreError(
+                f"{store.root}: the runs refer to nothing here. Name the store that they used by --store."
+            )
+        for kind, key in names:
+            if key not in needed and not _may_go_on(store, kind, key, needed):
+                _remove_artifact(store, kind, key, found, dry)
+        for folder in _folders(store.root / "unfinished"):
+            if folder.name in dead or folder.name.startswith(REMOVED):
+                _remove(store, "unfinished", folder, found, dry)
+            else:
+                found.left.append(
+                    f"{folder}: whether its writer lives cannot be told. Delete it if no run is at work."
+                )
+        for folder in _folders(store.root / "set-aside") if set_aside else ():
+            _remove(store, "set aside", folder, found, dry)
+        for name in dead:
+            found.add("lock", store.locks.file(name))
+            if not dry:
+                store.locks.forget(name)
+    return found
+
+
+def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
+    """Return whether something is the checkpoint of a training that a run refers to and that is not done."""
+    if kind != CHECKPOINT:
+        return False
+    with suppress(StoreError):
+        training = store.get(kind, key).manifest.get("of")
+        return isinstance(training, str) and training in needed and not store.has("train", training)
+    return False
+
+
+def _remove_artifact(store: Store, kind: str, key: str, found: Collected, dry: bool) -> None:
+    folder = store.root / kind / key
+    if DIGEST.fullmatch(key) and not folder.is_symlink() and (folder / MANIFEST).is_file():
+        _remove(store, kind, folder, found, dry)
+    else:
+        found.left.append(f"{folder}: it is no artifact. `bench store verify --repair` sets it aside.")
+
+
+def _folders(place: Path) -> list[Path]:
+    return sorted(place.iterdir()) if place.is_dir() else []
+
+
+def _remove(store: Store, what: str, folder: Path, found: Collected, dry: bool) -> None:
+    """Count a folder, and delete it: first out of its place, so that it is never there in part."""
+    found.add(what, folder)
+    if dry:
+        return
+    place = store.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
+    try:
+        place.mkdir(parents=True)
+        os.rename(folder, place / folder.name)
+        shutil.rmtree(place)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be removed: {reason(error)}.") from None
+
+
+def referred(store: Store, runs: Sequence[Run], names: Sequence[Name]) -> set[str]:
+    """Return the keys of the artifacts that runs refer to, and of all that these were made from."""
+    costs = {key for run in runs for key in _costs(run)}
+    kinds: dict[str, list[str]] = {}  # of each key; what was imported of a training is of another kind
+    for kind, key in names:
+        kinds.setdefault(key, []).append(kind)
+    pending = [key for key in kinds if key[:SHORT] in costs]
+    pending += [key for run in runs for _, key in artifacts(run)]
+    found: set[str] = set()
+    while pending:
+        key = pending.pop()
+        if key not in found:
+            found.add(key)
+            pending += [upstream for kind in kinds.get(key, ()) for upstream in _inputs(store, kind, key)]
+    return found
+
+
+def artifacts(run: Run) -> list[Name]:
+    """Return kind and key of all artifacts that the cells of a run name, each once; raise StoreError for odd ones."""
+    found = [(name.partition("/")[0], key) for cell in run.cells for name, key in dict(cell.artifacts).items()]
+    odd = next((key for _, key in found if not isinstance(key, str)), None)
+    if odd is not None:
+        raise StoreError(f"{run.folder / 'cells.jsonl'}: {odd!r} is no key of an artifact. Run the suite again.")
+    return list(dict.fromkeys(found))
+
+
+def _costs(run: Run) -> list[str]:
+    """Return the shortened keys of the stages in the costs of a run: tasks that no cell uses are only there."""
+    path = run.folder / "costs.csv"
+    try:
+        return [row["key"] for row in from_csv(path.read_bytes().decode())]
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{path}: the costs of the run cannot be read: {error}. Run the suite again.") from None
+
+
+def _inputs(store: Store, kind: str, key: str) -> list[str]:
+    """Return the keys of what an artifact was made from; none if it is damaged, or says nothing of it."""
+    try:
+        inputs = store.get(kind, key).manifest["ingredients"]["inputs"]
+        return [str(upstream) for _, upstream in inputs.values()]
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError):
+        return []

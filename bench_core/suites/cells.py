@@ -1,0 +1,50 @@
+"""The cells of a suite: one for each combination of its axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench_core.suites.suite import Suite
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the matrix, and the metrics that it is measured by."""
+
+    task: str
+    model: str
+    decoder: str | None
+    split: str
+    hardware: str
+    seed: int
+    metrics: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Return the names of its axes; those of metrics and certificates are not among them."""
+        return {name: value for name, value in vars(self).items() if name not in ("metrics", "certificates")}
+
+
+def cells_of(suite: Suite) -> list[Cell]:
+    """Return the product of the suite's axes, less what it skips."""
+    decoders: list[str | None] = [*suite.decoders] or [None]
+    found = []
+    axes = product(suite.tasks, suite.models, decoders, suite.splits, suite.hardware, suite.seeds)
+    for task, model, decoder, split, hardware, seed in axes:
+        names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": hardware}
+        if any(skip.covers(**names) for skip in suite.skip if not skip.metric):
+            continue
+        skipped = [skip for skip in suite.skip if skip.metric]
+        kept = (name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skipped))
+        certificates = () if decoder is None else tuple(suite.certificates)
+        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept), certificates))
+    return found
+
+
+def join(*names: str) -> str:
+    """Return the label that names make together, such as `lstm/perplexity`."""
+    return "/".join(name for name in names if name)

@@ -1,0 +1,86 @@
+"""Whether the values that the claims of a suite ask for can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING
+
+from bench_core.registry import suggestion
+from bench_core.suites.check import needs_scores
+from bench_core.suites.expressions import Query, read
+from bench_core.suites.grids import gathered
+from bench_core.suites.schema import AXES
+
+MOST_NAMES = 8  # in one message
+
+if TYPE_CHECKING:
+    from bench_core.suites.name_check import References
+
+
+@dataclass
+class Asked:
+    """Whether the claims of a suite are expressions, over values of its own."""
+
+    names: References
+
+    def check(self) -> None:
+        """Note every mistake in a claim."""
+        claims = self.names.suite.claims
+        for place, claim in enumerate(claims):
+            if any(claim.id == other.id for other in claims[:place]):
+                self.names.mistakes.add(("claims", place, "id"), f"two claims have the id {claim.id!r}.")
+            expression = read(claim.expression)
+            for text in (*expression.mistakes, *(text for one in expression.queries for text in self._mistakes(one))):
+                self.names.mistakes.add(("claims", place, "assert"), text)
+
+    def _mistakes(self, query: Query) -> list[str]:
+        """Return what is wrong with a query; cells that a profile leaves out, or `--set skip`, are not."""
+        names = [("metric", query.metric), *query.axes]
+        if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
+            return [text for axis, name in unknown for text in self._unknown(axis, name)]
+        wanted = dict(query.axes).items()
+        cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
+        if not cells:
+            left_out = f"{query} has no value: the suite skips every cell that it may mean."
+            return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
+        found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
+        return [
+            f"{query} does not say which {axis}: {_listed(several)}. Add one, such as `{axis}={several[0]!r}`."
+            for axis, several in found.items()
+            if len(several) > 1
+        ]
+
+    def _unknown(self, axis: str, name: str) -> list[str]:
+        """Return what to say of a name that no cell has."""
+        grids, known = self.names.suite.grids, self.names.names(axis)
+        if axis == "model" and name in grids:
+            one = next(iter(grids[name].combinations), name)
+            return [f"model {name!r} stands for all combinations of its grid. Name one, such as {one!r}."]
+        among = [one for choice in self.names.suite.choose for one in choice.decoders.get(name, ())]
+        if axis == "decoder" and among:
+            return [f"decoder {name!r} stands for what a choice finds. Name one, such as {among[0]!r}."]
+        if name in self.names.whole.get(f"{axis}s", ()):
+            return []
+        return [f"no {axis} of this suite is called {name!r}. {suggestion(name, gathered(known, grids))}"]
+
+    @cached_property
+    def _cells(self) -> list[Mapping[str, str]]:
+        names = [self.names.names(axis) or [""] for axis in AXES[:-1]]
+        return [dict(zip(AXES, cell, strict=False)) for cell in product(*names)]
+
+    def _skipped(self, cell: Mapping[str, str], metric: str) -> bool:
+        return any(skip.covers(**cell, metric=metric) for skip in self.names.suite.skip)
+
+    def _axes(self, metric: str) -> list[str]:
+        """Return the axes that a metric can differ on; a likelihood is the same whatever the decoder."""
+        metrics = self.names.suite.metrics
+        scored = metric in metrics and needs_scores(metrics, metric)
+        return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ["..."] if len(names) > MOST_NAMES else []
+    return ", ".join([*names[:MOST_NAMES], *more])

@@ -1,0 +1,1 @@
+"""Runs that travel between machines: export, import, merge."""

@@ -1,0 +1,1 @@
+"""One file for each verb that reads a finished run."""

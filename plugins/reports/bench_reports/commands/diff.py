@@ -1,0 +1,90 @@
+"""`bench diff RUN A B`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from bench_core.commands import options
+from bench_core.terminal import say, to_json
+
+if TYPE_CHECKING:
+    from bench_core.runs.results import CellResult, Run
+
+
+class Lengths(click.ParamType[tuple[int, ...]]):
+    """Lengths that grow, such as 10,20,40."""
+
+    name = "LENGTHS"
+    pattern: ClassVar[re.Pattern[str]] = re.compile(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        found = tuple(map(int, value.split(","))) if self.pattern.fullmatch(value) else ()
+        if not found or [*found] != sorted(set(found)):
+            self.fail(f"{value!r} is no list of lengths that grow, such as 10,20,40.", param, ctx)
+        return found
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("a")
+@click.argument("b")
+@options.store
+@click.option("--draws", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Of permutations.")
+@click.option("--buckets", type=Lengths(), help="Lengths of references that end buckets [default: quartiles].")
+@click.option("--examples", type=click.IntRange(0), default=5, show_default=True, help="How many are shown.")
+@click.option("--by", metavar="METRIC", help="What examples must differ in [default: the first metric of outputs].")
+@options.as_json
+def command(
+    run: Path,
+    a: str,
+    b: str,
+    store: Path,
+    draws: int,
+    buckets: tuple[int, ...] | None,
+    examples: int,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Compare cells A and B of RUN, such as `model=lstm,decoder=greedy` and `model=lstm,decoder=beam`.
+
+    Axes that have one name may be left out, and names may be cut short; without a seed, all seeds are compared.
+    """
+    from bench_core.runs.results import read_run
+    from bench_core.storage.store import Store
+    from bench_reports.diff.difference_text import text
+    from bench_reports.diff.differences import difference, looked_into, plain
+    from bench_reports.diff.example_diff import Shelf
+
+    found = read_run(run)
+    told = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
+    told = looked_into(told, Shelf(Store(store)), draws, buckets or (), examples, by)
+    say(to_json(plain(run, told), 1) if as_json else text(told, draws))
+
+
+def seeds_of(run: Run, filters: str) -> list[CellResult]:
+    """Return the seeds of the one cell that passes every `axis=name`; raise SuiteError if there is none, or more."""
+    from bench_core.errors import SuiteError
+    from bench_core.runs.sorting import name_on, ordered
+    from bench_core.suites.schema import AXES, Axis
+    from bench_reports.commands.show import chosen
+
+    cells = ordered(run)
+
+    def names_on(axis: Axis) -> list[str]:
+        return list(dict.fromkeys(name_on(one, axis) or "none" for one in cells))
+
+    for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
+        given, equals, name = word.partition("=")
+        if not equals:
+            raise SuiteError(f"{word!r} does not choose a cell. Write AXIS=NAME, such as model=lstm.")
+        axis: Axis = chosen("axis", given, list(AXES))  # type: ignore[assignment]
+        name = chosen(axis, name, names_on(axis))
+        cells = [one for one in cells if (name_on(one, axis) or "none") == name]
+    open_axes = [f"{axis} ({', '.join(names)})" for axis in AXES[:-1] if len(names := names_on(axis)) > 1]
+    if open_axes:
+        raise SuiteError(f"several cells match {filters!r}. Choose by {', '.join(open_axes)}.")
+    return cells

@@ -1,0 +1,28 @@
+"""`bench report RUN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench_core.commands import options
+from bench_core.terminal import say, to_json
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
+)
+@options.as_json
+def command(run: Path, out: Path, as_json: bool) -> None:
+    """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
+    from bench_core.runs.place import place
+    from bench_core.runs.results import read_run
+    from bench_reports.render.report import write_report
+
+    found = read_run(run)
+    folder, _ = place(found, out)
+    files = [str(path) for path in write_report(found, folder)]
+    say(to_json(files) if as_json else "\n".join(files))

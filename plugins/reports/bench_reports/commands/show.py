@@ -1,0 +1,132 @@
+"""`bench show RUN CELL`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench_core.commands import options
+from bench_core.terminal import say, to_json
+
+if TYPE_CHECKING:
+    from bench_core.data import Outcome
+    from bench_core.runs.results import CellResult, Number, Run
+
+OUTPUTS = 3  # how many outputs are shown
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("cell", nargs=-1, required=True)
+@options.store
+@options.as_json
+def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> None:
+    """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
+
+    Axes that have one name may be left out, and names may be cut short.
+    """
+    from bench_core.runs.results import read_run
+
+    found = find(read_run(run), ",".join(cell))
+    outputs = first_outputs(store, found, OUTPUTS)
+    say(to_json(plain(found, outputs), 1) if as_json else text(found, outputs))
+
+
+def find(run: Run, filters: str) -> CellResult:
+    """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
+    from bench_core.errors import SuiteError
+    from bench_core.runs.sorting import ordered
+    from bench_core.suites.schema import AXES
+
+    cells = ordered(run)
+    for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
+        given, equals, name = word.partition("=")
+        if not equals:
+            raise SuiteError(f"{word!r} does not choose a cell. Write AXIS=NAME, such as model=lstm,seed=0.")
+        axis = chosen("axis", given, list(AXES))
+        names = list(dict.fromkeys(_name(one, axis) for one in cells))
+        name = chosen(axis, name, names)
+        cells = [one for one in cells if _name(one, axis) == name]
+    if len(cells) == 1:
+        return cells[0]
+    names_of = {axis: list(dict.fromkeys(_name(one, axis) for one in cells)) for axis in AXES}
+    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in names_of.items() if len(names) > 1]
+    raise SuiteError(f"{len(cells)} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
+
+
+def chosen(what: str, given: str, known: list[str]) -> str:
+    """Return the name that is given, or the only one that begins so; numbers must be given in full."""
+    from bench_core.errors import SuiteError
+    from bench_core.registry import suggestion
+
+    if given in known:
+        return given
+    begun = [name for name in known if given and name.startswith(given) and what != "seed"]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise SuiteError(f"{given!r} may mean any {what} of {', '.join(begun)}. Write more of it.")
+    raise SuiteError(f"no {what} of the cells in question is called {given!r}. {suggestion(given, known)}")
+
+
+def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
+    """Return the first decoded outcomes of a cell; none if the store does not hold them."""
+    from bench_core.computing.outcomes import read_outcomes
+    from bench_core.storage.store import Store
+
+    key = cell.artifacts.get("decode", "")
+    if not key or not Store(store).has("decode", key):
+        return []
+    return read_outcomes(Store(store).get("decode", key).file("outcomes.jsonl.gz"))[:count]
+
+
+def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
+    """Return a cell and its outputs as JSON data."""
+    from dataclasses import asdict
+
+    from bench_reports.render.markup import json_data
+
+    return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
+
+
+def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
+    """Return a cell and its outputs for a terminal."""
+    from tabulate import tabulate
+
+    from bench_core.runs.sorting import cell_name
+    from bench_core.terminal import visible
+
+    lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
+    if cell.numbers:
+        headings = ["metric", "value", "interval", "unit", "examples", "kind", "signature"]
+        rows = [[name, *_words(number)] for name, number in cell.numbers.items()]
+        lines += ["", tabulate(rows, headings, disable_numparse=True)]
+        lines += [f"{name}: {visible(number.reason)}" for name, number in cell.numbers.items() if number.reason]
+    if cell.artifacts:
+        lines += ["", tabulate(cell.artifacts.items(), ["artifact", "key"], disable_numparse=True)]
+    for output in outputs:
+        lines += ["", *(f"{name}: {visible(words)}" for name, words in _texts(output).items())]
+    return "\n".join(lines)
+
+
+def _name(cell: CellResult, axis: str) -> str:
+    name = cell.cell.get(axis)
+    return "none" if name is None else str(name)
+
+
+def _words(number: Number) -> list[str]:
+    from bench_reports.render.markup import rounded
+
+    value = "–" if number.value is None else rounded(number.value, number.digits)
+    between = [rounded(end, number.digits) for end in number.interval or ()]
+    interval = f"[{', '.join(between)}]" if between else ""
+    return [value, interval, number.unit, f"{number.examples:,}", number.kind, number.signature]
+
+
+def _texts(output: Outcome) -> dict[str, str]:
+    told = {"prompt": output.prompt, "output": output.texts[0] if output.texts else ""}
+    return {"example": str(output.id), **told, **({"reference": output.references[0]} if output.references else {})}

@@ -1,0 +1,236 @@
+"""Which combination of a grid, or which decoder, is best on data kept for that, from results alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import inf, isfinite, isnan
+from typing import Any, Literal, TypeAlias
+
+from bench_core.runs.results import Number, Run
+from bench_core.runs.sorting import name_on, names_on, ordered, seed_of
+from bench_core.suites.cells import join
+from bench_core.suites.grids import ModelGrid, gathered, grids_of, origins, spelled, word
+from bench_core.suites.schema import Axis, Choice, Skip
+from bench_reports.statistics.intervals import summary
+
+Place: TypeAlias = tuple[str, str, str, str]  # task, hardware, model, and decoder if the choice is among those
+ChoiceAxis: TypeAlias = Literal["model", "decoder"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What became of a choice among the combinations of one grid, for one task and hardware.
+
+    If it is among decoders, also for one model.
+    """
+
+    choice: Choice
+    grid: ModelGrid
+    task: str
+    hardware: str
+    model: str  # for which a decoder is chosen, or the name of the grid
+    candidates: Sequence[str]  # the combinations that were not skipped
+    name: str | None = None  # of the best one
+    reason: str = ""  # why there is none
+    seeds: int = 0  # behind each mean
+
+    @property
+    def shown(self) -> str:
+        """Return the combination whose cells are shown: the best, or in place of one that there is not, the first."""
+        return self.name or self.candidates[0]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Return the settings of the best combination; none where there is none."""
+        return self.grid.combinations[self.name] if self.name else {}
+
+    @property
+    def what(self) -> str:
+        """Return what it is made among, such as `combination`."""
+        return "combination" if self.choice.axis == "model" else "decoder"
+
+    @property
+    def verdict(self) -> str:
+        """Return what was chosen, among what and by what, for a footnote."""
+        by = f"{self.choice.by} on {self.choice.split}{f' by {self.choice.decoder}' if self.choice.decoder else ''}"
+        if self.name is None:
+            return f"nothing is chosen by {by}: {self.reason}"
+        found = spelled(self.settings) or self.name
+        among = f"the best of {len(self.candidates):,} {self.what}{'s' if len(self.candidates) > 1 else ''}"
+        return f"{found}, {among} by {by}, mean over {self.seeds} seed{'s' if self.seeds > 1 else ''}"
+
+    @property
+    def range(self) -> str:
+        """Return all that it is made among, such as `Grid: hidden 256, 512; tied true, false`."""
+        values = {name: ", ".join(map(word, values)) for name, values in self.grid.settings.items()}
+        if self.choice.axis == "decoder":
+            return f"Decoders: {values[self.grid.name]}"
+        return f"Grid: {'; '.join(f'{name} {found}' for name, found in values.items()) or 'none'}"
+
+    def place(self, name: str) -> Place:
+        """Return where the cells stand that one of its combinations has under this name."""
+        alone = self.choice.axis == "model"
+        return (self.task, self.hardware, name, "") if alone else (self.task, self.hardware, self.model, name)
+
+    def record(self) -> dict[str, Any]:
+        """Return what was chosen as plain data."""
+        place = {"axis": self.choice.axis, "task": self.task, "hardware": self.hardware, "grid": self.grid.name}
+        found = {"model": self.name} if self.choice.axis == "model" else {"model": self.model, "decoder": self.name}
+        known = {"settings": self.settings, "reason": self.reason}
+        return {
+            "id": self.choice.id, **place, **found, **known, "combinations": len(self.candidates), "seeds": self.seeds
+        }  # fmt: skip
+
+
+def choices(run: Run) -> list[Chosen]:
+    """Return what became of every choice, in the order of the suite: choices, grids, tasks, hardware, models."""
+    return [one for choice in run.suite.choose for one in _made(run, choice)]
+
+
+def label(run: Run, chosen: Chosen) -> str:
+    """Return the name of a grid, or of a model with its own decoder; task and hardware where the run has several."""
+    task = chosen.task if len(names_on(run, "task")) > 1 else ""
+    hardware = chosen.hardware if len(names_on(run, "hardware")) > 1 else ""
+    return join(chosen.model, task, hardware)
+
+
+def told(run: Run, chosen: Chosen) -> str:
+    """Return what became of a choice and what it was made among, as a sentence or two."""
+    return f"{label(run, chosen)}: {chosen.verdict}. {chosen.range}."
+
+
+def place_of(cell: Mapping[str, Any], axis: ChoiceAxis) -> Place:
+    """Return where a cell stands in choices among models, or among decoders."""
+    task, hardware, model, decoder = (str(cell.get(one) or "") for one in ("task", "hardware", "model", "decoder"))
+    return task, hardware, model, decoder if axis == "decoder" else ""
+
+
+def together(made: Sequence[Chosen], ids: Collection[str]) -> list[Chosen]:
+    """Return the choices with these ids; of those among decoders, only what they found for the chosen models.
+
+    Chosen models go by the names of their grids. Where none was chosen, no decoder is.
+    """
+    ours = [one for one in made if one.choice.id in ids]
+    models = [one for one in ours if one.choice.axis == "model"]
+    best = {one.place(one.shown): one for one in models}
+    varied, found = origins({one.grid.name: one.grid for one in models}), [*models]
+    for one in ours:
+        model = best.get((one.task, one.hardware, one.model, ""))
+        if one.choice.axis == "model" or (model is None and one.model in varied):
+            continue
+        if model:
+            one = replace(one, model=model.grid.name)
+            one = one if model.name else replace(one, name=None, reason=model.reason)
+        found.append(one)
+    return found
+
+
+def collapsed(run: Run, made: Sequence[Chosen]) -> Run:
+    """Return a run in which each grid of a choice is one model or decoder: the combination that was chosen.
+
+    Where none was, its cells are `not run`, with the reason.
+    """
+    axes: tuple[ChoiceAxis, ...] = ("model", "decoder")
+    for axis in axes:
+        run = _collapsed(run, axis, [one for one in made if one.choice.axis == axis])
+    return run
+
+
+def _collapsed(run: Run, axis: ChoiceAxis, made: Sequence[Chosen]) -> Run:
+    grids = {one.grid.name: one.grid for one in made}
+    known, best = origins(grids), {one.place(one.shown): one for one in made}
+    cells = []
+    for one in run.cells:
+        chosen = best.get(place_of(one.cell, axis))
+        if name_on(one, axis) not in known:
+            cells.append(one)
+        elif chosen:
+            renamed = {**one.cell, axis: chosen.grid.name}
+            unmade = replace(one, cell=renamed, status="not run", reason=chosen.reason, numbers={}, artifacts={})
+            cells.append(replace(one, cell=renamed) if chosen.name else unmade)
+    known_parts = run.suite.models if axis == "model" else run.suite.decoders
+    parts = {name: known_parts.get(name, {}) for name in gathered(names_on(run, axis), grids)}
+    skip = [*run.suite.skip, *_renamed(run.suite.skip, made)]
+    return replace(run, cells=cells, suite=run.suite.model_copy(update={f"{axis}s": parts, "skip": skip}))
+
+
+def _renamed(skips: Sequence[Skip], made: Sequence[Chosen]) -> Iterator[Skip]:
+    """Let what is skipped for a chosen combination be skipped, where it was chosen, for what stands for it."""
+    for skip, one in product(skips, made):
+        task, hardware, model, decoder = one.place(one.name or "")
+        names: dict[Axis, str] = {"task": task, "hardware": hardware, "model": model, "decoder": decoder}
+        given = {axis: name for axis, name in names.items() if name and getattr(skip, axis)}
+        if one.choice.axis in given and all(name in getattr(skip, axis) for axis, name in given.items()):
+            names[one.choice.axis] = one.grid.name
+            yield skip.model_copy(update={axis: (name,) for axis, name in names.items() if name})
+
+
+@dataclass
+class _Candidate:
+    """The numbers that speak for one combination."""
+
+    numbers: dict[int, Number] = field(default_factory=dict)  # by seed, where there is one
+    reasons: dict[int, str] = field(default_factory=dict)  # by seed, of cells without one
+
+    @property
+    def lack(self) -> str | None:
+        """Return why a seed has no number, or None if all have one."""
+        return next((reason for seed, reason in self.reasons.items() if seed not in self.numbers), None)
+
+    @property
+    def mean(self) -> float:
+        return summary([number.value for number in self.numbers.values() if number.value is not None]).mean
+
+
+def _made(run: Run, choice: Choice) -> Iterator[Chosen]:
+    candidates, of_decoders = _candidates(run, choice), choice.axis == "decoder"
+    for grid in grids_of(choice, run.grids).values():
+        models = names_on(run, "model") if of_decoders else [grid.name]
+        for place in product(names_on(run, "task"), names_on(run, "hardware"), models):
+            chosen = Chosen(choice, grid, *place, candidates=())
+            keys = {one: chosen.place(one) for one in grid.combinations}
+            found = {one: candidates[key] for one, key in keys.items() if key in candidates}
+            if found:
+                yield _best(replace(chosen, candidates=list(found)), found)
+
+
+def _candidates(run: Run, choice: Choice) -> dict[Place, _Candidate]:
+    """Return all numbers that a choice may be made by; none of those that were left out on purpose."""
+    skips = [skip for skip in run.suite.skip if choice.by in skip.metric]
+    found: dict[Place, _Candidate] = defaultdict(_Candidate)
+    for one in ordered(run):
+        decoded = choice.decoder in (None, name_on(one, "decoder"))
+        if name_on(one, "split") != choice.split or not decoded:
+            continue
+        if any(skip.covers(**one.cell, metric=choice.by) for skip in skips):
+            continue
+        number, candidate = one.numbers.get(choice.by), found[place_of(one.cell, choice.axis)]
+        if number is not None and number.value is not None:
+            candidate.numbers.setdefault(seed_of(one), number)
+        else:
+            candidate.reasons[seed_of(one)] = (number.reason if number else "") or one.reason or one.status
+    return dict(found)
+
+
+def _best(chosen: Chosen, found: Mapping[str, _Candidate]) -> Chosen:
+    """Return a choice with the best of its candidates, the first of those that are alike, or why there is none."""
+    choice, among = chosen.choice, f"{chosen.what}s of {chosen.grid.name}"
+    lacking = {one: lack for one, candidate in found.items() if (lack := candidate.lack) is not None}
+    if lacking:
+        one, lack = next(iter(lacking.items()))
+        text = f"{len(lacking):,} of {len(found):,} {among} lack their {choice.by} on {choice.split}"
+        return replace(chosen, reason=f"{text} ({one}: {lack})")
+    numbers = [number for candidate in found.values() for number in candidate.numbers.values()]
+    if len({(number.kind, number.signature) for number in numbers}) > 1:
+        return replace(chosen, reason=f"the {choice.by} of {among} differ in kind or signature")
+    better = numbers[0].better
+    if not better:
+        return replace(chosen, reason=f"{choice.by} says not whether higher or lower is better")
+    worth = {one: better * candidate.mean for one, candidate in found.items()}
+    best = max(worth, key=lambda one: -inf if isnan(worth[one]) else worth[one])
+    if not isfinite(worth[best]):
+        return replace(chosen, reason=f"no {chosen.what} of {chosen.grid.name} has a finite {choice.by}")
+    return replace(chosen, name=best, seeds=len(found[best].numbers))

@@ -1,0 +1,94 @@
+"""What the stages of a run cost, summed up from `costs.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from bench_core.errors import StoreError
+from bench_core.runs.results import CellResult, Run
+from bench_core.storage.csv_files import from_csv
+from bench_reports.render.html_tables import number
+
+Stages: TypeAlias = Sequence[Mapping[str, str]]
+
+DEAREST = 100  #: stages that are listed
+LISTED = {
+    "what": "what", "stage": "stage", "seconds": "seconds", "cpu_seconds": "CPU seconds", "peak_mib": "peak MiB",
+    "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters",
+    "ms_per_update": "ms/update",
+}  # fmt: skip
+KEY = 16  # letters of a key in costs.csv
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the stages behind each cell of a run cost."""
+
+    run: Run
+
+    @cached_property
+    def _stages(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        """What is told of each stage, by its kind and the beginning of its key."""
+        path = self.run.folder / "costs.csv"
+        stages = stages_of(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else []
+        return {(one.get("stage", ""), one.get("key", "")): one for one in stages}
+
+    def of(self, one: CellResult, name: str) -> float | None:
+        """Return a cost of a cell, such as `cost.train.seconds`; None where it is not known.
+
+        That of the only stage of its kind: a cell that is scored in two ways has no one cost of that.
+        """
+        _, kind, what = name.split(".", 2)
+        keys = {key for stage, key in one.artifacts.items() if stage.partition("/")[0] == kind}
+        return number(self._stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+
+
+def cost_label(name: str) -> str:
+    """Return what an axis says of a cost, such as `seconds (train)`."""
+    _, kind, what = name.split(".", 2)
+    return f"{LISTED.get(what, what)} ({kind})"
+
+
+def stages_of(text: str) -> Stages:
+    """Return the lines of `costs.csv`."""
+    try:
+        return from_csv(text)
+    except ValueError as error:
+        raise StoreError(f"costs.csv: the costs cannot be read: {error}. Run the suite again.") from None
+
+
+def by_kind(stages: Stages) -> list[list[str]]:
+    """Return sums for each kind of stage, headings first; of memory the highest peak."""
+    kinds: dict[str, list[Mapping[str, str]]] = {}
+    for one in stages:
+        kinds.setdefault(one.get("stage", ""), []).append(one)
+    headings = ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"]
+    return [headings, *([kind, *_summed(group)] for kind, group in kinds.items())]
+
+
+def dearest(stages: Stages) -> list[list[str]]:
+    """Return the stages that took longest, headings first."""
+    found = sorted(stages, key=lambda one: -(number(one.get("seconds")) or 0.0))[:DEAREST]
+    return [[*LISTED.values()], *([_written(one.get(name, "")) for name in LISTED] for one in found)]
+
+
+def _written(value: str) -> str:
+    """Return a number as it was measured, with its thousands apart; other text as it is."""
+    found = number(value)
+    return value or "–" if found is None or "," in value else f"{found:,}".removesuffix(".0")
+
+
+def _summed(stages: Stages) -> list[str]:
+    timed = [one for one in stages if number(one.get("tokens")) and number(one.get("seconds"))]
+    tokens, seconds = _total(timed, "tokens"), _total(timed, "seconds")
+    peaks = [peak for one in stages if (peak := number(one.get("peak_mib"))) is not None]
+    sums = [f"{_total(stages, name):,.1f}" for name in ("seconds", "cpu_seconds")]
+    rates = [f"{tokens:,.0f}", f"{tokens / seconds:,.0f}"] if timed else ["–", "–"]
+    return [f"{len(stages):,}", *sums, f"{max(peaks):,.1f}" if peaks else "–", *rates]
+
+
+def _total(stages: Stages, name: str) -> float:
+    return sum(number(one.get(name)) or 0.0 for one in stages)

@@ -1,0 +1,123 @@
+"""What a table of a report is made of: rows, columns, and what stands where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from bench_core.runs.results import CellResult, Number
+from bench_core.suites.cells import join
+from bench_core.suites.published import Published, Value
+from bench_core.suites.schema import Table
+from bench_reports.statistics.intervals import Summary
+
+Names: TypeAlias = tuple[str, ...]
+Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had
+Verdict: TypeAlias = Literal["reproduced", "better", "worse", "differs", "not comparable"]
+Place: TypeAlias = tuple[int, int]  # row and column
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our number against the published one."""
+
+    difference: float  # ours less the published
+    verdict: Verdict  # differs: not reproduced, and nobody says which way is better
+
+
+@dataclass(frozen=True)
+class Test:
+    """The best number of a column against another."""
+
+    best: Place
+    other: Place
+    p: float
+    error: float  # standard error of the difference
+    exchanges: int = 0  # of a permutation test; 0 of a paired bootstrap
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table."""
+
+    label: str
+    names: Names | None  # on the axes of the rows; None where only the published table has it
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: numbers of one metric, of one kind and signature."""
+
+    label: str  # shared by the columns that one is split into
+    names: Names | None  # on the axes of the columns; None where only the published table has it
+    value: str  # the metric
+    number: Number = field(default_factory=Number)  # one of its numbers, for unit, digits, kind and signature
+    first: bool = True  # of those that share its label
+    mark: str = ""  # what tells it from those
+
+    @property
+    def heading(self) -> str:
+        """Return the label with its mark, such as `ssm (≤ bound)`."""
+        return f"{self.label} ({self.mark})" if self.mark else self.label
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one row and column: the mean over seeds, or why there is none."""
+
+    status: Status
+    seeds: int = 0  # that there should be
+    summary: Summary | None = None
+    interval: tuple[float, float] | None = None  # over the examples of a single seed
+    examples: tuple[int, ...] = ()  # behind each seed's number
+    reasons: tuple[str, ...] = ()  # why seeds are missing, each once
+    published: Value | None = None
+    text: str = ""  # in place of a rounded mean
+    comparison: Comparison | None = None  # of ours with the published
+    keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
+    sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
+    best: bool = False  # better than every other of its column, by more than chance
+    p: float | None = None  # of the best of its column being better than it by chance, for all comparisons together
+
+    @property
+    def complete(self) -> bool:
+        """Return whether no seed is missing."""
+        return self.summary is None or self.summary.n == self.seeds
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of a suite, filled in."""
+
+    table: Table
+    rows: Sequence[Row]
+    columns: Sequence[Column]
+    entries: Sequence[Sequence[Entry]]  # rows first
+    cells: Sequence[CellResult]  # all behind it
+    published: Published | None
+    notes: Sequence[str] = ()  # for its footnotes
+    tests: Sequence[Test] = ()  # of the best of each column against the others
+
+    @property
+    def corner(self) -> str:
+        """Return the heading of the labels of its rows."""
+        return "setting" if self.table.of == "choices" else join(*self.table.rows)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return the first reason of every entry that has some, each once, for footnotes."""
+        return list(dict.fromkeys(reason for row in self.entries for entry in row for reason in entry.reasons[:1]))
+
+
+def printed_values(table: Table, published: Published | None) -> dict[tuple[str, str], Value]:
+    """Return the published values by our labels of rows and columns; of two with the same labels, the first."""
+    found: dict[tuple[str, str], Value] = {}
+    if published and table.reference:
+        for theirs, values in published.rows.items():
+            row = table.reference.rows.get(theirs, theirs)
+            for their_column, value in values.items():
+                column = table.reference.columns.get(their_column, their_column)
+                if row is not None and column is not None:
+                    found.setdefault((row, column), value)
+    return found

@@ -1,0 +1,1 @@
+"""Two cells of a run side by side."""

@@ -1,0 +1,1 @@
+"""Markdown, LaTeX, HTML, CSV and JSON."""

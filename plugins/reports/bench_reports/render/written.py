@@ -1,0 +1,55 @@
+"""Whether the report of a run is there already, just as it would be written: then it is only shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import bench_core
+import bench_reports
+from bench_core.corpora import digest
+from bench_core.registry import hook
+from bench_core.runs.results import Run
+
+REPORTED = "reported.json"  #: of a run: what its last report was like
+CODE = (".py", ".j2", ".css", ".js")
+
+
+def report(run: Run, folder: Path) -> str:
+    """Write the report of a run unless it is there, and return what to show of it on a screen."""
+    if (text := shown(run, folder)) is None:
+        from bench_reports.render.report import screen, write_report
+
+        files, text = write_report(run, folder), screen(run)
+        note(run, folder, files, text)
+    return text
+
+
+def note(run: Run, folder: Path, files: Iterable[Path], screen: str) -> None:
+    """Leave in a run what its report is like, and what was shown of it on a screen."""
+    digests = {path.relative_to(folder).as_posix(): digest(path) for path in files}
+    told = {"code": _code(), "files": digests, "screen": screen}
+    (run.folder / REPORTED).write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+
+
+def shown(run: Run, folder: Path) -> str | None:
+    """Return what is shown on a screen of the report in a folder; None unless it is just what would be written."""
+    try:
+        told = json.loads((run.folder / REPORTED).read_text(encoding="utf-8"))
+        same = told["code"] == _code() and all(digest(folder / name) == one for name, one in told["files"].items())
+        return str(told["screen"]) if same else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+@cache
+def _code() -> str:
+    """Return the digest of all that reports are written by: this package, the core, and what plugins draw."""
+    whole = hashlib.sha256()
+    for home in sorted({Path(find_spec(name).origin).parent for name in _packages()}):
+        for path in sorted(path for path in home.rglob("*") if path.suffix in CODE):
+            whole.update(f"{path.relative_to(home).as_posix()}\n".encode() + path.read_bytes())
+    return whole.hexdigest()

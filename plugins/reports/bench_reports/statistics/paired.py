@@ -1,0 +1,138 @@
+"""Two cells of a run beside each other: what a run folder tells of their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import TypeAlias
+
+import numpy as np
+
+from bench_core.computing.resampling import interval
+from bench_core.errors import SuiteError
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.sorting import cell_name, seed_of
+from bench_reports.statistics.intervals import Summary, summary
+from bench_reports.statistics.significance import koehn_p_value, nested, nested_p_value
+
+Couple: TypeAlias = tuple[CellResult, CellResult]  # A and B
+
+NO_DRAWS = "the run keeps no draws of it, as those of old: run the suite again"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A metric of two cells, over the seeds in which both have a number."""
+
+    metric: str
+    couples: Sequence[Couple]
+    number: Number  # one of A's, for unit, digits and direction
+    ours: Summary
+    theirs: Summary
+    unlike: str = ""  # why the two numbers have no difference
+    unpaired: str = ""  # why it cannot be tested by pairs
+    untested: str = ""  # why it was not
+    interval: tuple[float, float] | None = None  # of the difference
+    p: float | None = None  # by paired bootstrap, to either side
+    koehn: float | None = None  # as sacrebleu counts it, for which equal scores are no chance; so none of these
+
+    @property
+    def difference(self) -> float | None:
+        """Return A less B, or None where that means nothing."""
+        return None if self.unlike else self.ours.mean - self.theirs.mean
+
+    @property
+    def paired(self) -> bool:
+        """Return whether both are of the same examples, and finite."""
+        return not (self.unlike or self.unpaired)
+
+
+def couples_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[Couple]:
+    """Return two cells seed by seed: by the seeds that both have, or in their order if both have as many others."""
+    known = {seed_of(one): one for one in theirs}
+    found = [(one, known[seed_of(one)]) for one in ours if seed_of(one) in known]
+    if not found:
+        if len(ours) != len(theirs):
+            seeds = [", ".join(str(seed_of(one)) for one in side) for side in (ours, theirs)]
+            raise SuiteError(f"A has the seeds {seeds[0]}, B {seeds[1]}. Name one of each, such as seed=0.")
+        found = [*zip(ours, theirs, strict=True)]
+    if found[0][0].cell == found[0][1].cell:
+        raise SuiteError(f"A and B are the same cell, {cell_name(found[0][0].cell)}. Name two.")
+    return found
+
+
+def contrasts(run: Run, couples: Sequence[Couple]) -> list[Contrast]:
+    """Return every metric that both cells have, in the order of the suite."""
+    names = dict.fromkeys([*run.suite.metrics, *(name for one, _ in couples for name in one.numbers)])
+    found = []
+    for name in names:
+        having = [couple for couple in couples if all(_has(one, name) for one in couple)]
+        if having:
+            found.append(_tested(run, contrast(name, having)))
+    return found
+
+
+def one_sided(couples: Sequence[Couple], found: Sequence[Contrast]) -> list[str]:
+    """Return the metrics that only one of both cells has."""
+    told = {name for couple in couples for one in couple for name in one.numbers if _has(one, name)}
+    return sorted(told - {one.metric for one in found})
+
+
+def _has(one: CellResult, name: str) -> bool:
+    return name in one.numbers and one.numbers[name].value is not None
+
+
+def contrast(name: str, couples: Sequence[Couple]) -> Contrast:
+    """Return a metric of two cells that both have it, untested."""
+    ours, theirs = ([couple[side].numbers[name] for couple in couples] for side in (0, 1))
+    values = [summary([float(one.value or 0) for one in numbers]) for numbers in (ours, theirs)]
+    return Contrast(
+        name, couples, ours[0], values[0], values[1], _unlike([*ours, *theirs]), _unpaired(name, couples, values)
+    )
+
+
+def _unlike(numbers: Sequence[Number]) -> str:
+    """Return why numbers cannot stand in one column, such as those of two signatures."""
+    for what in ("signature", "kind", "unit"):
+        words = list(dict.fromkeys(getattr(one, what) or "none" for one in numbers))
+        if len(words) > 1:
+            return f"they differ in {what}: {', '.join(words)}"
+    return ""
+
+
+def _unpaired(name: str, couples: Sequence[Couple], values: Sequence[Summary]) -> str:
+    """Return why two numbers are not of the same examples, or cannot be compared by chance."""
+    for axis in ("task", "split"):
+        words = dict.fromkeys(str(one.cell.get(axis)) for couple in couples for one in couple)
+        if len(words) > 1:
+            return f"they are of different examples: those of {axis} {' and '.join(words)}"
+    numbers = [one.numbers[name] for couple in couples for one in couple]
+    if len({one.sample for one in numbers}) > 1:
+        counts = sorted({one.examples for one in numbers})
+        sizes = f" ({' and '.join(f'{count:,}' for count in counts)})" if len(counts) > 1 else ""
+        return f"they are of different examples{sizes}, or of seeds that differ in them"
+    if not all(isfinite(one.mean) for one in values):
+        return "not all are finite numbers"
+    return ""
+
+
+def _tested(run: Run, found: Contrast) -> Contrast:
+    """Return a contrast with its paired bootstrap over examples nested in seeds, where that can be had."""
+    if not found.paired:
+        return found
+    keys = [
+        [couple[side].artifacts.get(f"measure/{found.metric}", "") for couple in found.couples] for side in (0, 1)
+    ]
+    if not all(key in run.draws for side in keys for key in side):
+        return replace(found, untested=NO_DRAWS)
+    ours, theirs = (np.stack([run.draws[key] for key in side]) for side in keys)
+    differences = nested(ours) - nested(theirs)
+    if not np.isfinite(differences).all() or found.difference is None:
+        return replace(found, untested="some draws of its examples have no score")
+    return replace(
+        found,
+        interval=interval(differences),
+        p=nested_p_value(found.difference, ours, theirs),
+        koehn=koehn_p_value(found.difference, differences) if found.difference else None,
+    )
