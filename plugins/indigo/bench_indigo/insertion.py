@@ -13,11 +13,11 @@ from torch.nn.functional import pad
 from bench_core import STOP, Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, SuiteError, Training
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
+from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kept import KeptOrders
-from bench_indigo.network import EncoderDecoder
 from bench_indigo.orders import Ordering, make_order
-from bench_indigo.past import Note, Trail
-from bench_indigo.pointer import Pointer, known_slots, slot_logits
+from bench_indigo.past import Trail
+from bench_indigo.pointer import known_slots
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
 from bench_indigo.search import search
@@ -46,7 +46,7 @@ class Costs:
     ends: Tensor | None  # [N, W] likewise, of the slot for the end
 
 
-class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
+class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
     """p(y, pi | x) = prod_t p(word_t | h_{t-1}) p(slot_t | h_{t-1}, word_t), then p(stop | h_n).
 
     The state h_t of the word placed as number t sees all that was placed before it, and relations are all that it
@@ -63,11 +63,8 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
     actions_per_token = 2
 
     def __init__(self, config: IndigoConfig, facts: Facts) -> None:
-        super().__init__(config, facts, relative=True, others=2, mapped=True)
-        self.config, self.facts = config, facts
-        self.pointer = Pointer(config.d_model)
-        if config.position_first:
-            self.beside = slot_first.Surroundings(config.d_model)
+        super().__init__(config, facts)
+        self.facts = facts
         self.kept = KeptOrders(config.order_epochs) if config.order_epochs > 1 else None
         self.orderings: dict[str, Ordering] = {}
         if config.order != "searched":
@@ -109,7 +106,7 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         if batch.opening.shape[1] > 1:
             raise SuiteError("indigo places every word by itself and takes no prefix. Choose a task without one.")
         with torch.no_grad():
-            hidden, trail = self.begin(self.encode(batch), self._note)
+            hidden, trail = self.begin(self.encode(batch), self.note)
             return self._open(Canvas(trail, hidden))
 
     @torch.no_grad()
@@ -121,7 +118,7 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         else:
             words, left = state.half, self._left(state, actions)
         embedded = self.dropout(self.embed(words))
-        hidden, trail = self.stack.extend(state.trail, embedded, left, self._note)
+        hidden, trail = self.stack.extend(state.trail, embedded, left, self.note)
         return self._open(Canvas(trail, hidden))
 
     def read(self, actions: list[int]) -> list[int]:
@@ -149,30 +146,6 @@ class Indigo(EncoderDecoder, Stepper[Canvas], Scorer):
         orders, alive = search(self, batch, sources, self.config.beam)
         best = self.weigh(batch, orders, alive, sources).argmax(1)
         return orders[torch.arange(len(orders), device=orders.device), best]
-
-    def begin(self, sources: Sources, note: Note) -> tuple[Tensor, Trail]:
-        """Return the state [B, d] after both boundaries, and a trail, for each source."""
-        boundaries = torch.tensor([self.tokens, self.tokens + 1], device=sources.shut.device)
-        states = self.dropout(self.embed(boundaries.expand(len(sources.shut), -1)))
-        found, trail = self.stack.begin(states, sources, note)
-        return found[:, 1], trail
-
-    def fit(self, queries: Tensor, trail: Trail, keys: Tensor) -> Tensor:
-        """Return how well queries [N, d] fit the keys [N, 2, I] of their items, which are in columns of `keys`."""
-        seats = trail.seats()
-        scores = seats.table(queries) @ keys.flatten(1, 2).transpose(1, 2)  # [B, W, 2 K]
-        columns = trail.columns[:, None].expand(-1, 2, -1)
-        return seats.rows(scores).view(len(queries), 2, -1).gather(2, columns)
-
-    def choices(self, scores: Tensor) -> Tensor:
-        """Return the logits of slots [N, A], or of all their keys, given those of all items' keys [N, 2, I]."""
-        if self.config.raw_keys:
-            return torch.cat([scores[:, 1, :-1], scores[:, 0, 1:]], 1)
-        return slot_logits(scores)
-
-    def _note(self, states: Tensor, sources: Sources) -> tuple[Tensor, ...]:
-        keys = self.pointer.keys(states)
-        return (keys, self.beside.sides(states)) if self.config.position_first else (keys,)
 
     def _open(self, state: Canvas) -> tuple[Tensor, Canvas]:
         """Return what may come next after whole words: log-probabilities of words, or of slots, and of stop."""

@@ -16,13 +16,13 @@ from bench_indigo.past import Note, Trail
 from bench_indigo.pointer import slot_logits
 
 if TYPE_CHECKING:
-    from bench_indigo.insertion import Indigo
+    from bench_indigo.insertion_network import InsertionNetwork
 
 TIE = 2**-20  # nats that make no difference
 
 
 @torch.no_grad()
-def search(model: Indigo, batch: Batch, sources: Sources, width: int) -> tuple[Tensor, Tensor]:
+def search(model: InsertionNetwork, batch: Batch, sources: Sources, width: int) -> tuple[Tensor, Tensor]:
     """Return `width` orders of each target [N, W, T], as `prefixes` wants them, and which of them there are [N, W].
 
     Beam search by log p of words and slots so far. Where the word of every slot is known, one state of the decoder
@@ -72,10 +72,10 @@ def search(model: Indigo, batch: Batch, sources: Sources, width: int) -> tuple[T
     raise AssertionError("a search ends where all words are placed")
 
 
-def _note(model: Indigo) -> Note:
+def _note(model: InsertionNetwork) -> Note:
     """Keep pointer keys, and how well each word of the target fits them; of slots first what they need."""
     if model.config.position_first:
-        return model._note
+        return model.note
 
     def note(states: Tensor, sources: Sources) -> tuple[Tensor, Tensor]:
         keys = model.pointer.keys(states)  # [B, 2, Q, d]
@@ -92,13 +92,13 @@ def _slots(placed: Tensor, number: Tensor) -> Tensor:
     return there.cumsum(1) - there
 
 
-def _word_gains(model: Indigo, hidden: Tensor, words: Tensor) -> Tensor:
+def _word_gains(model: InsertionNetwork, hidden: Tensor, words: Tensor) -> Tensor:
     """Return log p of each word [M, K]."""
     logits: Tensor = model.words(hidden, model.embed)
     return (logits.gather(1, words) - logits.logsumexp(1, keepdim=True)).double()
 
 
-def _slot_gains(model: Indigo, hidden: Tensor, trail: Trail, slots: Tensor) -> Tensor:
+def _slot_gains(model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor) -> Tensor:
     """Return log p of each word's slot [M, K]: its query is a sum, of which one part is known for all words."""
     keys, fits = trail.pool.notes
     scores = model.fit(model.pointer.of_state(hidden), trail, keys)  # [M, 2, I]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch import Tensor
 
 from bench_core import STOP
 from bench_indigo.network import LOGITS
@@ -21,46 +20,23 @@ from bench_indigo.prefixes import Prefixes
 from bench_indigo.relations import neighbours
 
 if TYPE_CHECKING:
-    from bench_indigo.insertion import Indigo
+    from bench_indigo.insertion_network import InsertionNetwork
 
 
-class Surroundings(nn.Module):
-    """What a word may know of the slot that it is for: a L of its left neighbour, and b R of its right one."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(2, width, width))  # L and R
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weights anew."""
-        for part in self.weight:
-            nn.init.xavier_uniform_(part)
-
-    def sides(self, states: Tensor) -> Tensor:
-        """Return what items [N, I, d] are to slots [N, 2, I, d]: to the one right of them, then to the one left."""
-        found: Tensor = linear(states, self.weight.flatten(0, 1))
-        return found.view(*states.shape[:2], 2, -1).transpose(1, 2)
-
-    def forward(self, states: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return what predicts a word [*, d], given the last items and what the neighbours are to its slot [*, d]."""
-        return (states + left + right) * 3**-0.5
-
-
-def end_logits(model: Indigo, queries: Tensor) -> Tensor:
+def end_logits(model: InsertionNetwork, queries: Tensor) -> Tensor:
     """Return the logit of the end [*] for queries [*, d]."""
     stop = model.embed(torch.full((1, 1), STOP, device=queries.device))
     return (queries @ model.pointer.keys(stop)[0, :, 0].T).logsumexp(-1)
 
 
-def slot_log_probs(model: Indigo, trail: Trail, hidden: Tensor) -> Tensor:
+def slot_log_probs(model: InsertionNetwork, trail: Trail, hidden: Tensor) -> Tensor:
     """Return log-probabilities of the end and of the slots [N, I], or of their keys, given last items [N, d]."""
     queries = model.pointer.alone(hidden)
     scores = model.fit(queries, trail, trail.pool.notes[0])
     return torch.cat([end_logits(model, queries)[:, None], model.choices(scores)], 1).log_softmax(1)
 
 
-def word_states(model: Indigo, trail: Trail, hidden: Tensor, left: Tensor) -> Tensor:
+def word_states(model: InsertionNetwork, trail: Trail, hidden: Tensor, left: Tensor) -> Tensor:
     """Return what predicts the word [N, d] of a slot with `left` [N] items on its left."""
     sides = trail.pool.notes[1]
     before, after = (trail.columns.gather(1, left[:, None] + shift)[:, 0] for shift in (-1, 0))
@@ -69,7 +45,7 @@ def word_states(model: Indigo, trail: Trail, hidden: Tensor, left: Tensor) -> Te
 
 
 def costs(
-    model: Indigo, tree: Prefixes, tokens: Tensor, states: Tensor, smoothing: float, raw: bool
+    model: InsertionNetwork, tree: Prefixes, tokens: Tensor, states: Tensor, smoothing: float, raw: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return -log p of words and slots of all items [N, I], and of the end of each order [N, W]; 0 at padding."""
     items, real = tokens.shape[1], tree.share > 0
@@ -92,7 +68,9 @@ def costs(
     return words, slots.where(real, 0.0), stops.where(tree.weight > 0, 0.0)
 
 
-def gains(model: Indigo, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, rest: Tensor) -> Tensor:
+def gains(
+    model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, rest: Tensor
+) -> Tensor:
     """Return log p of the slot of each word [M, K] and of the word there, for the words of the `rest` [M, K]; else 0.
 
     A slot that a word is left for costs a distribution over V words of its own: up to n^2 / 4 of them for an order of
@@ -110,7 +88,7 @@ def gains(model: Indigo, hidden: Tensor, trail: Trail, slots: Tensor, words: Ten
     return log_probs.new_zeros(rest.shape).index_put((row, place), log_probs).double()
 
 
-def _log_probs(model: Indigo, states: Tensor, pair: Tensor, words: Tensor) -> Tensor:
+def _log_probs(model: InsertionNetwork, states: Tensor, pair: Tensor, words: Tensor) -> Tensor:
     """Return log p of words [R] by the states of number `pair` [R], ascending, among `states` [P, d]."""
     most, found = max(1, LOGITS // model.tokens), []
     for first in range(0, len(states), most):

@@ -17,7 +17,7 @@ from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_fact
 from bench_core.testing.cases import one_row, replay
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
-from bench_indigo import insertion
+from bench_indigo import insertion, insertion_network
 from bench_indigo.plugin import IndigoConfig, bench_models
 from bench_indigo.prefixes import prefixes
 
@@ -116,18 +116,25 @@ def changed(function, change):
 
 
 MUTANTS = {
-    "R transposed": ("relations", lambda intact: lambda places: intact(places).mT),
-    "sides not told apart": ("relations", lambda intact: lambda places: intact(places).abs()),
-    "pointer to the wrong side": ("known_slots", lambda intact: changed(intact, lambda scores: scores.flip(2))),
+    "R transposed": (insertion, "relations", lambda intact: lambda places: intact(places).mT),
+    "sides not told apart": (insertion, "relations", lambda intact: lambda places: intact(places).abs()),
+    "pointer to the wrong side": (
+        insertion,
+        "known_slots",
+        lambda intact: changed(intact, lambda scores: scores.flip(2)),
+    ),
     "slot mask off by one": (
+        insertion,
         "known_slots",
         lambda intact: lambda scores, places, seen, *more: intact(scores, places, seen & (seen.cumsum(2) > 1), *more),
     ),
     "stepping takes slots for their neighbours": (
+        insertion_network,
         "slot_logits",
         lambda intact: lambda scores: intact(scores).roll(1, 1),
     ),
     "stepping points to the wrong side": (
+        insertion_network,
         "slot_logits",
         lambda intact: changed(intact, lambda scores: scores.flip(1)),
     ),
@@ -136,8 +143,8 @@ MUTANTS = {
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_that_law_catches_its_mutants(monkeypatch, mutant):
-    name, mistake = MUTANTS[mutant]
-    monkeypatch.setattr(insertion, name, mistake(getattr(insertion, name)))
+    module, name, mistake = MUTANTS[mutant]
+    monkeypatch.setattr(module, name, mistake(getattr(module, name)))
     with pytest.raises(AssertionError):
         steps_are_the_parallel_pass()
 

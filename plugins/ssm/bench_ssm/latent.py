@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
-from bench_core import Batch, Decoder, Hypothesis, Noise, Sampler
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import TrajectoryArgmaxConfig
+from bench_core import Batch, Decoder, DecoderConfig, Hypothesis, Noise, Sampler
 
 
 class Latent(Sampler):
@@ -22,7 +18,7 @@ class Latent(Sampler):
 class TrajectoryArgmax(Decoder[Latent]):
     """Most probable tokens along a trajectory that is drawn."""
 
-    config: TrajectoryArgmaxConfig
+    config: DecoderConfig
 
     def decode(self, model: Latent, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         return [[one] for one in model.sample_likeliest(batch, self.config.max_tokens, noise)]

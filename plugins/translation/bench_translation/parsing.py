@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from bench_core import DataError, Split, corpora
-from bench_translation import conllu
+from bench_translation import conllu, pipelines
 from bench_translation.settings import Conllu, Parse, Pipeline, Treebank
-
-if TYPE_CHECKING:
-    from bench_translation.sides import Side
 
 #: From a split, all lines of its target and the numbers of those wanted to the heads of their words, counted from 0,
 #: of which a root is its own; None where nothing is known of the split.
 Heads: TypeAlias = Callable[[Split, Sequence[str], Sequence[int]], list[list[int]] | None]
-
-WAYS = (
-    "Install one, such as by `python -m spacy download en_core_web_sm`, or let one be learnt: "
-    "{kind: train, treebank: ud-english-ewt}"
-)
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,7 @@ class Parser:
 def reads(settings: Parse, data: Path) -> Mapping[str, str]:
     """Return the digest of each file; raise DataError if some are missing."""
     if isinstance(settings, Pipeline):
-        folder = _folder(settings.pipeline, data)
+        folder = pipelines.folder(settings.pipeline, data)
         found = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {f"{settings.pipeline}/{path.relative_to(folder)}": corpora.digest(path) for path in found}
     paths = _trees(settings, data) if isinstance(settings, Conllu) else _treebank(settings, data)
@@ -46,18 +37,18 @@ def reads(settings: Parse, data: Path) -> Mapping[str, str]:
     }
 
 
-def parser(settings: Parse, side: Side, data: Path) -> Parser:
+def parser(settings: Parse, lowered: Callable[[str], str], data: Path) -> Parser:
     """Return what is asked for; raise DataError if files are missing or wrong, or if there is no parser in them."""
     if isinstance(settings, Conllu):
         trees = _trees(settings, data)
         names = ", ".join(path.name for path in trees["train"])
-        return Parser(_given(trees, side), {"kind": "conllu", "name": names, "uas": None})
+        return Parser(_given(trees, lowered), {"kind": "conllu", "name": names, "uas": None})
     from bench_translation import spacy_parser
 
     if isinstance(settings, Pipeline):
-        pipeline, about = spacy_parser.loaded(settings.pipeline, _folder(settings.pipeline, data))
+        pipeline, about = spacy_parser.loaded(settings.pipeline, pipelines.folder(settings.pipeline, data))
     else:
-        pipeline, about = spacy_parser.trained(settings, _treebank(settings, data), side.lowered)
+        pipeline, about = spacy_parser.trained(settings, _treebank(settings, data), lowered)
 
     def heads(split: Split, lines: Sequence[str], wanted: Sequence[int]) -> list[list[int]]:
         return [*spacy_parser.parsed(pipeline, (lines[number].split() for number in wanted))]
@@ -65,12 +56,12 @@ def parser(settings: Parse, side: Side, data: Path) -> Parser:
     return Parser(heads, {"kind": settings.kind, **about})
 
 
-def _given(trees: Mapping[Split, Sequence[Path]], side: Side) -> Heads:
+def _given(trees: Mapping[Split, Sequence[Path]], lowered: Callable[[str], str]) -> Heads:
     def heads(split: Split, lines: Sequence[str], wanted: Sequence[int]) -> list[list[int]] | None:
         if split not in trees:
             return None
         ends = ", ".join(map(str, trees[split]))
-        found = conllu.fitted(lines, conllu.sentences(trees[split]), side.lowered, ends)
+        found = conllu.fitted(lines, conllu.sentences(trees[split]), lowered, ends)
         return [found[number] for number in wanted]
 
     return heads
@@ -101,13 +92,3 @@ def _treebank(settings: Treebank, data: Path) -> dict[str, list[Path]]:
         )
     _check(path for paths in found.values() for path in paths)
     return found
-
-
-def _folder(name: str, data: Path) -> Path:
-    """Return where a pipeline of spaCy is; raise DataError that says how to come by one."""
-    if (data / name / "config.cfg").is_file():
-        return data / name
-    spec = find_spec(name) if name.isidentifier() else None
-    if spec and spec.submodule_search_locations:
-        return Path(spec.submodule_search_locations[0])
-    raise DataError(f"no pipeline of spaCy is installed as {name!r}, or in the folder {data / name}. {WAYS}.")

@@ -51,7 +51,7 @@ class Translation(Task):
         lines = {split: corpus.read(split) for split in corpus.splits}
         spaced = {split: self._spaced(split, *both) for split, both in lines.items()}
         source, target = self._encoders(spaced["train"])
-        parse = parser(self.config.parse, Side.of(self.config)[1], data) if self.config.parse else None
+        parse = parser(self.config.parse, Side.of(self.config)[1].lowered, data) if self.config.parse else None
         found = {}
         for split, pairs in spaced.items():
             rows = Examples.of(pairs.ids, source.encode(pairs.source), target.encode(pairs.target))

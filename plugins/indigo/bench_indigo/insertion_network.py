@@ -1,0 +1,54 @@
+"""The network of the insertion model: items, and the slots between them (Gu et al., 2019, section 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bench_core import Facts
+from bench_indigo.blocks import Sources
+from bench_indigo.network import EncoderDecoder
+from bench_indigo.past import Note, Trail
+from bench_indigo.pointer import Pointer, slot_logits
+from bench_indigo.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from bench_indigo.plugin import IndigoConfig
+
+
+class InsertionNetwork(EncoderDecoder):
+    """An encoder, a decoder that knows of items only on which side of each other they stand, and a pointer to slots."""
+
+    def __init__(self, config: IndigoConfig, facts: Facts) -> None:
+        super().__init__(config, facts, relative=True, others=2, mapped=True)
+        self.config = config
+        self.pointer = Pointer(config.d_model)
+        if config.position_first:
+            self.beside = Surroundings(config.d_model)
+
+    def begin(self, sources: Sources, note: Note) -> tuple[Tensor, Trail]:
+        """Return the state [B, d] after both boundaries, and a trail, for each source."""
+        boundaries = torch.tensor([self.tokens, self.tokens + 1], device=sources.shut.device)
+        states = self.dropout(self.embed(boundaries.expand(len(sources.shut), -1)))
+        found, trail = self.stack.begin(states, sources, note)
+        return found[:, 1], trail
+
+    def fit(self, queries: Tensor, trail: Trail, keys: Tensor) -> Tensor:
+        """Return how well queries [N, d] fit the keys [N, 2, I] of their items, which are in columns of `keys`."""
+        seats = trail.seats()
+        scores = seats.table(queries) @ keys.flatten(1, 2).transpose(1, 2)  # [B, W, 2 K]
+        columns = trail.columns[:, None].expand(-1, 2, -1)
+        return seats.rows(scores).view(len(queries), 2, -1).gather(2, columns)
+
+    def choices(self, scores: Tensor) -> Tensor:
+        """Return the logits of slots [N, A], or of all their keys, given those of all items' keys [N, 2, I]."""
+        if self.config.raw_keys:
+            return torch.cat([scores[:, 1, :-1], scores[:, 0, 1:]], 1)
+        return slot_logits(scores)
+
+    def note(self, states: Tensor, sources: Sources) -> tuple[Tensor, ...]:
+        """Keep pointer keys; where slots come first, what items are to slots as well."""
+        keys = self.pointer.keys(states)
+        return (keys, self.beside.sides(states)) if self.config.position_first else (keys,)
