@@ -1,10 +1,14 @@
-"""What holds for all tests: some interrupt what they start, also where signals to interrupt were ignored (nohup)."""
+"""What holds for all tests, and the fixtures that many share."""
 
 from __future__ import annotations
 
 import signal
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from bench_small.suites import SUITE
 
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
@@ -13,5 +17,31 @@ collect_ignore = [
     if find_spec(package.name) is None
 ]
 
+# some interrupt what they start, also where signals to interrupt were ignored (nohup)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def small():
+    """Install the plugin of tests/small for the time of a test."""
+    import bench_small.plugin
+
+    from bench_core import registry
+
+    with registry.extra(bench_small.plugin):
+        yield
+
+
+@pytest.fixture
+def suite_file(tmp_path, small):
+    """Return a function that writes a suite, the small one or another, and returns its path."""
+
+    def write(text=SUITE, **replaced):
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        path = tmp_path / "suite.yaml"
+        path.write_text(dedent(text))
+        return path
+
+    return write

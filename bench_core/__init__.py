@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
-    from bench_core.execution.executor import Executor, StageFailed, carry_out, check_answer
+    from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
+    from bench_core.execution.workers import Workers
     from bench_core.hooks import API, hookimpl
     from bench_core.metric import Metric, Summed
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Stackable, State, Stepper, Training
     from bench_core.noise import Noise
     from bench_core.planning.stages import Order
+    from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
     from bench_core.walking import best, draw, ended, invert, limits, walk
@@ -56,11 +58,13 @@ _HOMES = {
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
     "planning.stages": ["Order"],
-    "execution.executor": ["Executor", "StageFailed", "carry_out", "check_answer"],
+    "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
+    "execution.workers": ["Workers"],
     "hooks": ["API", "hookimpl"],
     "metric": ["Metric", "Summed"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "Stackable", "State", "Stepper", "Training"],
     "noise": ["Noise"],
+    "rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
     "walking": ["best", "draw", "ended", "invert", "limits", "walk"],
@@ -70,10 +74,11 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
     "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
-    "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose",
+    "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose", "Rows",
     "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
-    "State", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Training", "best", "carry_out", "check_answer",
-    "checked", "diverged", "draw", "ended", "hookimpl", "invert", "kinded", "limits", "run", "walk",
+    "State", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Tell", "Training", "Workers", "await_artifact",
+    "best", "carry_out", "check_answer", "checked", "diverged", "draw", "ended", "hookimpl", "invert", "kinded",
+    "limits", "run", "walk",
 ]  # fmt: skip
 
 

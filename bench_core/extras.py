@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from bench_core.errors import PluginError, SuiteError
+from bench_core.errors import PluginError
 
 if TYPE_CHECKING:
     from bench_core.config import Config

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ModelConfig,
         TaskConfig,
     )
+    from bench_core.data import Outcome
 
 API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
@@ -70,21 +71,21 @@ def bench_report(run: Any, folder: Path) -> str:
 
 @hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
-    """Return the `FigureKind` of bench-reports that makes and draws figures of a kind; None if it is not yours."""
+    """Return the `FigureKind` that makes and draws figures of a kind; None if it is not yours."""
     raise NotImplementedError
 
 
-@hookspec(firstresult=True)
+@hookspec
 def bench_samples(
     figures: Sequence[Any],
-    samples: Sequence[Mapping[str, Any]],
-    outcomes: Callable[[], Sequence[Any]],
+    outcomes: Callable[[], Sequence[Outcome]],
     vocabulary: Sequence[str],
-    hidden: Callable[[Sequence[Any]], Collection[int]],
-) -> Sequence[Mapping[str, Any]]:
-    """Return the samples that a run keeps of a decoding, with what figures need of them; None if yours need nothing.
+    hidden: Callable[[Sequence[Outcome]], Collection[int]],
+) -> Mapping[int, Mapping[str, Any]] | None:
+    """Return what your figures need to know of single outputs, as JSON data by the ids of examples; None if nothing.
 
-    `outcomes` reads all outcomes of the decoding; `hidden` returns the ids of those that no report may show.
+    A run keeps it beside the samples of a decoding, of which `outcomes` reads all outputs; `hidden` returns the ids
+    of those that no report may show.
     """
     raise NotImplementedError
 

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from pluggy import HookRelay, PluginManager, PluginValidationError
 
-from bench_core import hooks
+from bench_core import entry_points, hooks
 from bench_core.errors import PluginError, SuiteError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "certificate", "executor"]
 KINDS: tuple[PartKind, ...] = get_args(PartKind)
 IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages are performed is no suite's business
-GROUP = "bench"
 
 
 @dataclass(frozen=True)
@@ -75,17 +73,13 @@ def installed() -> Installed:
     """Load every plugin's light module; one that fails is kept as broken, with its distribution and the reason."""
     found = Installed()
     found.manager.add_hookspecs(hooks)
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        distribution, version = _origin(entry)
+    for entry in entry_points.declared(entry_points.PARTS):
+        distribution, version = entry_points.origin(entry)
         try:
             found.add(entry.name, entry.load(), distribution, version)
         except Exception as error:  # whatever a plugin does while it is imported, the others go on
             found.broken[distribution] = f"{type(error).__name__}: {error}"
     return found
-
-
-def _origin(entry: EntryPoint) -> tuple[str, str]:
-    return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
 
 
 def hook() -> HookRelay:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from bench_core.data import STOP, Batch, Hypothesis
 
@@ -18,7 +18,7 @@ Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M,
 class Steps(Protocol):
     """What is walked: a `Stepper`, as far as this matters here."""
 
-    actions_per_token: int
+    actions_per_token: ClassVar[int]
 
     def start(self, batch: Batch) -> tuple[Tensor, Any]: ...
     def step(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]: ...

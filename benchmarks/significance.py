@@ -20,9 +20,9 @@ from tabulate import tabulate
 
 from bench_core import Outcome
 from bench_core.computing import resampling
+from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.permutation import permutation_p_value
 from bench_reports.statistics.significance import koehn_p_value
-from bench_metrics.plugin import BleuConfig
 
 SYSTEMS, SEGMENTS, DRAWS = 5, 3_000, resampling.DRAWS
 WORDS = [f"word{number}" for number in range(2_000)]

@@ -18,8 +18,8 @@ from tabulate import tabulate
 
 import bench_core
 from bench_core.planning.plan import plan
+from bench_core.suites.load import load
 from bench_reports.render.report import write_report
-from bench_core.suites.suite import load
 
 SUITE = """
 suite: benchmarks/store

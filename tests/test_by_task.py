@@ -11,7 +11,7 @@ import bench_core
 from bench_core.commands.schema import schema
 from bench_core.errors import SuiteError
 from bench_core.planning.plan import plan
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 TWO_TASKS = SUITE.replace(
     "words: {name: letters}", "words: {name: letters}\n  more: {name: letters, words: 20}"

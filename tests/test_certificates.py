@@ -8,7 +8,6 @@ from dataclasses import replace
 from textwrap import dedent
 
 import pytest
-from bench_reports.content.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
 from bench_small.runs import cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
@@ -17,6 +16,7 @@ from bench_core import Certificate, CertificateConfig, Finding, Premise, hookimp
 from bench_core.computing.outcomes import read_outcomes
 from bench_core.registry import extra
 from bench_core.storage.store import Store
+from bench_reports.content.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
 
 SMOOTH, SMALL = {"text": "the model is smooth", "holds": True}, {"text": "the weights are small", "holds": True}
 LARGE = {**SMALL, "holds": False}

@@ -7,7 +7,7 @@ import pytest
 from bench_core.errors import SuiteError
 from bench_core.planning.plan import cells_of
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 
 def misfits(path):

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import click
 import pytest
+import reference
 import yaml
 from click.testing import CliRunner
 
-from bench_core.commands import reference
 from bench_core.commands.main import bench
 from bench_core.planning.plan import cells_of
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
 from bench_core.suites.check import check_fit
+from bench_core.suites.load import load
 from bench_core.suites.schema import Phase, Strict, SuiteFile
-from bench_core.suites.suite import load
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -83,11 +83,6 @@ def test_every_page_of_the_documentation_can_be_reached():
 @pytest.mark.parametrize("page", ["suites", "parts"])
 def test_the_reference_is_up_to_date(page):
     assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
-
-
-def test_the_reference_is_printed_by_the_command():
-    found = CliRunner().invoke(bench, ["schema", "--markdown", "suites"], catch_exceptions=False)
-    assert found.stdout == reference.page("suites")
 
 
 def test_every_key_of_a_suite_has_a_meaning():
@@ -284,12 +279,12 @@ def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
 
 
 def test_the_worked_examples_of_the_statistics_are_right():
-    from bench_reports.content.verdicts import comparison
-    from bench_reports.statistics.intervals import Summary, summary
-    from bench_reports.statistics.significance import holm
     from scipy.stats import binomtest
 
     from bench_core.suites.published import Value
+    from bench_reports.content.verdicts import comparison
+    from bench_reports.statistics.intervals import Summary, summary
+    from bench_reports.statistics.significance import holm
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     found = summary([6.2, 59.8, 0.0])
@@ -308,6 +303,7 @@ def test_the_worked_examples_of_the_statistics_are_right():
 
 def test_draws_of_few_seeds_vary_too_little_by_as_much_as_is_said():
     import numpy as np
+
     from bench_reports.statistics.significance import nested
 
     text = (ROOT / "docs" / "statistics.md").read_text()

@@ -1,8 +1,7 @@
-"""`bench doctor --drill`: what it says when all is caught, and when something is not."""
+"""Damage done on purpose: whether it is caught, and whether the drills see it if it is not."""
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 
@@ -10,9 +9,6 @@ import pytest
 from bench_small import drill, scratch
 from bench_small.drill import DRILLS, held
 from bench_small.scratch import Scratch
-from click.testing import CliRunner
-
-from bench_core.commands.main import bench
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +48,7 @@ def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
 
 def parsed(expression):
     """Return code that makes something else of the text of modules in keys."""
-    return f"from bench_core.storage import keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
+    return f"from bench_core.planning import keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
 
 
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
@@ -106,44 +102,35 @@ def test_what_cannot_be_tried_is_skipped(place, monkeypatch):
     assert (found.state, found.found) == ("skipped", "this system has no limit of the size of files")
 
 
-def asked(*words):
-    return CliRunner().invoke(bench, ["doctor", "--drill", *words], catch_exceptions=False, standalone_mode=False)
-
-
 def test_where_the_suite_does_not_even_run_that_is_all_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(scratch, "SUITE", scratch.SUITE.replace("drill-greedy", "drill-greed"))
-    found = asked()
-    assert found.return_value == 1
-    (line,) = found.output.splitlines()
-    assert line.startswith("undisturbed run: MISSED: a command ended with 2, not 0: ")
-    assert "Did you mean 'drill-greedy'" in line
+    (only,) = drill.drills()
+    assert (only.what, only.state) == ("undisturbed run", "missed")
+    assert only.found.startswith("a command ended with 2, not 0: ")
+    assert "Did you mean 'drill-greedy'" in only.found
     assert not list(tmp_path.iterdir()), "the folder is removed"
 
 
 @pytest.mark.parametrize(
-    ("reason", "code", "said"), [(drill.Skipped, 0, "skipped: so"), (KeyError, 1, "MISSED: KeyE")]
+    ("reason", "state", "said"), [(drill.Skipped, "skipped", "so"), (KeyError, "missed", "KeyE")]
 )
-def test_the_exit_code_is_that_of_what_is_missed(monkeypatch, reason, code, said):
+def test_what_a_drill_raises_is_told(monkeypatch, reason, state, said):
     def broken(place):
         raise reason("so")
 
     monkeypatch.setattr(drill, "undisturbed", lambda place: "all cells are done")
     monkeypatch.setattr(drill, "DRILLS", {"odd": broken})
-    found = asked()
-    assert found.return_value == code
-    assert f"odd: {said}" in found.output
-    rows = json.loads(asked("--json").output)
-    assert [row["what"] for row in rows] == ["undisturbed run", "odd"]
+    first, odd = drill.drills()
+    assert (first.state, odd.what, odd.state) == ("caught", "odd", state)
+    assert odd.found.startswith(said)
 
 
 @pytest.mark.slow
 def test_all_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    found = asked("--json")
-    rows = json.loads(found.output)
-    assert [row["found"] for row in rows if row["state"] == "missed"] == []
-    assert found.return_value == 0
-    assert [row["what"] for row in rows] == ["undisturbed run", *DRILLS]
+    found = [*drill.drills()]
+    assert [one.found for one in found if one.state == "missed"] == []
+    assert [one.what for one in found] == ["undisturbed run", *DRILLS]
     assert not list(tmp_path.iterdir()), "nothing is left in the user's folder, nor in that of temporary files"

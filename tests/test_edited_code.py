@@ -155,7 +155,7 @@ def test_files_of_a_package_count_but_for_documents_and_what_editors_leave(name,
 
 def test_another_version_of_numpy_makes_other_keys(suite_file, tmp_path, monkeypatch):
     from bench_core.planning.plan import plan
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     suite = load(suite_file())
     before = {*plan(suite, tmp_path).stages}

@@ -7,9 +7,9 @@ from math import inf, nan, sqrt
 from random import Random
 
 import pytest
-from bench_reports.statistics.claim_bootstrap import Resampled, drawn_seeds
 
 from bench_core.suites.expressions import LONGEST, MOST_TERMS, Query, read
+from bench_reports.statistics.claim_bootstrap import Resampled, drawn_seeds
 
 VALUES = {
     "low": [1.0, 2.0, 3.0],

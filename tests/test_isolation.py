@@ -28,7 +28,7 @@ from bench_core.execution.channel import Channel, Garbled
 from bench_core.execution.executor import Here, StageFailed
 from bench_core.runs.runner import Runner, Silent
 from bench_core.storage.store import Store
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 CLEAN = ("argmax", "draw")
 ONE = ["models={one: {name: bigram}}"]

@@ -6,7 +6,7 @@ import pytest
 
 from bench_core.planning import keys
 from bench_core.planning.plan import plan
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 CODE = '''
 """A module."""

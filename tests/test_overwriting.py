@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_reports.render import report as reporting
-from bench_reports.statistics.intervals import rounded
 from bench_small.runs import run_of, sampled, written
 from click.testing import CliRunner
 
@@ -23,6 +21,8 @@ from bench_core.errors import BenchError
 from bench_core.planning import hardware
 from bench_core.runs.place import place
 from bench_core.runs.results import CellResult, read_run
+from bench_reports.render import report as reporting
+from bench_reports.statistics.intervals import rounded
 
 TINY = ("--profile", "tiny")
 

@@ -13,7 +13,7 @@ from bench_core.computing.outcomes import read_outcomes
 from bench_core.planning.plan import cells_of
 from bench_core.storage.store import Store
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 from bench_language_modeling.api import lines
 from bench_metrics.plugin import BleuConfig, ExactMatchConfig
 from bench_translation.api import Both

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from bench_core import PluginError, SuiteError
+from bench_core import PluginError, SuiteError, entry_points
 from bench_core.registry import extra, installed, part, parts, suggestion
 from bench_core.testing import toys
 
@@ -49,6 +49,7 @@ def install(tmp_path, monkeypatch):
 
 
 def _forget():
+    entry_points._all.cache_clear()
     installed.cache_clear()
     parts.cache_clear()
 

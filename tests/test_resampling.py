@@ -13,9 +13,8 @@ from bench_core.computing.resampling import (
     draws,
     interval,
     mark,
-    read_draws,
-    write_draws,
 )
+from bench_core.storage.draws import read_draws, write_draws
 
 
 class Mean(Summed):

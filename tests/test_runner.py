@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from bench_reports.content.page import page
-from bench_reports.render.report import write_report
 
 import bench_core
 from bench_core import Hypothesis, Outcome
@@ -18,8 +16,10 @@ from bench_core.execution.executor import Here
 from bench_core.runs.record import _without_data
 from bench_core.runs.runner import Runner, Silent
 from bench_core.storage.store import Store
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 from bench_core.testing import Case, toys
+from bench_reports.content.page import page
+from bench_reports.render.report import write_report
 
 
 class Heard(Silent):

@@ -13,7 +13,7 @@ import bench_core
 from bench_core import DataError, registry
 from bench_core.execution.executor import Here
 from bench_core.planning.plan import plan
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 FILES = """
 suite: files

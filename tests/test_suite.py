@@ -9,7 +9,7 @@ from bench_small.suites import SUITE
 
 from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 
 def mistakes(path, **options):

@@ -12,7 +12,7 @@ from bench_core.commands.schema import schema
 from bench_core.planning.plan import cells_of
 from bench_core.suites import yaml_source as located
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from bench_reports.render.report import write_report
 from click.testing import CliRunner
 from torch import nn
 
@@ -29,8 +28,9 @@ from bench_core.planning.plan import plan
 from bench_core.planning.stages import Order
 from bench_core.runs.runner import Silent
 from bench_core.storage.store import Store
+from bench_core.suites.load import load
 from bench_core.suites.schema import TrainingConfig
-from bench_core.suites.suite import load
+from bench_reports.render.report import write_report
 
 CPU = torch.device("cpu")
 NOISES = [Noise(seed).fork("train") for seed in (3, 1, 4)]

@@ -22,13 +22,15 @@ CARRYING = {
     "bench_core.errors": "names of errors",
     "bench_core.registry": "finds parts by their names",
     "bench_core.execution.executor": "orders",
-    "bench_core.planning.plan": "the dataclass of a stage",
+    "bench_core.planning.stages": "the dataclasses of a stage and of an order",
+    "bench_core.planning": "is empty",
     "bench_core.runs.runner": "progress",
     "bench_core.execution.costs": "clocks",
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.artifact": "reads and writes artifacts",
+    "bench_core.storage.contents": "which files artifacts have",
     "bench_core.storage.partial": "tells what was carried from elsewhere",
-    "bench_core.storage.files": "puts places for digests",
+    "bench_core.planning.path_settings": "puts places for digests",
     "bench_core.planning.keys": "makes keys",
     "bench_core.storage.locks": "locks",
     "bench_core.storage.store": "reads and writes artifacts",
@@ -130,7 +132,7 @@ def executed():
 @pytest.fixture(scope="module")
 def stages(executed, tmp_path_factory):
     from bench_core.planning.plan import plan
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     found, planned = executed
     for number, text in enumerate((LETTERS, PAIRS, TOGETHER)):

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from bench_reports.render.report import write_report
 
 import bench_core
 from bench_core.execution.executor import StageFailed
@@ -20,6 +19,7 @@ from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Order, Stage, stage_from_json
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
+from bench_reports.render.report import write_report
 
 SUITE = """
 suite: tests/workers

@@ -58,9 +58,9 @@ def _check(
     path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path | None, store: Path
 ) -> int:
     """Return how many cells a suite has; raise BenchError with all that is wrong."""
-    from bench_core.planning.plan import cells_of
+    from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     suite = load(path, profile, settings)
     cells = cells_of(suite)

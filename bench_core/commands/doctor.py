@@ -7,7 +7,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -18,16 +17,9 @@ from bench_core.terminal import say, to_json
 
 @click.command()
 @options.data
-@click.option("--drill", is_flag=True, help="Do damage on purpose in a scratch folder; see whether it is caught.")
 @options.as_json
-def command(data: Path | None, drill: bool, as_json: bool) -> int:
-    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, corpora.
-
-    With --drill, in a folder that is removed afterwards: flip bytes of what is stored, kill a worker, edit the helper
-    of a plugin, run out of space, run twice at once. Takes a minute; exits with 1 if any of it is not caught.
-    """
-    if drill:
-        return _drilled(as_json)
+def command(data: Path | None, as_json: bool) -> int:
+    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, corpora."""
     rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
     if as_json:
         say(to_json(rows))
@@ -36,21 +28,6 @@ def command(data: Path | None, drill: bool, as_json: bool) -> int:
 
         say(tabulate(rows, headers="keys"))
     return 1 if any(row["state"] == "broken" for row in rows) else 0
-
-
-def _drilled(as_json: bool) -> int:
-    """Hold all drills, telling of each when it is over; return the exit code."""
-    from bench_small.drill import drills
-
-    found = []
-    for one in drills():
-        found.append(one)
-        if not as_json:
-            told = {"caught": "", "missed": "MISSED: ", "skipped": "skipped: "}[one.state]
-            say(f"{one.what}: {told}{one.found} ({one.seconds:.1f} s)")
-    if as_json:
-        say(to_json([asdict(one) for one in found]))
-    return 1 if any(one.state == "missed" for one in found) else 0
 
 
 def _findings(data: Path | None) -> Iterator[tuple[str, str, str]]:

@@ -1,34 +1,37 @@
-"""The command line: finds a file for each verb in `commands/` and imports it when it is asked for."""
+"""The command line: a file for each command, which is imported when it is called.
+
+Commands of other distributions are entry points of the group `bench.commands`; the first line of a module's docstring
+is what `bench --help` shows of its command.
+"""
 
 from __future__ import annotations
 
+import ast
 import sys
 import traceback
+from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from importlib.abc import SourceLoader
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from io import StringIO, TextIOWrapper
-from keyword import iskeyword
 from typing import Any
 
 import click
 
+from bench_core import entry_points
 from bench_core.terminal import say
 
-#: Each verb with the line that `bench --help` shows for it.
+#: The core's commands, each with what `bench --help` shows of it.
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
     "describe": "Show what a part is and its settings.",
     "check": "Check suites: every mistake, with file, line and column.",
     "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
-    "report": "Write the report of a run.",
-    "show": "Show one cell of a run, with outputs.",
-    "diff": "Compare two cells of a run: tests, lengths, outputs.",
-    "cite": "Print BibTeX of all that a run or a suite uses.",
     "why": "Say what changed where something is not stored.",
     "verify": "Check the artifacts and numbers of a run against the store.",
-    "export": "Write a run to one file, for another machine.",
-    "import": "Take in such a file, after checking all of it.",
-    "merge": "Make one run of several of the same suite.",
     "store": "List, verify and clean up what is stored.",
     "data": "List, verify and fetch corpora.",
     "new": "Write a plugin, or a suite, to begin with.",
@@ -36,34 +39,75 @@ COMMANDS = {
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }
 
+#: Who brings further commands, where they are not installed.
+BROUGHT = {
+    "bench-reports": ("report", "show", "diff", "cite"),
+    "bench-exchange": ("export", "import", "merge"),
+}
 
-class Verbs(click.Group):
-    """Commands that are imported when they are used."""
+
+@cache
+def further() -> dict[str, EntryPoint]:
+    """Return the commands of other distributions; the core's cannot be replaced."""
+    found = entry_points.declared(entry_points.COMMANDS)
+    return {entry.name: entry for entry in found if entry.name not in COMMANDS}
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *further()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"bench_core.commands.{cmd_name}").command
+            return command
+        if cmd_name not in further():
             return None
-        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = import_module(f"bench_core.commands.{module}").command
-        return command
+        try:
+            loaded: click.Command = further()[cmd_name].load()
+        except (ImportError, AttributeError) as error:
+            owner, _ = entry_points.origin(further()[cmd_name])
+            raise click.ClickException(
+                f"{cmd_name} of {owner} cannot be imported: {error}. Reinstall {owner}."
+            ) from None
+        return loaded
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no command {args[0]!r}. " + (f"Did you mean {near[0]!r}?" if near else "See `bench --help`."))
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}. {_advice(args[0], known)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        owners = {name: entry_points.origin(entry)[0] for name, entry in further().items()}
+        for owner in sorted(set(owners.values())):
+            with formatter.section(f"Commands of {owner}"):
+                formatter.write_dl([(name, _line(further()[name])) for name in owners if owners[name] == owner])
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+def _advice(name: str, known: list[str]) -> str:
+    for owner, names in BROUGHT.items():
+        if name in names:
+            return f"It comes with {owner} (in a checkout: pip install ./plugins/{owner.removeprefix('bench-')})."
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else "See `bench --help`."
+
+
+def _line(entry: EntryPoint) -> str:
+    """Return the first line of the docstring of a command's module, which is read without being imported."""
+    try:
+        spec = find_spec(entry.module)
+        source = spec.loader.get_source(entry.module) if spec and isinstance(spec.loader, SourceLoader) else None
+        return (ast.get_docstring(ast.parse(source or "")) or "").partition("\n")[0]
+    except (ImportError, SyntaxError, ValueError):
+        return "(cannot be imported)"
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bench-core", prog_name="bench")
 def bench() -> None:
     """Benchmarks of neural sequence generation: a suite file in, comparison tables out."""

@@ -38,11 +38,12 @@ def command(
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
     from bench_core.corpora import data_folder
     from bench_core.planning.hardware import check_devices
-    from bench_core.planning.plan import cells_of, needed, plan
+    from bench_core.planning.plan import needed, plan
     from bench_core.storage.partial import is_stored
     from bench_core.storage.store import Store
+    from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     loaded = load(suite, profile, settings, seeds)
     check_fit(loaded, cells_of(loaded))

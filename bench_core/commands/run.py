@@ -72,7 +72,7 @@ def command(
     from bench_core.runs.reporting import reported
     from bench_core.runs.runner import Runner, executor
     from bench_core.storage.store import Store
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     loaded = load(suite, profile, settings, seeds)
     home(out, loaded.label)  # an error before anything runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,9 +67,9 @@ def command(
 
 
 def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: int | None) -> Suite:
-    from bench_core.planning.plan import cells_of
+    from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     suite = load(path, profile, settings, seeds)
     check_fit(suite, cells_of(suite))
@@ -79,7 +79,7 @@ def _loaded(path: Path, profile: str | None, settings: tuple[str, ...], seeds: i
 def suite_of(run: Path) -> Suite:
     """Return the suite of a run as today's code reads it, less what it says of reports."""
     from bench_core.suites import yaml_source as located
-    from bench_core.suites.suite import resolve
+    from bench_core.suites.load import resolve
 
     source = located.read(run / "suite.yaml")
     for section in REPORTING:
@@ -169,13 +169,13 @@ def chosen(cells: Sequence[T], axes: Callable[[T], Mapping[str, Any]], which: st
     """Return the cells with these words in their names, in order, or with `axis=name`; raise SuiteError if none."""
     from bench_core.errors import SuiteError
     from bench_core.registry import suggestion
+    from bench_core.runs.selecting import pairs, select
     from bench_core.suites.schema import AXES
 
     if not which.strip():
         return [*cells]
-    pairs = [word.partition("=")[::2] for word in re.split(r"[,\s]+(?=\w+=)", which)]
-    if all(axis in AXES for axis, _ in pairs):
-        return _filtered(cells, axes, pairs)
+    if all(axis in AXES and name is not None for axis, name in pairs(which)):
+        return select(cells, axes, which)
     words = _words(which)
     named = [_words(name_of(axes(one))) for one in cells]
     found = [one for one, name in zip(cells, named, strict=True) if _within(words, name)]
@@ -186,19 +186,6 @@ def chosen(cells: Sequence[T], axes: Callable[[T], Mapping[str, Any]], which: st
         if word not in known:
             raise SuiteError(f"no cell has {word!r} in its name. {suggestion(word, known)}")
     raise SuiteError(f"no cell is called {which!r}. {suggestion(which, [name_of(axes(one)) for one in cells])}")
-
-
-def _filtered(
-    cells: Sequence[T], axes: Callable[[T], Mapping[str, Any]], pairs: Iterable[tuple[str, str]]
-) -> list[T]:
-    """Return the cells that `bench show` would choose from."""
-    from bench_reports.commands.show import chosen as chosen_name
-
-    for axis, given in pairs:
-        names = [str(axes(one).get(axis)) for one in cells]
-        wanted = chosen_name(axis, given, list(dict.fromkeys(names)))
-        cells = [one for one, name in zip(cells, names, strict=True) if name == wanted]
-    return [*cells]
 
 
 def _words(name: str) -> list[str]:

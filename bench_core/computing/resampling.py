@@ -27,7 +27,6 @@ AT_ONCE = 2**22  # counts of examples that are worked on at a time
 KEPT = 2**25  # that are kept for the next cell
 
 
-
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
     scores = [score for some in _all_counts(len(parts), block) for score in metric.resample(parts, some)]

@@ -24,9 +24,9 @@ from bench_core.computing.process_state import defined_state, unchanged_state
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
 from bench_core.noise import Noise
+from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Order
 from bench_core.registry import part
-from bench_core.storage.files import placed
 from bench_core.storage.partial import kept
 
 if TYPE_CHECKING:

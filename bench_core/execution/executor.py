@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.costs import Cost
+from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stages import Order
-from bench_core.storage.files import placed, unchanged
 from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
@@ -100,7 +100,25 @@ class Here(Executor):
         self.workshop = None
 
 
-def carry_out(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
+_kept: dict[tuple[Path, Path], Workshop] = {}  # by store and data: that of the last order, with what it loaded
+
+
+def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
+    """Perform what `Order.to_json` gave, in this process; return as JSON data how it went, for `check_answer`.
+
+    `warned` is what the store makes of its artifacts. What was loaded is kept for the next order of the same store.
+    """
+    from bench_core.computing.stages import Workshop
+
+    warned: list[str] = []
+    workshop = _kept.get((store, data)) or Workshop(Store(store), data)
+    _kept.clear()
+    _kept[store, data] = workshop
+    workshop.store, workshop.tell = Store(store, warn=warned.append), tell
+    return {**answer(order, workshop), "warned": warned}
+
+
+def answer(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
     """Perform what `Order.to_json` gave; return as JSON data how it went, for `check_answer`."""
     asked = Order.from_json(order)
     try:

@@ -16,7 +16,8 @@ from bench_core.computing.outcomes import read_lines
 from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor, StageFailed
 from bench_core.planning.stages import Order, stage_from_json
-from bench_core.storage.partial import OUTCOMES, RECORDS, kept_as
+from bench_core.storage.contents import OUTCOMES, RECORDS
+from bench_core.storage.partial import kept_as
 
 if TYPE_CHECKING:
     from bench_core.planning.stages import Stage

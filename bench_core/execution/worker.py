@@ -81,7 +81,7 @@ def main() -> None:
 
 def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
     from bench_core.computing.stages import Workshop
-    from bench_core.execution.executor import carry_out
+    from bench_core.execution.executor import answer
     from bench_core.storage.store import Store
 
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
@@ -91,7 +91,7 @@ def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
         token, order = orders.get()
         _stop_by_signal()  # whatever the last part has made of it
         reporter.begin(token)
-        reporter.end(carry_out(order, workshop))
+        reporter.end(answer(order, workshop))
 
 
 def _stop_by_signal() -> None:

@@ -13,9 +13,9 @@ from bench_core.errors import DataError
 from bench_core.model import Scorer
 from bench_core.planning import keys
 from bench_core.planning.hardware import device_kind
+from bench_core.planning.path_settings import changed, located, mark, paths, unnamed
 from bench_core.planning.stages import Stage
 from bench_core.registry import part
-from bench_core.storage.files import changed, located, mark, paths, unnamed
 from bench_core.suites.cells import Cell, cells_of
 
 if TYPE_CHECKING:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_core.corpora import digest
 from bench_core.errors import SuiteError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,19 +16,20 @@ from bench_core.computing.outcomes import read_lines, read_outcomes
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.execution.costs import write_costs
-from bench_core.planning.plan import Cell, Plan, likelihood
-from bench_core.runs.distributions import Distribution, distribution, write_distributions
+from bench_core.planning.path_settings import marks
+from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
+from bench_core.runs.distributions import Distribution, distribution, write_distributions
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
 from bench_core.storage.contents import OUTCOMES
-from bench_core.storage.files import marks
 from bench_core.storage.partial import kept
 from bench_core.storage.provenance import environment
+from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
 
 if TYPE_CHECKING:
-    from bench_core.data import Outcome
     from bench_core.config import CertificateConfig, MetricConfig
+    from bench_core.data import Outcome
     from bench_core.storage.draws import Draws
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
@@ -210,16 +211,20 @@ class Record:
             return [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
 
         try:
-            found = hook().bench_samples(
+            answers = hook().bench_samples(
                 figures=[one for one in self.suite.figures if one.covers(cell.axes)],
-                samples=samples,
-                outcomes=lambda: read_outcomes(self.store.get("decode", key).file(OUTCOMES)),
+                outcomes=lambda: self._outcomes(key),
                 vocabulary=facts.get("vocabulary", ()),
                 hidden=hidden,
             )
         except StoreError:  # only what reports are made of was carried here
             return samples
-        return samples if found is None else found
+        if not answers:
+            return samples
+        return detailed(samples, self._outcomes(key), answers)
+
+    def _outcomes(self, key: str) -> list[Outcome]:
+        return read_outcomes(self.store.get("decode", key).file(OUTCOMES))
 
     def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
         """Yield one planned cell for each name on an axis."""
@@ -342,3 +347,16 @@ def as_yaml(data: Any) -> str:
     writer.default_flow_style, writer.width, writer.sort_base_mapping_type_on_output = False, 10_000, False  # type: ignore[assignment]
     writer.dump(data, text)
     return text.getvalue()
+
+
+def detailed(
+    samples: Sequence[Mapping[str, Any]],
+    outcomes: Iterable[Outcome],
+    answers: Iterable[Mapping[int, Mapping[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Return samples with what plugins want to keep of single outputs, of which some may be new among them."""
+    found = {sample["id"]: {**sample} for sample in samples}
+    by_id = {outcome.id: outcome for outcome in outcomes}
+    for number, more in ((number, more) for answer in answers for number, more in answer.items()):
+        found[number] = {**found.get(number, sample_of(by_id[number])), **more}
+    return [found[number] for number in sorted(found)]

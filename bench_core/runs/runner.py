@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.planning.hardware import check_devices
-from bench_core.planning.plan import cells_of, needed, plan
+from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Order, Stage
 from bench_core.runs.record import Record
 from bench_core.runs.results import read_run, write_run
 from bench_core.storage.partial import contradictions, is_stored, kept_as
 from bench_core.storage.store import Store
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
     from bench_core.storage.store import Artifact, Store
 
+
 def kept_as(store: Store, kind: str, key: str) -> str:
     """Return the kind under which an artifact, or what was carried of it, is here; its own where neither is."""
     record = RECORDS.get(kind)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from bench_core.storage.files import MARKED
+from bench_core.planning.path_settings import MARKED
 
 Way: TypeAlias = tuple[str, ...]  #: stage, sort and name, as in `("train", "setting", "training", "lr")`
 

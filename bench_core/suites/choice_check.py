@@ -3,110 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
+from bench_core.suites.names import Names
 from bench_core.suites.schema import Choice, Table, chosen_alone
 
-if TYPE_CHECKING:
-    from bench_core.suites.name_check import References
+
+def check_choices(names: Names) -> None:
+    """Note every mistake in a choice."""
+    for number, choice in enumerate(names.suite.choose):
+        _check_choice(names, number, choice)
 
 
-@dataclass
-class Choosing:
-    """Whether choices are among things that there are, and tables show what is chosen under names of its own."""
+def _check_choice(names: Names, number: int, choice: Choice) -> None:
+    """Note every mistake in a choice."""
+    keys: list[str | int] = ["choose", number]
+    suite, note = names.suite, names.mistakes.add
+    _check_grids(names, [*keys, "model"], choice)
+    _check_decoders(names, [*keys, "decoders"], choice)
+    names.known([*keys, "by"], "metric", [choice.by])
+    names.known([*keys, "decoder"], "decoder", [choice.decoder] if choice.decoder else [])
+    metric = suite.metrics.get(choice.by)
+    if metric is not None and metric.needs is not Scorer and choice.axis == "model" and choice.decoder is None:
+        text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
+        note([*keys, "by"], text)
+    if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
+        note(
+            [*keys, "by"],
+            f"{choice.by!r} is the same whatever the decoder. Choose by a metric of generated text.",
+        )
+    if choice.split not in suite.splits:
+        splits = ", ".join([choice.split, *suite.splits])
+        text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
+        note([*keys, "split"], text)
+    if choice.id in [other.id for other in suite.choose[:number]]:
+        note([*keys, "id"], f"two choices have the id {choice.id!r}.")
 
-    names: References
 
-    def check(self, number: int, choice: Choice) -> None:
-        """Note every mistake in a choice."""
-        keys: list[str | int] = ["choose", number]
-        suite, note = self.names.suite, self.names.mistakes.add
-        self._check_grids([*keys, "model"], choice)
-        self._check_decoders([*keys, "decoders"], choice)
-        self.names.known([*keys, "by"], "metric", [choice.by])
-        self.names.known([*keys, "decoder"], "decoder", [choice.decoder] if choice.decoder else [])
-        metric = suite.metrics.get(choice.by)
-        if metric is not None and metric.needs is not Scorer and choice.axis == "model" and choice.decoder is None:
-            text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
-            note([*keys, "by"], text)
-        if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
-            note(
-                [*keys, "by"],
-                f"{choice.by!r} is the same whatever the decoder. Choose by a metric of generated text.",
-            )
-        if choice.split not in suite.splits:
-            splits = ", ".join([choice.split, *suite.splits])
-            text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
-            note([*keys, "split"], text)
-        if choice.id in [other.id for other in suite.choose[:number]]:
-            note([*keys, "id"], f"two choices have the id {choice.id!r}.")
+def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
+    """Note models that have nothing to choose from."""
+    for name in choice.model:
+        names.known(keys, "model", [name])
+        if name in names.names("model") and name not in {
+            *names.suite.grids,
+            *names.whole["grids"],
+        }:
+            text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
+            names.mistakes.add(keys, text)
 
-    def _check_grids(self, keys: list[str | int], choice: Choice) -> None:
-        """Note models that have nothing to choose from."""
-        for name in choice.model:
-            self.names.known(keys, "model", [name])
-            if name in self.names.names("model") and name not in {
-                *self.names.suite.grids,
-                *self.names.whole["grids"],
-            }:
-                text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
-                self.names.mistakes.add(keys, text)
 
-    def _check_decoders(self, keys: list[str | int], choice: Choice) -> None:
-        """Note decoders that cannot be chosen from, and names that cannot stand for what is chosen."""
-        known, seen = {*self.names.names("decoder"), *self.names.whole["decoders"]}, dict[str, str]()
-        for name, decoders in choice.decoders.items():
-            self.names.known([*keys, name], "decoder", decoders)
-            if name in known or not name:
-                text = f"{name!r} is a decoder of this suite; what" if name else "what"
-                text = f"{text} is chosen needs a name of its own, such as `best-beam`."
-                self.names.mistakes.add([*keys, name], text)
-            if not decoders:
-                text = f"{name!r} needs decoders to choose from, such as `[beam-2, beam-4]`."
-                self.names.mistakes.add([*keys, name], text)
-            for decoder in decoders:
-                if decoder in seen:
-                    where = f"both {seen[decoder]!r} and {name!r}" if seen[decoder] != name else f"{name!r} twice"
-                    text = f"decoder {decoder!r} is in {where}. Keep one."
-                    self.names.mistakes.add([*keys, name], text)
-                seen[decoder] = name
+def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None:
+    """Note decoders that cannot be chosen from, and names that cannot stand for what is chosen."""
+    known, seen = {*names.names("decoder"), *names.whole["decoders"]}, dict[str, str]()
+    for name, decoders in choice.decoders.items():
+        names.known([*keys, name], "decoder", decoders)
+        if name in known or not name:
+            text = f"{name!r} is a decoder of this suite; what" if name else "what"
+            text = f"{text} is chosen needs a name of its own, such as `best-beam`."
+            names.mistakes.add([*keys, name], text)
+        if not decoders:
+            text = f"{name!r} needs decoders to choose from, such as `[beam-2, beam-4]`."
+            names.mistakes.add([*keys, name], text)
+        for decoder in decoders:
+            if decoder in seen:
+                where = f"both {seen[decoder]!r} and {name!r}" if seen[decoder] != name else f"{name!r} twice"
+                text = f"decoder {decoder!r} is in {where}. Keep one."
+                names.mistakes.add([*keys, name], text)
+            seen[decoder] = name
 
-    def check_table(self, table: Table, number: int) -> None:
-        """Note choices that there are not, and names that a table of what was chosen does not show."""
-        keys: list[str | int] = ["tables", number]
-        known, note = {choice.id: choice for choice in self.names.suite.choose}, self.names.mistakes.add
-        alone = chosen_alone(self.names.source.data["tables"][number].get("where"))
-        if not table.chosen and table.of == "choices":
-            note(keys, f"say which choice by `chosen:`. {suggestion('', list(known), 'Known')}")
-        for name in table.chosen:
-            if name not in known:
-                hint = suggestion(name, list(known), "Known, from `choose:`")
-                way = next((["where", axis] for axis, one in alone.items() if one == name), [])
-                note([*keys, *way, "chosen"], f"no choice of this suite is called {name!r}. {hint}")
-        for axis, name in alone.items():
-            if name in known and known[name].axis != axis:
-                own = known[name].axis
-                text = f"choice {name!r} is among {own}s. Say `where: {{{own}: {{chosen: {name}}}}}`."
-                note([*keys, "where", axis, "chosen"], text)
-        self._check_shown(table, [known[name] for name in table.chosen if name in known], keys)
-        choice, _, place = table.id.rpartition("-")
-        if choice in known and place.isdigit():
-            text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
-            note([*keys, "id"], text)
 
-    def _check_shown(self, table: Table, choices: Sequence[Choice], keys: list[str | int]) -> None:
-        """Note choices that clash, and names that a table asks for although they do not stand in it."""
-        for number, choice in enumerate(choices):
-            clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
-            if clashing:
-                text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s. "
-                text = f"{text}A table shows one among models and one among decoders."
-                self.names.mistakes.add([*keys, "chosen"], text)
-            ours = self.names.shown_in(table, choice.axis)
-            for name in table.where.get(choice.axis, ()):
-                if name in self.names.names(choice.axis) and name not in ours:
-                    text = f"{name!r} does not stand in this table, only what is chosen: {', '.join(choice.names)}."
-                    self.names.mistakes.add([*keys, "where", choice.axis], text)
+def check_chosen(names: Names, table: Table, number: int) -> None:
+    """Note choices that there are not, and names that a table of what was chosen does not show."""
+    keys: list[str | int] = ["tables", number]
+    known, note = {choice.id: choice for choice in names.suite.choose}, names.mistakes.add
+    alone = chosen_alone(names.source.data["tables"][number].get("where"))
+    if not table.chosen and table.of == "choices":
+        note(keys, f"say which choice by `chosen:`. {suggestion('', list(known), 'Known')}")
+    for name in table.chosen:
+        if name not in known:
+            hint = suggestion(name, list(known), "Known, from `choose:`")
+            way = next((["where", axis] for axis, one in alone.items() if one == name), [])
+            note([*keys, *way, "chosen"], f"no choice of this suite is called {name!r}. {hint}")
+    for axis, name in alone.items():
+        if name in known and known[name].axis != axis:
+            own = known[name].axis
+            text = f"choice {name!r} is among {own}s. Say `where: {{{own}: {{chosen: {name}}}}}`."
+            note([*keys, "where", axis, "chosen"], text)
+    _check_shown(names, table, [known[name] for name in table.chosen if name in known], keys)
+    choice, _, place = table.id.rpartition("-")
+    if choice in known and place.isdigit():
+        text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
+        note([*keys, "id"], text)
+
+
+def _check_shown(names: Names, table: Table, choices: Sequence[Choice], keys: list[str | int]) -> None:
+    """Note choices that clash, and names that a table asks for although they do not stand in it."""
+    for number, choice in enumerate(choices):
+        clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
+        if clashing:
+            text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s. "
+            text = f"{text}A table shows one among models and one among decoders."
+            names.mistakes.add([*keys, "chosen"], text)
+        ours = names.shown_in(table, choice.axis)
+        for name in table.where.get(choice.axis, ()):
+            if name in names.names(choice.axis) and name not in ours:
+                text = f"{name!r} does not stand in this table, only what is chosen: {', '.join(choice.names)}."
+                names.mistakes.add([*keys, "where", choice.axis], text)

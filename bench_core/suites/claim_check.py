@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 from bench_core.registry import suggestion
 from bench_core.suites.check import needs_scores
 from bench_core.suites.expressions import Query, read
 from bench_core.suites.grids import gathered
+from bench_core.suites.names import Names, listed
 from bench_core.suites.schema import AXES
 
-MOST_NAMES = 8  # in one message
 
-if TYPE_CHECKING:
-    from bench_core.suites.name_check import References
+def check_claims(names: Names) -> None:
+    """Note every claim that is no expression, or asks for what the suite has not."""
+    _Claims(names).check()
 
 
 @dataclass
-class Asked:
+class _Claims:
     """Whether the claims of a suite are expressions, over values of its own."""
 
-    names: References
+    names: Names
 
     def check(self) -> None:
         """Note every mistake in a claim."""
@@ -48,7 +48,7 @@ class Asked:
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
-            f"{query} does not say which {axis}: {_listed(several)}. Add one, such as `{axis}={several[0]!r}`."
+            f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
             for axis, several in found.items()
             if len(several) > 1
         ]
@@ -79,8 +79,3 @@ class Asked:
         metrics = self.names.suite.metrics
         scored = metric in metrics and needs_scores(metrics, metric)
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = ["..."] if len(names) > MOST_NAMES else []
-    return ", ".join([*names[:MOST_NAMES], *more])

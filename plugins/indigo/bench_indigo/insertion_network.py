@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InsertionNetwork(EncoderDecoder):
-    """An encoder, a decoder that knows of items only on which side of each other they stand, and a pointer to slots."""
+    """An encoder, a decoder that knows only on which side of each other items stand, and a pointer to slots."""
 
     def __init__(self, config: IndigoConfig, facts: Facts) -> None:
         super().__init__(config, facts, relative=True, others=2, mapped=True)

@@ -12,18 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench_reports.figures.figure_data import Draft, Picture, Series
-from bench_reports.figures.kinds import FigureKind
-
-from bench_core.runs.sorting import seed_of
-from bench_core.suites.cells import join
-from bench_core.terminal import visible
+from bench_reports.api import Draft, FigureKind, Picture, Series, join, seed_of, visible
 
 if TYPE_CHECKING:
-    from bench_reports.render.markup import Markup
     from matplotlib.figure import Figure as Canvas
 
-    from bench_core.runs.results import CellResult
+    from bench_reports.api import CellResult, Markup
 
 LEFT, RIGHT = "<s>", "</s>"  # the boundaries, which are there before any word
 SIGNS = {-1: "−", 0: "0", 1: "+"}
@@ -213,4 +207,4 @@ def wide(text: str) -> float:
     return LETTER * sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 
-ORDER = FigureKind(order_picture, draw_courses, course_tables, "SEEDS")
+ORDER = FigureKind(order_picture, draw_courses, course_tables, "Outputs of the first seed.")

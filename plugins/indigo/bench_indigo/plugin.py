@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Scorer, Source, Stepper, hookimpl
+from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 from bench_indigo.settings import OrderName, PartOfSpeech, Positions
 
@@ -187,19 +188,18 @@ def bench_metrics() -> list[type[MetricConfig]]:
 @hookimpl
 def bench_samples(
     figures: Sequence[Any],
-    samples: Sequence[Mapping[str, Any]],
-    outcomes: Callable[[], Sequence[Any]],
+    outcomes: Callable[[], Sequence[Outcome]],
     vocabulary: Sequence[str],
-    hidden: Callable[[Sequence[Any]], Collection[int]],
-) -> Sequence[Mapping[str, Any]] | None:
-    """Return samples with the order in which their words were generated, where figures show it."""
+    hidden: Callable[[Sequence[Outcome]], Collection[int]],
+) -> Mapping[int, Mapping[str, Any]] | None:
+    """Return words and the order in which they were generated, of the outputs that figures of orders show."""
     drawn = [one.examples for one in figures if one.kind == "order"]
     if not drawn:
         return None
-    from bench_indigo.generation_order import with_courses
+    from bench_indigo.generation_order import courses
 
     found = outcomes()
-    return with_courses(samples, found, drawn, vocabulary, hidden(found))
+    return courses(found, drawn, vocabulary, hidden(found))
 
 
 @hookimpl

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench_core import Batch
-from bench_core.rows import Rows
+from bench_core import Batch, Rows
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench_core.errors import SuiteError
+from bench_core import SuiteError
 
 if TYPE_CHECKING:
-    from bench_core.data import Outcome
+    from bench_core import Outcome
 
 
 def positions(length: int, actions: Sequence[int], position_first: bool = False) -> list[int] | None:

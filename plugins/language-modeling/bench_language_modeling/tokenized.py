@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import STOP, Facts, Task
-from bench_core.corpora import digest
+from bench_core import STOP, Facts, Task, corpora
 from bench_language_modeling.pretrained import FILE, Numbered
 from bench_language_modeling.ragged import Ragged
 from bench_language_modeling.settings import Pretrained
@@ -30,7 +29,7 @@ class Tokenized(Task):
             return learn(settings, train, valid, pad)
         given = Numbered.of(settings, data)
         shutil.copyfile(given.file, self.folder / FILE)
-        extras = {"tokenizer": digest(given.file), "stop": given.stop}
+        extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
         vocabulary = [*given.vocabulary, *[PAD] * pad]
         return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras)
 

@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, TaskCancelledError, WorkerCrashedError
 
-from bench_core import Executor, Order, StageFailed, SuiteError, check_answer
-from bench_core.execution.executor import Tell, await_artifact
+from bench_core import Executor, Order, StageFailed, SuiteError, Tell, await_artifact, check_answer
 from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 

@@ -7,16 +7,11 @@ import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core import carry_out
 
-if TYPE_CHECKING:
-    from bench_core.computing.stages import Workshop
-
 PAUSE = 0.5  # seconds between two words of a stage
-
-_kept: dict[tuple[str, str], Workshop] = {}  # by store and data: that of the last stage, with what it loaded
 
 
 class Board:
@@ -51,14 +46,7 @@ class Teller:
 
 def work(order: str, store: str, data: str, board: Any) -> str:
     """Perform an order; it and the answer are JSON. What was loaded is kept for the next stage in this process."""
-    from bench_core.computing.stages import Workshop
-    from bench_core.storage.store import Store
-
-    asked, warned = json.loads(order), list[str]()
-    workshop = _kept.get((store, data)) or Workshop(Store(Path(store)), Path(data))
-    _kept.clear()
-    _kept[store, data] = workshop
-    workshop.store = Store(Path(store), warn=warned.append)
-    workshop.tell = Teller(board, asked["stage"]["key"])
-    workshop.tell(f"begun on {platform.node()}", 0.0)
-    return json.dumps({**carry_out(asked, workshop), "warned": warned})
+    asked = json.loads(order)
+    tell = Teller(board, asked["stage"]["key"])
+    tell(f"begun on {platform.node()}", 0.0)
+    return json.dumps(carry_out(asked, Path(store), Path(data), tell))

@@ -19,7 +19,7 @@ import bench_core
 from bench_core import Order, StageFailed, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 from bench_ray.executor import Ray
 from bench_ray.plugin import RayConfig
 

@@ -18,9 +18,7 @@ from typing import Any
 from submitit.core.core import Job
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-from bench_core import Executor, Order, StageFailed, check_answer
-from bench_core.execution.executor import Tell, await_artifact
-from bench_core.execution.workers import Workers
+from bench_core import Executor, Order, StageFailed, Tell, Workers, await_artifact, check_answer
 from bench_slurm.clusters import CLUSTERS, PENDING, RUNNING, Cluster
 from bench_slurm.jobs import ANSWER, TOLD, read
 from bench_slurm.plugin import SlurmConfig

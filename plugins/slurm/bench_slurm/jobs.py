@@ -32,14 +32,10 @@ def perform(order: str, store: str, data: str, place: str, seconds: float | None
 
     A training stops at a checkpoint after so many seconds.
     """
-    from bench_core.computing.stages import Workshop
-    from bench_core.storage.store import Store
-
-    asked, warned = json.loads(order), list[str]()
+    asked = json.loads(order)
     if seconds is not None and asked["stage"]["kind"] in ("train", "together"):
         asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
-    workshop = Workshop(Store(Path(store), warn=warned.append), Path(data), Teller(Path(place)))
-    _write(Path(place) / ANSWER, {**carry_out(asked, workshop), "warned": warned})
+    _write(Path(place) / ANSWER, carry_out(asked, Path(store), Path(data), Teller(Path(place))))
 
 
 @dataclass

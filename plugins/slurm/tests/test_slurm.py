@@ -21,7 +21,7 @@ from bench_core import Order, StageFailed, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
 from bench_core.storage.store import Store
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 from bench_slurm.clusters import OnSlurm
 from bench_slurm.executor import Slurm
 from bench_slurm.plugin import SlurmConfig

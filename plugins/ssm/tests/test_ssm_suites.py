@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from bench_core import run
 from bench_core.planning.plan import cells_of
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 SUITES = Path(__file__).parents[3] / "suites" / "ssm"
 MODELS = ("2xtril-2", "baseline-8d", "oracle-train")

@@ -9,7 +9,6 @@ from textwrap import dedent
 
 import pytest
 import torch
-from bench_reports.render.report import write_report
 
 import bench_core
 from bench_core import STOP, Batch, Finding, Noise
@@ -27,6 +26,7 @@ from bench_decoders.plugin import (
     TopKConfig,
     bench_decoders,
 )
+from bench_reports.render.report import write_report
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
 from bench_strlm.consistency import Consistency, last_step, open_from

@@ -1,4 +1,4 @@
-"""Damage done on purpose, in a scratch folder, and whether it is caught: `bench doctor --drill`."""
+"""Damage done on purpose, in a scratch folder, and whether it is caught."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bench_reports.render.report import write_report
 
 import bench_small.plugin
 from bench_core import registry
+from bench_reports.render.report import write_report
 from bench_small.suites import SUITE
 
 ONE_OF_EACH = SUITE.replace("  two: {name: bigram, scale: 2.0}\n", "").replace("  draw: {name: draw}\n", "").replace(

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from bench_reports.render.report import write_report
-
 import bench_core
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run
 from bench_core.runs.runner import Silent
 from bench_core.storage.garbage import damages
 from bench_core.storage.store import Store
+from bench_reports.render.report import write_report
 from bench_small.suites import SUITE
 
 UNDRAWN = f"""{SUITE.strip()}

@@ -7,14 +7,13 @@ from dataclasses import replace
 from itertools import product
 from math import inf
 
-from bench_reports.content.tables import grids
-from bench_reports.render.markup import MARKDOWN
-from bench_reports.render.report import write_report
-
 from bench_core import Summed
 from bench_core.runs.results import CellResult, Number, Run, read_run, write_cells
 from bench_core.suites.published import Published, plain
 from bench_core.suites.schema import SuiteFile
+from bench_reports.content.tables import grids
+from bench_reports.render.markup import MARKDOWN
+from bench_reports.render.report import write_report
 
 HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
 

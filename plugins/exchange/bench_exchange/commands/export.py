@@ -1,4 +1,4 @@
-"""`bench export RUN`."""
+"""Write a run to one file, for another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench import FILE`."""
+"""Take in such a file, after checking all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench merge RUN...`."""
+"""Make one run of several of the same suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench cite RUN`."""
+"""Print BibTeX of all that a run or a suite uses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Named = tuple["PartKind", str, str, "Config | None"]  # kind, the suite's name, 
 
 def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
-    from bench_core.suites.suite import load
+    from bench_core.suites.load import load
 
     suite = load(path, profile, [*settings])
     sections: Mapping[PartKind, Mapping[str, Any]] = {
@@ -64,8 +64,8 @@ def _of_run(folder: Path) -> tuple[str, str, list[Named]]:
     from bench_core.runs.results import read_run
     from bench_core.suites import yaml_source as located
     from bench_core.suites.grids import expand, origins
+    from bench_core.suites.parts import Parts
     from bench_core.suites.problems import Mistakes
-    from bench_core.suites.suite import Parts
 
     run = read_run(folder)
     source = located.read(folder / "suite.yaml")

@@ -1,4 +1,4 @@
-"""`bench diff RUN A B`."""
+"""Compare two cells of a run: tests, lengths, outputs."""
 
 from __future__ import annotations
 
@@ -68,23 +68,13 @@ def command(
 def seeds_of(run: Run, filters: str) -> list[CellResult]:
     """Return the seeds of the one cell that passes every `axis=name`; raise SuiteError if there is none, or more."""
     from bench_core.errors import SuiteError
-    from bench_core.runs.sorting import name_on, ordered
-    from bench_core.suites.schema import AXES, Axis
-    from bench_reports.commands.show import chosen
+    from bench_core.runs.selecting import names_on, select
+    from bench_core.runs.sorting import ordered
+    from bench_core.suites.schema import AXES
 
-    cells = ordered(run)
-
-    def names_on(axis: Axis) -> list[str]:
-        return list(dict.fromkeys(name_on(one, axis) or "none" for one in cells))
-
-    for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
-        given, equals, name = word.partition("=")
-        if not equals:
-            raise SuiteError(f"{word!r} does not choose a cell. Write AXIS=NAME, such as model=lstm.")
-        axis: Axis = chosen("axis", given, list(AXES))  # type: ignore[assignment]
-        name = chosen(axis, name, names_on(axis))
-        cells = [one for one in cells if (name_on(one, axis) or "none") == name]
-    open_axes = [f"{axis} ({', '.join(names)})" for axis in AXES[:-1] if len(names := names_on(axis)) > 1]
+    cells = select(ordered(run), lambda one: one.cell, filters)
+    several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES[:-1]}
+    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
     if open_axes:
         raise SuiteError(f"several cells match {filters!r}. Choose by {', '.join(open_axes)}.")
     return cells

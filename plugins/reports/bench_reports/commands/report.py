@@ -1,4 +1,4 @@
-"""`bench report RUN`."""
+"""Write the report of a run."""
 
 from __future__ import annotations
 

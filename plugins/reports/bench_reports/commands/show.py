@@ -1,8 +1,7 @@
-"""`bench show RUN CELL`."""
+"""Show one cell of a run, with outputs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,38 +38,16 @@ def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> Non
 def find(run: Run, filters: str) -> CellResult:
     """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
     from bench_core.errors import SuiteError
+    from bench_core.runs.selecting import names_on, select
     from bench_core.runs.sorting import ordered
     from bench_core.suites.schema import AXES
 
-    cells = ordered(run)
-    for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")):
-        given, equals, name = word.partition("=")
-        if not equals:
-            raise SuiteError(f"{word!r} does not choose a cell. Write AXIS=NAME, such as model=lstm,seed=0.")
-        axis = chosen("axis", given, list(AXES))
-        names = list(dict.fromkeys(_name(one, axis) for one in cells))
-        name = chosen(axis, name, names)
-        cells = [one for one in cells if _name(one, axis) == name]
+    cells = select(ordered(run), lambda one: one.cell, filters)
     if len(cells) == 1:
         return cells[0]
-    names_of = {axis: list(dict.fromkeys(_name(one, axis) for one in cells)) for axis in AXES}
-    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in names_of.items() if len(names) > 1]
+    several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES}
+    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
     raise SuiteError(f"{len(cells)} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
-
-
-def chosen(what: str, given: str, known: list[str]) -> str:
-    """Return the name that is given, or the only one that begins so; numbers must be given in full."""
-    from bench_core.errors import SuiteError
-    from bench_core.registry import suggestion
-
-    if given in known:
-        return given
-    begun = [name for name in known if given and name.startswith(given) and what != "seed"]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise SuiteError(f"{given!r} may mean any {what} of {', '.join(begun)}. Write more of it.")
-    raise SuiteError(f"no {what} of the cells in question is called {given!r}. {suggestion(given, known)}")
 
 
 def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
@@ -111,11 +88,6 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     for output in outputs:
         lines += ["", *(f"{name}: {visible(words)}" for name, words in _texts(output).items())]
     return "\n".join(lines)
-
-
-def _name(cell: CellResult, axis: str) -> str:
-    name = cell.cell.get(axis)
-    return "none" if name is None else str(name)
 
 
 def _words(number: Number) -> list[str]:

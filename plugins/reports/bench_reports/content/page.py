@@ -18,6 +18,7 @@ from bench_reports.content.choices import choices, place_of
 from bench_reports.content.grid import Grid
 from bench_reports.content.verdicts import obstacles
 from bench_reports.figures.figure_data import Picture
+from bench_reports.figures.kinds import kind_of
 from bench_reports.render.markup import rounded
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
@@ -217,8 +218,8 @@ def _behind(picture: Picture) -> str:
     """Say how many seeds and examples are behind a figure."""
     kind, own = picture.figure.kind, [one for one in picture.series if not one.shared] or picture.series
     seeds = {one.seeds for one in own}
-    if kind == "order":
-        return "Outputs of the first seed."
+    if brought := kind_of(kind):
+        return brought.seeds
     if kind == "heat":
         seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."

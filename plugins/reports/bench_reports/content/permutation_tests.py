@@ -12,7 +12,13 @@ from bench_reports.content.tables import grids
 from bench_reports.diff.example_diff import Shelf, tried
 from bench_reports.statistics.paired import Couple, contrast
 from bench_reports.statistics.permutation import DRAWS
-from bench_reports.statistics.permutation_cache import Exchanged, compared, couple_name, permutations, write_permutations
+from bench_reports.statistics.permutation_cache import (
+    Exchanged,
+    compared,
+    couple_name,
+    permutations,
+    write_permutations,
+)
 
 MARGIN = 40  # exchanges for each comparison of a table, so that Holm's correction leaves values below 5 %
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.runs.distributions import has_place
 from bench_core.terminal import visible
-from bench_reports.figures.kinds import kind_of
 from bench_reports.figures.heatmap_layout import Layout, draw_tiles
+from bench_reports.figures.kinds import kind_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

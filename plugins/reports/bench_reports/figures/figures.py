@@ -19,8 +19,8 @@ from bench_reports.content.cost_tables import Spent, cost_label
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.figure_data import Draft, Names, Picture, Point, Series, Spot, axis_label, with_unit
 from bench_reports.figures.heatmap import heat_picture
-from bench_reports.figures.kinds import kind_of
 from bench_reports.figures.histograms import spread_picture
+from bench_reports.figures.kinds import kind_of
 from bench_reports.statistics.intervals import summary
 
 Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed

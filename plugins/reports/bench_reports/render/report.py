@@ -23,12 +23,12 @@ from bench_reports.content.choices import choices
 from bench_reports.content.claims import Judgement, grounds, judge, told
 from bench_reports.content.cost_tables import stages_of
 from bench_reports.content.grid import Column, Entry, Grid, Row
-from bench_reports.figures.kinds import kind_of
 from bench_reports.content.page import figure_notes, footnotes, page, rules
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.figures import cost_pictures, pictures
+from bench_reports.figures.kinds import kind_of
 from bench_reports.render.html import html_costs, html_report
 from bench_reports.render.latex import TableFile, Tabular, table_files
 from bench_reports.render.markup import LATEX, MARKDOWN, PLAIN, Markup, json_data

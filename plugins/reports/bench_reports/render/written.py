@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import bench_core
-import bench_reports
 from bench_core.corpora import digest
 from bench_core.registry import hook
 from bench_core.runs.results import Run
@@ -48,8 +47,11 @@ def shown(run: Run, folder: Path) -> str | None:
 @cache
 def _code() -> str:
     """Return the digest of all that reports are written by: this package, the core, and what plugins draw."""
+    drawing = (one.function.__module__.partition(".")[0] for one in hook().bench_figure.get_hookimpls())
     whole = hashlib.sha256()
-    for home in sorted({Path(find_spec(name).origin).parent for name in _packages()}):
+    for name in sorted({"bench_core", "bench_reports", *drawing}):
+        spec = find_spec(name)
+        home = Path(spec.origin or "").parent if spec else Path(name)
         for path in sorted(path for path in home.rglob("*") if path.suffix in CODE):
-            whole.update(f"{path.relative_to(home).as_posix()}\n".encode() + path.read_bytes())
+            whole.update(f"{name}/{path.relative_to(home).as_posix()}\n".encode() + path.read_bytes())
     return whole.hexdigest()

@@ -17,7 +17,6 @@ LEVEL = 0.05  #: below which a difference counts
 POWER = 1.96 + 0.84  #: standard errors of a difference that is found in four of five cases, at 5 %
 
 
-
 @dataclass
 class Sampled:
     """What draws say of the numbers of a table."""

@@ -7,11 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_reports.content.claims import judge
-from bench_reports.content.page import footnotes
-from bench_reports.content.tables import grids
-from bench_reports.render.report import records
-from bench_reports.statistics.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
 from bench_small.runs import run_of, sampled, shown
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
@@ -22,6 +17,11 @@ from bench_core.computing.resampling import draws
 from bench_core.storage.draws import DRAWS
 from bench_core.suites.schema import Claim
 from bench_metrics.plugin import BleuConfig
+from bench_reports.content.claims import judge
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids
+from bench_reports.render.report import records
+from bench_reports.statistics.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
 
 WORDS = [
     "the",

@@ -6,9 +6,6 @@ import json
 from math import nan
 
 import pytest
-from bench_reports.content.choices import choices
-from bench_reports.content.page import footnotes
-from bench_reports.content.tables import grids, whole_grids
 from bench_small.choices import BY, GRID, RNN, cells_of, run_with
 from bench_small.runs import paper, shown, written
 from bench_small.suites import SUITE
@@ -16,7 +13,10 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Run
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
+from bench_reports.content.choices import choices
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids, whole_grids
 
 BEAMS = ["beam-1", "beam-2", "beam-4"]
 DECODERS = ["greedy", *BEAMS]

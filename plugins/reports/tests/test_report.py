@@ -14,10 +14,6 @@ from itertools import product
 from math import sqrt
 
 import pytest
-from bench_reports.content.tables import grids
-from bench_reports.render.latex import Tabular
-from bench_reports.render.markup import latex, markdown, visible
-from bench_reports.render.report import records, write_report
 from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, stored, written
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
@@ -26,6 +22,10 @@ from bench_core.computing.outcomes import write_outcomes
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
 from bench_core.storage.store import Store
+from bench_reports.content.tables import grids
+from bench_reports.render.latex import Tabular
+from bench_reports.render.markup import latex, markdown, visible
+from bench_reports.render.report import records, write_report
 
 
 def test_markdown_shows_hostile_text_as_it_is(tmp_path):
@@ -249,7 +249,7 @@ def test_results_hold_every_cell_in_order(tmp_path):
 def invoke(name, *arguments):
     from importlib import import_module
 
-    return CliRunner().invoke(import_module(f"bench_core.commands.{name}").command, list(map(str, arguments)))
+    return CliRunner().invoke(import_module(f"bench_reports.commands.{name}").command, list(map(str, arguments)))
 
 
 def test_the_report_command_writes_below_out_by_the_label(tmp_path):

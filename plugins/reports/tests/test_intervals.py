@@ -3,6 +3,7 @@ from __future__ import annotations
 from math import inf, isnan, nan, sqrt
 
 import pytest
+
 from bench_reports.statistics.intervals import Summary, summary
 
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 from math import sqrt
 
 import pytest
-from bench_reports.content.cost_tables import Spent
-from bench_reports.content.page import figure_notes
-from bench_reports.figures.figures import cost_pictures
 from bench_small.runs import cell, number, run_of, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.execution.costs import COLUMNS
+from bench_core.suites.load import load
 from bench_core.suites.schema import COSTS, OF_ALL_STAGES, Figure
-from bench_core.suites.suite import load
+from bench_reports.content.cost_tables import Spent
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.figures import cost_pictures
 
 TRAINED = {("rnn", 0): 10.0, ("rnn", 1): 30.0, ("lstm", 0): 500.0}
 HEAD = "stage,what,key,seconds,parameters,tokens_per_second\n"

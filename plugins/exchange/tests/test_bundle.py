@@ -14,12 +14,6 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
-from bench_exchange.bundle import export
-from bench_exchange.commands.export import command as export_command
-from bench_exchange.commands.import_ import command as import_command
-from bench_exchange.importing import take_in
-from bench_exchange.unbundle import LIMIT, opened
-from bench_reports.render.report import screen
 from bench_small.runs import cell, run_of, written
 from bench_small.runs import stored as stored_run
 from bench_small.suites import SUITE
@@ -32,9 +26,15 @@ from bench_core.computing.outcomes import write_lines
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import read_run
 from bench_core.runs.runner import Silent
-from bench_core.storage import partial as carried
+from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.store import Store
+from bench_exchange.bundle import export
+from bench_exchange.commands.export import command as export_command
+from bench_exchange.commands.import_ import command as import_command
+from bench_exchange.importing import take_in
+from bench_exchange.unbundle import LIMIT, opened
+from bench_reports.render.report import screen
 
 FIGURES = """
 figures:

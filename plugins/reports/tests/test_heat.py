@@ -10,17 +10,17 @@ from math import inf, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
-from bench_reports.content.page import figure_notes
-from bench_reports.figures.drawing import draw
-from bench_reports.figures.figures import pictures
 from bench_small.runs import cell, number, run_of, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.suites.heatmap_axes import label
+from bench_core.suites.load import load
 from bench_core.suites.schema import Figure
-from bench_core.suites.suite import load
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.drawing import draw
+from bench_reports.figures.figures import pictures
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

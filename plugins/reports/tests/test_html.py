@@ -10,6 +10,10 @@ from html.parser import HTMLParser
 from math import inf, nan
 
 import pytest
+from bench_small.browser import Browser, installed
+from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, written
+
+from bench_core.suites.schema import Claim, Figure
 from bench_reports.content.outputs import MOST, side_by_side
 from bench_reports.content.page import page
 from bench_reports.content.tables import grids
@@ -17,10 +21,6 @@ from bench_reports.render.html import html_costs
 from bench_reports.render.html_tables import html_text, results
 from bench_reports.render.html_tables import number as number_in
 from bench_reports.render.markup import MARKDOWN, visible
-from bench_small.browser import Browser, installed
-from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, written
-
-from bench_core.suites.schema import Claim, Figure
 
 VOID = {"meta", "img", "wbr", "br", "link", "input", "hr"}
 ENDED = {"script", "style", "title"}  # what holds text and nothing else

@@ -9,15 +9,6 @@ from zipfile import ZipFile
 
 import bench_small.plugin
 import pytest
-from bench_exchange.bundle import export
-from bench_exchange.merge import merge
-from bench_reports.content.page import footnotes
-from bench_reports.content.tables import grids
-from bench_reports.diff.example_diff import Shelf
-from bench_reports.render.report import records, write_report
-from bench_reports.statistics.paired import contrast
-from bench_reports.statistics.permutation import DRAWS
-from bench_reports.statistics.permutation_cache import FILE, MARGIN, couple_name, keep_permutations, permutations
 from bench_small.suites import SUITE
 
 import bench_core
@@ -25,7 +16,17 @@ from bench_core import registry
 from bench_core.errors import StoreError
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
+from bench_exchange.bundle import export
+from bench_exchange.merge import merge
+from bench_reports.content.page import footnotes
+from bench_reports.content.permutation_tests import MARGIN, keep_permutations
+from bench_reports.content.tables import grids
+from bench_reports.diff.example_diff import Shelf
+from bench_reports.render.report import records, write_report
+from bench_reports.statistics.paired import contrast
+from bench_reports.statistics.permutation import DRAWS
+from bench_reports.statistics.permutation_cache import FILE, couple_name, permutations
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
     "rows: [decoder], columns: [model]", "rows: [model, decoder]"

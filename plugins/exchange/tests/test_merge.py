@@ -9,12 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_exchange.bundle import export
-from bench_exchange.commands.merge import command
-from bench_exchange.compatibility import in_order
-from bench_exchange.importing import take_in
-from bench_exchange.merge import merge
-from bench_exchange.unbundle import opened
 from bench_small.runs import written
 from bench_small.suites import SUITE
 from click.testing import CliRunner
@@ -24,6 +18,12 @@ from bench_core import registry
 from bench_core.errors import SuiteError
 from bench_core.runs.results import read_run, write_cells
 from bench_core.storage.store import Store
+from bench_exchange.bundle import export
+from bench_exchange.commands.merge import command
+from bench_exchange.compatibility import in_order
+from bench_exchange.importing import take_in
+from bench_exchange.merge import merge
+from bench_exchange.unbundle import opened
 
 FIGURES = """
 figures:

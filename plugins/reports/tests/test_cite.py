@@ -9,16 +9,16 @@ from pathlib import Path
 
 import bench_small.plugin
 import pytest
-from bench_reports import citations
-from bench_reports.citations import Reference, References, bibliography, of_part, parsed
 from bench_small.runs import run_of, stored
 
 from bench_core.commands.main import main
 from bench_core.corpora import catalogue
 from bench_core.errors import PluginError
 from bench_core.registry import IN_SUITES, parts
+from bench_reports import citations
+from bench_reports.citations import Reference, References, bibliography, of_part, parsed
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 PACKAGES = ["bench_core", *sorted(path.parent.name for path in ROOT.glob("plugins/*/bench_*/citations.bib"))]
 CONFIGS = [one.config for kind in IN_SUITES for one in parts(kind).values()]
 SUITE = """

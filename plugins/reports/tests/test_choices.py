@@ -7,10 +7,6 @@ from itertools import product
 from math import inf, nan
 
 import pytest
-from bench_reports.content.choices import choices
-from bench_reports.content.page import footnotes
-from bench_reports.content.tables import grids, whole_grids
-from bench_reports.render.report import screen
 from bench_small.choices import BY, RNN, cells_of, run_with
 from bench_small.runs import paper, shown, written
 from bench_small.suites import SUITE
@@ -18,7 +14,11 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
+from bench_reports.content.choices import choices
+from bench_reports.content.page import footnotes
+from bench_reports.content.tables import grids, whole_grids
+from bench_reports.render.report import screen
 
 
 def chosen(run):

@@ -11,9 +11,6 @@ import bench_small.plugin
 import numpy as np
 import pytest
 import scipy.stats
-from bench_reports.diff.example_diff import cut, marked, quartiles
-from bench_reports.statistics import permutation
-from bench_reports.statistics.permutation import permutation_p_value
 from bench_small.suites import SUITE
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
@@ -22,6 +19,9 @@ import bench_core
 from bench_core import Metric, Outcome, Summed, registry
 from bench_core.commands.main import main
 from bench_metrics.plugin import BleuConfig
+from bench_reports.diff.example_diff import cut, marked, quartiles
+from bench_reports.statistics import permutation
+from bench_reports.statistics.permutation import permutation_p_value
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "tree", "old", "new", "red", "house", "slept"]
 CELLS = "model=one,decoder=argmax", "model=two,decoder=draw"

@@ -9,10 +9,6 @@ from itertools import product
 from math import inf, nan, sqrt
 
 import pytest
-from bench_reports.content.page import footnotes, page
-from bench_reports.content.tables import grids
-from bench_reports.render.markup import LATEX, latex, printed, rounded
-from bench_reports.render.report import records
 from bench_small.runs import (
     cell,
     number,
@@ -25,6 +21,10 @@ from bench_small.runs import (
 
 from bench_core.runs.results import Number
 from bench_core.suites.published import Value
+from bench_reports.content.page import footnotes, page
+from bench_reports.content.tables import grids
+from bench_reports.render.markup import LATEX, latex, printed, rounded
+from bench_reports.render.report import records
 
 
 def test_mean_and_sample_deviation_over_seeds(tmp_path):

@@ -12,7 +12,7 @@ from bench_core.errors import SuiteError
 from bench_core.planning.plan import cells_of
 from bench_core.runs.results import read_run
 from bench_core.suites.check import check_fit
-from bench_core.suites.suite import load
+from bench_core.suites.load import load
 
 TWO = "two: {name: bigram, scale: 2.0}"
 

@@ -15,11 +15,6 @@ from math import inf, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
-from bench_reports.content.page import figure_notes
-from bench_reports.figures.drawing import draw
-from bench_reports.figures.figures import pictures
-from bench_reports.render.markup import visible
-from bench_reports.render.report import write_report
 from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
@@ -28,8 +23,13 @@ from bench_core.computing.outcomes import read_lines
 from bench_core.errors import SuiteError
 from bench_core.runs.distributions import distribution, read_distributions, write_distributions
 from bench_core.runs.results import read_run
+from bench_core.suites.load import load
 from bench_core.suites.schema import Figure
-from bench_core.suites.suite import load
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.drawing import draw
+from bench_reports.figures.figures import pictures
+from bench_reports.render.markup import visible
+from bench_reports.render.report import write_report
 
 
 def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm"), **figure):

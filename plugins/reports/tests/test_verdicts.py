@@ -8,18 +8,18 @@ import re
 from math import inf, nan
 
 import pytest
-from bench_reports.content.tables import grids
-from bench_reports.content.verdicts import Comparison, comparison
-from bench_reports.render.markup import LATEX, MARKDOWN, PLAIN, judged
-from bench_reports.render.report import records, screen
-from bench_reports.statistics.intervals import Summary
 from bench_small.runs import HOSTILE, cell, number, paper, run_of, written
 from bench_small.suites import SUITE
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
+from bench_core.suites.load import load
 from bench_core.suites.published import Published, Value
-from bench_core.suites.suite import load
+from bench_reports.content.tables import grids
+from bench_reports.content.verdicts import Comparison, comparison
+from bench_reports.render.markup import LATEX, MARKDOWN, PLAIN, judged
+from bench_reports.render.report import records, screen
+from bench_reports.statistics.intervals import Summary
 
 
 def verdict(ours, printed, runs=10, tolerance=0.05, better=-1):

@@ -10,16 +10,16 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from bench_reports.content.claims import judge
-from bench_reports.render.report import screen, write_report
 from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 from markdown_it import MarkdownIt
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
+from bench_core.suites.load import load
 from bench_core.suites.schema import Claim
-from bench_core.suites.suite import load
+from bench_reports.content.claims import judge
+from bench_reports.render.report import screen, write_report
 
 SEEDS = 10
 

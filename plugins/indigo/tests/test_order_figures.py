@@ -10,23 +10,24 @@ from itertools import permutations
 from xml.etree import ElementTree
 
 import pytest
-from bench_exchange.bundle import export
-from bench_exchange.importing import take_in
-from bench_exchange.merge import merge
-from bench_exchange.unbundle import opened
-from bench_reports.content.page import figure_notes
-from bench_reports.figures.drawing import draw
-from bench_reports.figures.figures import pictures
 from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 from pydantic import ValidationError
 
 import bench_core
 from bench_core import Hypothesis, Outcome
+from bench_core.runs.record import detailed
 from bench_core.storage.store import Store
 from bench_core.suites.schema import Figure
-from bench_indigo.generation_order import with_courses
+from bench_exchange.bundle import export
+from bench_exchange.importing import take_in
+from bench_exchange.merge import merge
+from bench_exchange.unbundle import opened
+from bench_indigo import generation_order
 from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
+from bench_reports.content.page import figure_notes
+from bench_reports.figures.drawing import draw
+from bench_reports.figures.figures import pictures
 
 SPACE = "{http://www.w3.org/2000/svg}"
 DREAM, ORDER = ["I", "have", "a", "dream"], [3, 0, 2, 1]
@@ -265,21 +266,21 @@ OUTCOMES = [
 VOCABULARY = ["<stop>", "a", "b", "c"]
 
 
-def courses(samples, chosen, outcomes=OUTCOMES, **more):
-    found = with_courses(samples, outcomes, chosen, VOCABULARY, **more)
-    return {one["id"]: (one["words"], one["order"]) for one in found if "order" in one}
+def courses(chosen, outcomes=OUTCOMES, **more):
+    found = generation_order.courses(outcomes, chosen, VOCABULARY, **more)
+    return {number: (one["words"], one["order"]) for number, one in found.items()}
 
 
 def test_a_run_keeps_words_and_their_order_of_the_chosen_examples():
-    assert courses([], [2]) == {1: (["a", "b"], [1, 0]), 2: (["b", "b"], [0, 1])}
-    assert courses([], [2], hidden=[1]) == {2: (["b", "b"], [0, 1]), 5: (["a", "b", "c"], [1, 2, 0])}
-    assert [*courses([], [9])] == [0, 1, 2, 5]
-    assert courses([], [[5, 77], [0]]) == {0: (["c"], [0]), 5: (["a", "b", "c"], [1, 2, 0])}
+    assert courses([2]) == {1: (["a", "b"], [1, 0]), 2: (["b", "b"], [0, 1])}
+    assert courses([2], hidden=[1]) == {2: (["b", "b"], [0, 1]), 5: (["a", "b", "c"], [1, 2, 0])}
+    assert [*courses([9])] == [0, 1, 2, 5]
+    assert courses([[5, 77], [0]]) == {0: (["c"], [0]), 5: (["a", "b", "c"], [1, 2, 0])}
 
 
 def test_what_is_known_of_an_output_stays_and_others_come_after_it():
     samples = [{"id": 1, "text": "kept", "steps": ["b", "a b"]}, {"id": 2, "text": "too"}]
-    found = with_courses(samples, OUTCOMES, [[1, 5]], VOCABULARY)
+    found = detailed(samples, OUTCOMES, [generation_order.courses(OUTCOMES, [[1, 5]], VOCABULARY)])
     assert [one["id"] for one in found] == [1, 2, 5]
     assert found[0] == {**samples[0], "words": ["a", "b"], "order": [1, 0]}
     assert found[1] == samples[1]
@@ -288,9 +289,8 @@ def test_what_is_known_of_an_output_stays_and_others_come_after_it():
     json.dumps(found)
 
 
-def test_outputs_of_unknown_order_are_kept_as_they_are():
-    samples = [{"id": 1, "text": "kept"}]
-    assert with_courses(samples, [*OUTCOMES, outcome(6, [1, 2], [1])], [2], VOCABULARY) == samples
+def test_of_outputs_of_unknown_order_nothing_is_kept():
+    assert courses([2], [*OUTCOMES, outcome(6, [1, 2], [1])]) == {}
 
 
 GROWN = """

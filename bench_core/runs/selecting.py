@@ -1,0 +1,59 @@
+"""Choosing cells of a run by the names that commands are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from bench_core.errors import SuiteError
+from bench_core.registry import suggestion
+from bench_core.suites.schema import AXES
+
+T = TypeVar("T")
+
+Axes = Callable[[T], Mapping[str, Any]]  # of a cell: its names
+
+
+def select(cells: Sequence[T], axes: Axes[T], filters: str) -> list[T]:
+    """Return the cells that pass every filter of `model=lstm,seed=0`; raise SuiteError for an unknown name.
+
+    Names may be cut short.
+    """
+    for axis, given in pairs(filters):
+        if given is None:
+            raise SuiteError(f"{axis!r} does not choose a cell. Write AXIS=NAME, such as model=lstm,seed=0.")
+        axis = complete("axis", axis, list(AXES))
+        names = names_on(cells, axes, axis)
+        wanted = complete(axis, given, names)
+        cells = [one for one in cells if name_on(axes(one), axis) == wanted]
+    return [*cells]
+
+
+def pairs(filters: str) -> list[tuple[str, str | None]]:
+    """Return axis and name of each filter; None for the name where there is no `=`."""
+    words = [word.partition("=") for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")) if word]
+    return [(axis, name if equals else None) for axis, equals, name in words]
+
+
+def name_on(axes: Mapping[str, Any], axis: str) -> str:
+    """Return the name of a cell on an axis; `none` if it has none there."""
+    name = axes.get(axis)
+    return "none" if name is None else str(name)
+
+
+def names_on(cells: Sequence[T], axes: Axes[T], axis: str) -> list[str]:
+    """Return the names that cells have on an axis, each once."""
+    return list(dict.fromkeys(name_on(axes(one), axis) for one in cells))
+
+
+def complete(what: str, given: str, known: list[str]) -> str:
+    """Return the name that is given, or the only one that begins so; numbers must be given in full."""
+    if given in known:
+        return given
+    begun = [name for name in known if given and name.startswith(given) and what != "seed"]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise SuiteError(f"{given!r} may mean any {what} of {', '.join(begun)}. Write more of it.")
+    raise SuiteError(f"no {what} of the cells in question is called {given!r}. {suggestion(given, known)}")

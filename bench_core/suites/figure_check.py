@@ -1,0 +1,73 @@
+"""Whether the figures of a suite show things that there are, one in each place."""
+
+from __future__ import annotations
+
+from bench_core.registry import suggestion
+from bench_core.suites.heatmap_axes import SECTIONS, label
+from bench_core.suites.names import Names, listed
+from bench_core.suites.schema import AXES, TRAINING_AXES, Figure
+
+
+def check_figures(names: Names) -> None:
+    """Note every mistake in a figure."""
+    tables = [table.id for table in names.suite.tables]
+    drawn = [figure.id for figure in names.suite.figures]
+    for number, figure in enumerate(names.suite.figures):
+        _check_figure(names, number, figure)
+    for number, one in enumerate(drawn):
+        if one in (*drawn[:number], *tables):
+            text = f"a table or another figure has the id {one!r} too. Rename one."
+            names.mistakes.add(("figures", number, "id"), text)
+
+
+def _check_figure(names: Names, number: int, figure: Figure) -> None:
+    keys: list[str | int] = ["figures", number]
+    names.known([*keys, "values"], "metric", figure.values)
+    if figure.kind == "scatter":
+        for side in ("x", "y"):
+            names.known([*keys, side], "metric", {getattr(figure, side)}.difference(figure.costs))
+    if figure.kind == "heat":
+        names.known([*keys, "value"], "metric", [figure.value])
+        _check_matrix(names, keys, figure)
+    if figure.kind == "line":
+        _check_entry(names, [*keys, "y"], figure.y)
+    for axis, chosen in figure.where.items():
+        names.known([*keys, "where", axis], axis, chosen)
+    for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
+        several = [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
+        if len(several) > 1 and axis not in figure.grouped:
+            text = f"figure {figure.id!r} does not say which {axis}: {listed(several)}. "
+            way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
+            names.mistakes.add(keys, f"{text}{way}, or choose one by `where`.")
+
+
+def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
+    """Note settings that are not given, and names that fall on one place of a heat map."""
+    for axis in figure.grouped:
+        section = names.source.data.get(SECTIONS.get(axis, "")) or {}
+        own = [(side, setting) for side, (of, setting) in zip("xy", figure.sides, strict=True) if of == axis]
+        seen: dict[tuple[str | None, ...], str] = {}
+        for name in names.names(axis):
+            if name not in figure.where.get(axis, [name]):
+                continue
+            place = tuple(label(name, setting, section) for _, setting in own)
+            if None in place:
+                side, setting = own[place.index(None)]
+                text = f"{axis} {name!r} does not give a single {setting!r}. Write it down, or choose by `where`."
+                names.mistakes.add([*keys, side], text)
+                break
+            if place in seen:
+                text = f"{seen[place]!r} and {name!r} have one place in figure {figure.id!r}"
+                names.mistakes.add(keys, f"{text}: {'/'.join(map(str, place))}. Choose one by `where`.")
+                break
+            seen[place] = name
+
+
+def _check_entry(names: Names, keys: list[str | int], name: str) -> None:
+    """Note what no history tells; parts of a loss are known to models alone, and may have any one-word name."""
+    selects = [one.training.select for entry in names.suite.models.values() for one in entry.all]
+    metrics = {name: config.name for name, config in names.suite.metrics.items()}
+    judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
+    known = list(dict.fromkeys([*judged, "loss", "lr"]))
+    if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
+        names.mistakes.add(keys, f"no training of this suite tells its {name!r}. {suggestion(name, known)}")

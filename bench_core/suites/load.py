@@ -1,0 +1,160 @@
+"""Reading suite files: profile and changes applied, parts looked up, every mistake told at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from bench_core.config import DecoderConfig, MetricConfig, TaskConfig
+from bench_core.errors import SuiteError
+from bench_core.registry import suggestion
+from bench_core.suites import yaml_source as located
+from bench_core.suites.grids import expand, origins, plainly
+from bench_core.suites.name_check import check_names
+from bench_core.suites.names import Names
+from bench_core.suites.parts import Parts, section
+from bench_core.suites.problems import Mistakes
+from bench_core.suites.published import load_published
+from bench_core.suites.schema import Hardware, SuiteFile
+from bench_core.suites.suite import Suite
+from bench_core.suites.yaml_source import Located
+
+MOST_CELLS = 250_000  #: of a suite
+LONGEST = 100  # characters of what was typed, in a message
+LONGEST_LABEL = 200  # bytes: it is the name of folders
+
+
+def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
+    """Read a suite file; raise SuiteError with every mistake in it, each with file, line and column."""
+    source = located.read(path)
+    return resolve(source, path.parent, profile, settings, seeds)
+
+
+def resolve(
+    source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
+) -> Suite:
+    """Apply profile, `--set` and `--seeds` to a suite and look up all that it names."""
+    whole = _names(source)
+    asked = _apply(source, profile, settings, seeds)
+    mistakes = Mistakes(source)
+    effective = {key: value for key, value in source.data.items() if key != "profiles"}
+    grids = expand(source, mistakes)
+    file = mistakes.parsed(SuiteFile, source.data, ())
+    parts = Parts(source.data, mistakes, origins(grids), whole["tasks"])
+    tasks, models = parts.configs("task", TaskConfig), parts.models()
+    decoders, metrics = parts.configs("decoder", DecoderConfig), parts.configs("metric", MetricConfig)
+    if file is None:
+        raise mistakes.error()
+    file = plainly(file, grids)
+    suite = Suite(
+        name=file.suite,
+        profile=profile,
+        title=file.title,
+        source=file.source,
+        tasks=tasks,
+        models=models,
+        decoders=decoders,
+        metrics=metrics,
+        certificates=parts.certificates(models),
+        seeds=list(range(file.seeds)) if isinstance(file.seeds, int) else file.seeds,
+        splits=file.splits,
+        limits=file.limits,
+        hardware={"default": file.hardware} if isinstance(file.hardware, Hardware) else file.hardware,
+        skip=file.skip,
+        tables=file.tables,
+        figures=file.figures,
+        claims=file.claims,
+        choose=file.choose,
+        grids=grids,
+        published=load_published(folder / "references"),
+        effective=effective,
+        changes=[setting.partition("=")[0] for setting in settings],
+        asked=asked,
+    )
+    if len(suite.label.encode()) > LONGEST_LABEL:
+        mistakes.add(
+            ("suite",), f"the name of a suite, with its profile, has {LONGEST_LABEL} letters at most. Shorten it."
+        )
+    _check_size(suite, mistakes)
+    check_names(Names(suite, source, mistakes, whole))
+    if mistakes.found:
+        raise mistakes.error()
+    return suite
+
+
+def _check_size(suite: Suite, mistakes: Mistakes) -> None:
+    """Raise SuiteError for a suite of more cells than can be planned: they would fill the memory first."""
+    axes = {
+        "tasks": suite.tasks, "models": suite.models, "decoders": suite.decoders, "splits": suite.splits,
+        "hardware": suite.hardware, "seeds": suite.seeds,
+    }  # fmt: skip
+    cells = prod(len(names) or 1 for names in axes.values())
+    if cells > MOST_CELLS:
+        longest = max(axes, key=lambda axis: len(axes[axis]))
+        product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
+        text = (
+            f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Ask for less, or part the suite."
+        )
+        mistakes.add((longest,), text)
+        raise mistakes.error()
+
+
+def _names(source: Located) -> dict[str, set[str]]:
+    """Return what a suite names before anything is laid over it, and the settings that its grids vary."""
+    copy = Located(source.path, dict(source.data))
+    grids = expand(copy, Mistakes(copy))
+    names = {kind: set(section(copy.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
+    varied = {setting for grid in grids.values() for setting in grid.settings}
+    splits, hardware = source.data.get("splits"), section(source.data, "hardware")
+    names["splits"] = {name for name in splits if isinstance(name, str)} if isinstance(splits, list) else {"test"}
+    names["hardwares"] = {name for name, one in hardware.items() if isinstance(one, Mapping)} or {"default"}
+    return {**names, "models": names["models"] | {*grids}, "grids": {*grids}, "settings": varied}
+
+
+def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> list[str]:
+    """Lay changes over a suite; return those that are not of a profile."""
+    if profile is not None:
+        profiles = source.data.get("profiles")
+        known = list(profiles) if isinstance(profiles, dict) else []
+        if profile not in known:
+            mistakes = Mistakes(source)
+            mistakes.add(["profiles"], f"no profile {profile!r}. {suggestion(profile, known)}")
+            raise mistakes.error()
+        if not isinstance(profiles[profile], dict):  # type: ignore[index]
+            raise SuiteError(f"{source.place(['profiles', profile])}: a profile is a mapping of what it changes.")
+        source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
+    for setting in settings:
+        keys, equals, value = setting.partition("=")
+        if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
+            raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
+        if isinstance(source.data.get(way[0]), list) and len(way) > 1:
+            raise SuiteError(
+                f"--set {_shown(setting)}: lists are set as a whole, such as --set 'splits=[valid, test]'."
+            )
+        origin = f"--set {_shown(keys)}"
+        source.put(tuple(way), located.scalar(value, origin), origin)
+    asked = [*settings]
+    if seeds is not None:
+        asked += (
+            [] if source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))]) else [f"seeds={seeds}"]
+        )
+        source.put(("seeds",), seeds, "--seeds")
+    return asked
+
+
+def _shown(text: str) -> str:
+    """Return what somebody typed as it can be shown to them again."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return cut if cut.isprintable() else repr(cut)
+
+
+def _split(keys: str, data: Any) -> list[str]:
+    """Split at dots, but not inside a key that is there, such as `nucleus-0.2`."""
+    words = keys.split(".")
+    for end in range(len(words), 0, -1):
+        key = ".".join(words[:end])
+        if isinstance(data, dict) and key in data:
+            return [key, *(_split(".".join(words[end:]), data[key]) if end < len(words) else [])]
+    return [words[0], *(_split(".".join(words[1:]), None) if len(words) > 1 else [])]

@@ -1,0 +1,82 @@
+"""The names that a suite gives to things, and whether a name that is used stands for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_core.registry import suggestion
+from bench_core.suites.cells import join
+from bench_core.suites.grids import ModelGrid, gathered, grids_of
+from bench_core.suites.heatmap_axes import SECTIONS
+from bench_core.suites.schema import Axis, Table
+
+MOST_NAMES = 8  # in one message
+
+if TYPE_CHECKING:
+    from bench_core.suites.problems import Mistakes
+    from bench_core.suites.suite import Suite
+    from bench_core.suites.yaml_source import Located
+
+
+@dataclass
+class Names:
+    """What a suite names, and where mistakes in its names are noted."""
+
+    suite: Suite
+    source: Located
+    mistakes: Mistakes
+    whole: Mapping[str, set[str]]  # what the suite names without its profile
+
+    def names(self, axis: str) -> list[str]:
+        """Return the suite's own names on an axis, or of its metrics."""
+        data = self.source.data
+        section = SECTIONS.get(axis)
+        if section:
+            return [*(data.get(section) or ())]
+        return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
+
+    def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
+        """Note names that are neither those of an axis nor among `more`."""
+        known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ())), *more])
+        for name in names:
+            if name not in known:
+                hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
+                ids = [one.id for one in self.suite.choose if axis == "decoder" and name in one.decoders]
+                hint = f"Tables with `chosen: {ids[0]}` show what is chosen under this name." if ids else hint
+                self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
+
+    def shown_in(self, table: Table, axis: str) -> list[str]:
+        """Return the names on an axis that a table can show; what is chosen goes by the name of its grid."""
+        grids = self.groups(table, axis)
+        names, alone = gathered(self.names(axis), grids), table.of == "choices" and not self.groups(table, "decoder")
+        return [name for name in names if name in grids] if alone and grids else names
+
+    def groups(self, table: Table, axis: str) -> Mapping[str, ModelGrid]:
+        """Return what a table's choices on an axis are made among, by the names that stand for what is chosen."""
+        ours = [choice for choice in self.suite.choose if choice.id in table.chosen and choice.axis == axis]
+        return grids_of(ours[0], self.suite.grids) if ours else {}
+
+    def settings(self, table: Table) -> list[str]:
+        """Return the settings that grids vary, with the profile or without it, and names for chosen decoders."""
+        ours = dict.fromkeys(setting for grid in self.suite.grids.values() for setting in grid.settings)
+        return [*ours, *sorted(self.whole["settings"] - set(ours)), *self.groups(table, "decoder")]
+
+    def labels(self, table: Table, axes: Sequence[Axis], values: Sequence[str] = ()) -> list[str]:
+        """Return every label that the axes can make, the profile's left-out names included."""
+        labels = [""]
+        for axis in axes:
+            names = [*self.shown_in(table, axis), *self.groups(table, axis)]
+            names = list(dict.fromkeys([*names, *sorted(self.whole.get(f"{axis}s", set()))]))
+            names = [name for name in names if name in table.where.get(axis, [name])]
+            labels = [join(label, name) for label in labels for name in names]
+        if values and (len(values) > 1 or not axes):
+            labels = [join(label, value) for label in labels for value in values]
+        return labels
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message: the first of many."""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -1,0 +1,71 @@
+"""Whether the tables of a suite show things that there are, and published numbers have a place in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench_core.registry import suggestion
+from bench_core.suites.choice_check import check_chosen
+from bench_core.suites.names import Names, listed
+from bench_core.suites.schema import AXES, Axis, Reference, Table
+
+AXES_OF: Mapping[str, tuple[Axis, ...]] = {
+    "results": AXES[:-1],
+    "choices": ("task", "model", "hardware"),
+    "tasks": ("task",),
+}  # of tables, by what they are of
+
+
+def check_tables(names: Names) -> None:
+    """Note every mistake in a table."""
+    for number, table in enumerate(names.suite.tables):
+        _check_table(names, number, table)
+    ids = [table.id for table in names.suite.tables]
+    for number, one in enumerate(ids):
+        if one in ids[:number]:
+            names.mistakes.add(("tables", number, "id"), f"two tables have the id {one!r}.")
+
+
+def _check_table(names: Names, number: int, table: Table) -> None:
+    keys: list[str | int] = ["tables", number]
+    if table.of == "results":
+        names.known([*keys, "values"], "metric", table.values)
+    if table.of != "tasks" and not names.whole["models"] and not names.names("model"):
+        text = f"table {table.id!r} shows results of models, and the suite has none. One `of: tasks` needs none."
+        names.mistakes.add(keys, text)
+    check_chosen(names, table, number)
+    for axis, chosen in table.where.items():
+        names.known([*keys, "where", axis], axis, chosen, names.groups(table, axis))
+    for axis in AXES_OF[table.of]:
+        several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
+        if len(several) > 1 and axis not in (*table.rows, *table.columns):
+            text = f"table {table.id!r} does not say which {axis}: {listed(several)}. "
+            names.mistakes.add(keys, f"{text}Put `{axis}` in its rows or columns, or choose one by `where`.")
+    if table.reference:
+        _check_reference(names, table, table.reference, [*keys, "reference"])
+
+
+def _check_reference(names: Names, table: Table, reference: Reference, keys: list[str | int]) -> None:
+    if reference.table not in names.suite.published:
+        hint = suggestion(reference.table, list(names.suite.published), "Known, from references/ beside the suite")
+        names.mistakes.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
+        return
+    published = names.suite.published[reference.table]
+    rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
+    _check_mapping(names, [*keys, "rows"], reference.rows, list(published.rows), rows)
+    columns = names.labels(table, table.columns, table.values)
+    _check_mapping(names, [*keys, "columns"], reference.columns, list(published.columns), columns)
+
+
+def _check_mapping(
+    names: Names, keys: list[str | int], mapping: Mapping[str, str | None], theirs: list[str], ours: list[str]
+) -> None:
+    for name in mapping:
+        if name not in theirs:
+            text = f"the published table has no such name: {name!r}. {suggestion(name, theirs)}"
+            names.mistakes.add([*keys, name], text)
+    for name in theirs:
+        target = mapping.get(name, name)
+        if target is not None and target not in ours:
+            text = f"published {name!r} must be mapped to a label of this table, or to null. "
+            names.mistakes.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
