@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from pluggy import HookRelay, PluginManager, PluginValidationError
 
@@ -127,6 +127,12 @@ def part(kind: PartKind, name: str) -> Part:
     if name not in known:
         raise SuiteError(f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}")
     return known[name]
+
+
+def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:
+    """Return the Config of a part from its settings as JSON data, its name among them."""
+    schema = part(kind, settings["name"]).config
+    return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:

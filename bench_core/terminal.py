@@ -37,6 +37,16 @@ def visible(text: str) -> str:
     return legible(re.sub(r"\r?\n", " ↵ ", text)).strip()
 
 
+def size(number: int) -> str:
+    """Return a number of bytes for people."""
+    value, unit = float(number), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{number} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
 def _seen(character: str) -> str:
     if character == "\t":
         return " "

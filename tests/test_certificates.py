@@ -13,8 +13,8 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import Certificate, CertificateConfig, Finding, Premise, hookimpl
-from bench_core.computing.outcomes import read_outcomes
 from bench_core.registry import extra
+from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_reports.content.certificates import HEADINGS, broken_promises, certificate_rows, failing_premises
 

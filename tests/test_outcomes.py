@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_core import Hypothesis, Outcome
-from bench_core.computing.outcomes import read_outcomes, write_outcomes
+from bench_core.storage.outcomes import read_outcomes, write_outcomes
 
 
 def test_texts_may_hold_whatever_ends_a_line_elsewhere(tmp_path):

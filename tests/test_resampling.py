@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from bench_core import Metric, Summed
-from bench_core.computing.resampling import (
-    DRAWS,
-    _counts,
-    block_length,
-    draws,
-    interval,
-    mark,
-)
-from bench_core.storage.draws import read_draws, write_draws
+from bench_core.computing.resampling import DRAWS, _counts, draws, mark
+from bench_core.storage.draws import block_length, percentiles, read_draws, write_draws
 
 
 class Mean(Summed):
@@ -94,7 +87,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
     dice = np.random.default_rng(7)
     covered = 0
     for _ in range(400):
-        low, high = interval(draws(Mean(None), dice.exponential(size=60).tolist()))
+        low, high = percentiles(draws(Mean(None), dice.exponential(size=60).tolist()))
         covered += low <= 1 <= high
     assert 0.89 < covered / 400 < 0.98
 
@@ -108,7 +101,7 @@ def test_without_blocks_the_interval_of_a_stream_is_too_narrow():
         for place in range(1, 600):
             values[place] = 0.6 * values[place - 1] + noise[place]
         for block in held:
-            low, high = interval(draws(Mean(None), values.tolist(), block))
+            low, high = percentiles(draws(Mean(None), values.tolist(), block))
             held[block] += low <= 0 <= high
     single, blocks = (count / 150 for count in held.values())
     assert single < 0.8
@@ -118,8 +111,8 @@ def test_without_blocks_the_interval_of_a_stream_is_too_narrow():
 
 def test_nothing_is_drawn_from_nothing():
     assert draws(Mean(None), []).shape == (0,)
-    assert interval(draws(Mean(None), [])) is None
-    assert interval(np.array([1.0, np.nan])) is None
+    assert percentiles(draws(Mean(None), [])) is None
+    assert percentiles(np.array([1.0, np.nan])) is None
 
 
 def test_only_the_same_examples_share_a_mark():

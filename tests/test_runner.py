@@ -214,7 +214,7 @@ def test_hardware_can_be_an_axis_and_precision_a_choice(go, suite_file):
 
 
 def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):
-    from bench_core.computing.outcomes import read_outcomes
+    from bench_core.storage.outcomes import read_outcomes
 
     go(suite_file(**{"max_tokens: 6": "max_tokens: 6, examples: 5"}))
     ids = {

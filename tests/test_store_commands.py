@@ -18,9 +18,9 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
 from bench_core.computing.checkpoint import Checkpoints
-from bench_core.computing.outcomes import read_lines, write_lines
 from bench_core.execution.executor import Here
 from bench_core.runs.runner import Silent
+from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say, to_json
+from bench_core.terminal import say, size, to_json
 
 SHOWN = 16  # letters of a key
 
@@ -96,13 +96,3 @@ def collect_garbage(
         say(f"left: {visible(text)}")
     freed = size(sum(sum(sizes) for sizes in found.sizes.values()))
     say(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")
-
-
-def size(number: int) -> str:
-    """Return a number of bytes for people."""
-    value, unit = float(number), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{number} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from math import cbrt, ceil
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from bench_core.storage.draws import DRAWS, Draws
 if TYPE_CHECKING:
     from bench_core.metric import Metric
 
-LEVEL = 0.95  #: of intervals
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
 KEPT = 2**25  # that are kept for the next cell
 
@@ -35,19 +34,6 @@ def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
         what = shown(strange[0]) if strange else f"{len(scores)} scores"
         raise PluginError(f"{named(metric, 'resample')} gave {what} for {DRAWS} samples; it is one number each.")
     return np.array(scores, dtype=np.float64)
-
-
-def interval(scores: Draws, level: float = LEVEL) -> tuple[float, float] | None:
-    """Return the percentile interval of draws; None where some are no numbers."""
-    if not len(scores) or not np.isfinite(scores).all():
-        return None
-    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def block_length(examples: int) -> int:
-    """Return how many examples in a row are drawn together where they continue each other (Hall et al., 1995)."""
-    return max(1, ceil(cbrt(examples)))
 
 
 def mark(ids: Sequence[int], block: int, of: str = "") -> str:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.guards import check_facts, checked_interval, diverged, measured, named
-from bench_core.computing.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.computing.process_state import defined_state, unchanged_state
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
 from bench_core.noise import Noise
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Order
-from bench_core.registry import part
+from bench_core.registry import configured, part
+from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.storage.partial import kept
 
 if TYPE_CHECKING:
@@ -304,15 +304,16 @@ class Workshop:
         import numpy as np
 
         from bench_core.computing import resampling
+        from bench_core.storage.draws import block_length, percentiles
 
         source = self._input(stage, "outcomes")
         outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
         split = source.manifest["ingredients"]["settings"]["split"]
         facts = Facts(**kept(self.store, *stage.inputs["task"]).json("facts.json"))
         metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
-        block = resampling.block_length(len(parts)) if facts.consecutive else 1
+        block = block_length(len(parts)) if facts.consecutive else 1
         draws = resampling.draws(metric, parts, block)
-        interval = checked_interval(metric, parts) or resampling.interval(draws)
+        interval = checked_interval(metric, parts) or percentiles(draws)
         number = {
             "value": _as_json(value),
             "examples": len(outcomes),
@@ -441,12 +442,6 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
         build = config.load()
     with unchanged_state():
         return build(config, *more)
-
-
-def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:
-    """Return the Config of a part from its described settings."""
-    schema = part(kind, settings["name"]).config
-    return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
 
 
 def load_weights(model: Any, path: Path) -> None:

@@ -199,7 +199,7 @@ def perform(workshop: Workshop, order: Order) -> None:
 @contextmanager
 def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
     """Raise DataError unless all files that a stage reads are, before and after, what the plan found."""
-    from bench_core.computing.stages import configured
+    from bench_core.registry import configured
 
     places, reads, task = stage.settings.get("places", {}), {}, None
     if stage.kind == "prepare":

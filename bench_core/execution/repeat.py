@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from bench_core.computing.outcomes import read_lines
 from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor, StageFailed
 from bench_core.planning.stages import Order, stage_from_json
 from bench_core.storage.contents import OUTCOMES, RECORDS
+from bench_core.storage.outcomes import read_lines
 from bench_core.storage.partial import kept_as
 
 if TYPE_CHECKING:

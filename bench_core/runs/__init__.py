@@ -1,1 +1,10 @@
-"""What a run leaves, and how runs travel and are put together."""
+"""Runs: suites that are carried out, and what they leave.
+
+`runner` has stages performed in their order, `record` writes the folder of a run, `results` reads it; `sorting`,
+`selecting`, `environments` and `distributions` are for readers. Not here: reports (a plugin), and commands.
+"""
+
+#: What readers of finished runs may build on, besides the interfaces.
+PUBLIC = (
+    "costs", "distributions", "environments", "place", "reporting", "results", "selecting", "sorting",
+)  # fmt: skip

@@ -12,20 +12,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core.computing.outcomes import read_lines, read_outcomes
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
-from bench_core.execution.costs import write_costs
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
+from bench_core.runs.costs import write_costs
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
 from bench_core.storage.contents import OUTCOMES
+from bench_core.storage.outcomes import read_lines, read_outcomes
 from bench_core.storage.partial import kept
 from bench_core.storage.provenance import environment
 from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
+from bench_core.suites.yaml_source import as_yaml
 
 if TYPE_CHECKING:
     from bench_core.config import CertificateConfig, MetricConfig
@@ -334,19 +335,6 @@ def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
 def _file_name(label: str) -> str:
     """Return a name in ASCII: not every file system, nor every locale, has more."""
     return re.sub(r"[^A-Za-z0-9.-]", "_", label)
-
-
-def as_yaml(data: Any) -> str:
-    """Return plain data as YAML text, keys in their order."""
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    text = StringIO()
-    writer = YAML(typ="safe", pure=True)
-    writer.default_flow_style, writer.width, writer.sort_base_mapping_type_on_output = False, 10_000, False  # type: ignore[assignment]
-    writer.dump(data, text)
-    return text.getvalue()
 
 
 def detailed(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from bench_core.planning import keys
+
+#: Of the keys that artifacts are stored under.
+SCHEME = keys.SCHEME
+
 #: The kinds of artifacts that are not carried whole, and the kinds under which what they tell is kept.
 RECORDS = {"prepare": "prepared", "train": "trained"}
 

@@ -1,8 +1,9 @@
-"""The file of draws: scores of samples of the examples behind each number."""
+"""Draws: scores of samples of the examples behind a number, their interval, and their file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import cbrt, ceil
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-DRAWS = 1_000
+DRAWS = 1_000  #: of a number
+LEVEL = 0.95  #: of intervals
 
 Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
 
@@ -31,3 +33,16 @@ def read_draws(content: bytes) -> dict[str, Draws]:
     if odd is not None:
         raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers")
     return found
+
+
+def percentiles(scores: Draws, level: float = LEVEL) -> tuple[float, float] | None:
+    """Return the percentile interval of draws; None where some are no numbers."""
+    if not len(scores) or not np.isfinite(scores).all():
+        return None
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def block_length(examples: int) -> int:
+    """Return how many examples in a row are drawn together where they continue each other (Hall et al., 1995)."""
+    return max(1, ceil(cbrt(examples)))

@@ -243,3 +243,16 @@ def _twice(key: str) -> str:
 
 def _kind(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def as_yaml(data: Any) -> str:
+    """Return plain data as YAML text, keys in their order."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    text = StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.width, writer.sort_base_mapping_type_on_output = False, 10_000, False  # type: ignore[assignment]
+    writer.dump(data, text)
+    return text.getvalue()

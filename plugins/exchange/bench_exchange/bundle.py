@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.planning import keys
 from bench_core.storage.artifact import MANIFEST, reason, write_manifest
-from bench_core.storage.contents import FILES, RECORDS
+from bench_core.storage.contents import FILES, RECORDS, SCHEME
 from bench_core.storage.file_formats import lines
 from bench_core.storage.garbage import artifacts
 from bench_core.storage.partial import kept_as
@@ -170,7 +169,7 @@ def _write(path: Path, entries: Mapping[str, Path], about: Mapping[str, str]) ->
         for name, source in entries.items():
             content = source.read_bytes()
             files[name] = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
-        contents = {"format": FORMAT, "version": VERSION, "scheme": keys.SCHEME, **about, "files": files}
+        contents = {"format": FORMAT, "version": VERSION, "scheme": SCHEME, **about, "files": files}
         with ZipFile(partial, "w") as archive:
             for name, content in _contents(contents, entries):
                 info = ZipInfo(name, NEVER)

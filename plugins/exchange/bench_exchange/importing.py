@@ -10,9 +10,9 @@ from secrets import token_hex
 from shutil import copyfile, copytree
 from typing import TYPE_CHECKING
 
-from bench_core.planning import keys
 from bench_core.runs.results import write_run
 from bench_core.storage.artifact import Artifact, unwritable
+from bench_core.storage.contents import SCHEME
 from bench_core.storage.partial import differing, kept_as
 from bench_exchange.bundle import about
 from bench_exchange.unbundle import WHOLE, Bundle, Name
@@ -35,7 +35,7 @@ class Imported:
 def take_in(bundle: Bundle, store: Store, runs: Path) -> Imported:
     """Put artifacts into a store, and the run among others; what is there already is kept."""
     told = Imported(Path(), bundle.about["scheme"])
-    if told.scheme == keys.SCHEME:
+    if told.scheme == SCHEME:
         with store.in_use():
             placed = _Placing(bundle, store, told)
             for (kind, key), files in bundle.artifacts.items():

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.execution.costs import COLUMNS
 from bench_core.registry import hook
+from bench_core.runs.costs import COLUMNS
 from bench_core.runs.distributions import Distribution, write_distributions
-from bench_core.runs.record import as_yaml
 from bench_core.runs.results import (
     SHORT,
     CellResult,
@@ -31,7 +30,7 @@ from bench_core.runs.sorting import in_suite, ordered
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.published import plain
 from bench_core.suites.schema import AXES
-from bench_core.suites.yaml_source import Located
+from bench_core.suites.yaml_source import Located, as_yaml
 from bench_exchange.compatibility import FREE, Part, check, in_order, united
 from bench_exchange.duplicates import Overlap, Taken, place_of
 

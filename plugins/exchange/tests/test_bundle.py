@@ -22,12 +22,12 @@ from click.testing import CliRunner
 import bench_core
 from bench_core import registry
 from bench_core.commands.plan import command as plan_command
-from bench_core.computing.outcomes import write_lines
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import read_run
 from bench_core.runs.runner import Silent
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
+from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
 from bench_exchange.bundle import export
 from bench_exchange.commands.export import command as export_command

@@ -14,7 +14,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.execution.costs import COLUMNS
+from bench_core.runs.costs import COLUMNS
 from bench_core.suites.load import load
 from bench_core.suites.schema import COSTS, OF_ALL_STAGES, Figure
 from bench_reports.content.cost_tables import Spent

@@ -19,10 +19,10 @@ from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.computing.outcomes import read_lines
 from bench_core.errors import SuiteError
 from bench_core.runs.distributions import distribution, read_distributions, write_distributions
 from bench_core.runs.results import read_run
+from bench_core.storage.outcomes import read_lines
 from bench_core.suites.load import load
 from bench_core.suites.schema import Figure
 from bench_reports.content.page import figure_notes

@@ -18,9 +18,9 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
-from bench_core.computing.outcomes import write_outcomes
 from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
+from bench_core.storage.outcomes import write_outcomes
 from bench_core.storage.store import Store
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import Tabular

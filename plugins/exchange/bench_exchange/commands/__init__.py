@@ -1,1 +1,1 @@
-"""One file for each verb."""
+"""Commands that carry runs from place to place, a file each."""

@@ -52,7 +52,7 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> in
 
 def tell(told: Exported) -> None:
     """Say what went into a file, and what did not."""
-    from bench_core.commands.store import size
+    from bench_core.terminal import size
 
     parts = [f"{told.counts[kind]:,} {name}" for kind, name in NAMES.items() if told.counts[kind]]
     say(f"{told.path}: {size(told.path.stat().st_size)}: {', '.join(['the run', *parts])}")

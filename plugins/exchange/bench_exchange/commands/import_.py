@@ -25,7 +25,7 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
     A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come
     without weights: they are done again where these are needed.
     """
-    from bench_core.planning import keys
+    from bench_core.storage.contents import SCHEME
     from bench_core.storage.store import Store
     from bench_exchange.commands.export import NAMES
     from bench_exchange.importing import take_in
@@ -34,11 +34,11 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
     with opened(file, limit * 2**30) as bundle:
         told = take_in(bundle, Store(store), runs)
     parts = [f"{told.added[kind]:,} {name}" for kind, name in NAMES.items() if told.added[kind]]
-    if told.scheme == keys.SCHEME:
+    if told.scheme == SCHEME:
         say(f"{store}: {', '.join(parts) or 'nothing'} new, {told.known:,} artifacts were there")
     else:
         say(
-            f"{file}: its keys are of scheme {told.scheme}, and those of this bench of scheme {keys.SCHEME}: no run "
+            f"{file}: its keys are of scheme {told.scheme}, and those of this bench of scheme {SCHEME}: no run "
             "would find its artifacts, which are left out. `bench report` and `bench merge` need but the run.",
             err=True,
         )

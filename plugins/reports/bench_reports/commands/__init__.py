@@ -1,1 +1,1 @@
-"""One file for each verb that reads a finished run."""
+"""Commands that read finished runs, a file each."""

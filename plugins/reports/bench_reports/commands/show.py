@@ -52,7 +52,7 @@ def find(run: Run, filters: str) -> CellResult:
 
 def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
     """Return the first decoded outcomes of a cell; none if the store does not hold them."""
-    from bench_core.computing.outcomes import read_outcomes
+    from bench_core.storage.outcomes import read_outcomes
     from bench_core.storage.store import Store
 
     key = cell.artifacts.get("decode", "")

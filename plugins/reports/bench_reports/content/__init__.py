@@ -1,1 +1,1 @@
-"""What a report says, before any format writes it down."""
+"""What stands in a report: tables, claims, choices, verdicts, outputs and notes, before any format."""

@@ -1,1 +1,1 @@
-"""Two cells of a run side by side."""
+"""The comparison of two cells of a run: what differs, how surely, and by example."""

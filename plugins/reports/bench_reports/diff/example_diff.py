@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 from math import fsum, isclose, isfinite, isnan
 from typing import Any, TypeAlias
 
-from bench_core.computing import stages
-from bench_core.computing.outcomes import read_lines, read_outcomes
-from bench_core.computing.resampling import block_length
 from bench_core.data import Facts, Outcome
 from bench_core.errors import BenchError, PluginError
+from bench_core.registry import configured
 from bench_core.runs.results import CellResult
 from bench_core.runs.sorting import seed_of
+from bench_core.storage.draws import block_length
+from bench_core.storage.outcomes import read_lines, read_outcomes
 from bench_core.storage.partial import kept
 from bench_core.storage.store import Store
 from bench_reports.statistics.paired import Contrast, Couple
@@ -170,7 +170,8 @@ class Shelf:
         ingredients = artifact.manifest["ingredients"]
         outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
         facts = Facts(**kept(self.store, *ingredients["inputs"]["task"]).json("facts.json"))
-        metric = stages.built("metric", ingredients["settings"]["metric"])
+        config = configured("metric", ingredients["settings"]["metric"])
+        metric = config.load()(config)
         metric = metric.prepare(facts, {one.id: one.references for one in outcomes})
         return metric, outcomes, facts, read_lines(artifact.file("parts.jsonl.gz"))
 

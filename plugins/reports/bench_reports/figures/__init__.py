@@ -1,1 +1,1 @@
-"""Figures: what is drawn, and the drawing."""
+"""Figures: their data from a run, then their drawing."""

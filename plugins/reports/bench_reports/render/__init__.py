@@ -1,1 +1,1 @@
-"""Markdown, LaTeX, HTML, CSV and JSON."""
+"""Files of a report: Markdown, LaTeX, HTML, CSV and JSON."""

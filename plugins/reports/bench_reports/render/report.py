@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
 from bench_core.errors import StoreError
-from bench_core.execution.costs import COLUMNS
+from bench_core.runs.costs import COLUMNS
 from bench_core.runs.environments import environments
 from bench_core.runs.results import Run
 from bench_core.runs.sorting import ordered

@@ -1,1 +1,1 @@
-"""Intervals, tests and their corrections."""
+"""Intervals, tests and bootstraps: numbers from numbers, of no suite or report."""

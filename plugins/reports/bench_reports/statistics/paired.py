@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bench_core.computing.resampling import interval
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.sorting import cell_name, seed_of
+from bench_core.storage.draws import percentiles
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.significance import koehn_p_value, nested, nested_p_value
 
@@ -132,7 +132,7 @@ def _tested(run: Run, found: Contrast) -> Contrast:
         return replace(found, untested="some draws of its examples have no score")
     return replace(
         found,
-        interval=interval(differences),
+        interval=percentiles(differences),
         p=nested_p_value(found.difference, ours, theirs),
         koehn=koehn_p_value(found.difference, differences) if found.difference else None,
     )

@@ -1,0 +1,154 @@
+"""The structure of the code: each layer imports only what stands before it, and no files import each other in circles.
+
+Imports inside of functions count, and those for type checkers, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+#: Folders of the core, each built on those before it; its root, the interfaces, comes first of all.
+LAYERS = ("suites", "planning", "storage", "computing", "execution", "runs", "commands")
+
+#: Readers of runs, who also see what these layers declare to be public; all other plugins see the interfaces alone.
+READERS = {
+    "bench_reports": ("suites", "storage", "runs", "commands"),
+    "bench_exchange": ("suites", "storage", "runs", "commands"),
+}
+FOR_COMMANDS = {"options"}  # of `commands`: what further commands share with the core's
+
+#: Modules of the root that plugins may import by their own names.
+INTERFACES = {"corpora", "testing"}
+
+
+def modules(root=ROOT):
+    """Return the file of every module of the core and of all plugins, by name."""
+    packages = [root / "bench_core", *root.glob("plugins/*/bench_*")]
+    found = {}
+    for package in packages:
+        for path in package.rglob("*.py"):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imported(path):
+    """Return what a file imports, wherever it does: modules, and pairs of a module and a name in it."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return whole, {(node.module, alias.name) for node in froms for alias in node.names}
+
+
+def imports(files):
+    """Return the modules among `files` that each imports."""
+    found = {}
+    for name, path in files.items():
+        whole, parts = imported(path)
+        inner = {f"{module}.{one}" if f"{module}.{one}" in files else module for module, one in parts}
+        found[name] = ((whole | inner) & {*files}) - {name}
+    return found
+
+
+def layer(module):
+    """Return where a module of the core stands: 0 for the root. The face is above all, as it shows all."""
+    parts = module.split(".")
+    if module in ("bench_core", "bench_core.__main__"):
+        return len(LAYERS) + 1
+    return LAYERS.index(parts[1]) + 1 if parts[1] in LAYERS else 0
+
+
+def upward(edges):
+    """Yield every import of the core that goes up; tests of contracts, which import anything, are nobody's layer."""
+    for name, targets in edges.items():
+        if name.partition(".")[0] == "bench_core" and not name.startswith("bench_core.testing"):
+            for target in targets:
+                if target.startswith("bench_core.testing") or layer(target) > layer(name):
+                    yield f"{name} -> {target}"
+
+
+def public(layer_name):
+    """Return what a layer declares to be public."""
+    if layer_name == "commands":
+        return FOR_COMMANDS
+    return {*import_module(f"bench_core.{layer_name}").PUBLIC}
+
+
+def beyond(edges):
+    """Yield every import of a plugin of what it should not see."""
+    for name, targets in edges.items():
+        owner = name.partition(".")[0]
+        for target in targets:
+            package, *inside = target.split(".")
+            if owner == "bench_core" or (package in (owner, "bench_core") and not inside):
+                continue
+            if package == "bench_core":
+                seen = READERS.get(owner, ())
+                fine = inside[0] in INTERFACES or (seen and inside[0] not in LAYERS)
+                fine = fine or (inside[0] in seen and len(inside) > 1 and inside[1] in public(inside[0]))
+            else:
+                fine = package == owner or not inside or inside[0] in ("api", "plugin")
+            if not fine:
+                yield f"{name} -> {target}"
+
+
+def circle(edges):
+    """Return a circle of files, or none."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_each_layer_imports_only_what_stands_before_it():
+    assert [*upward(imports(modules()))] == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    assert circle(imports(modules())) == []
+
+
+def test_plugins_see_the_interfaces_and_readers_of_runs_what_is_public_to_them():
+    assert [*beyond(imports(modules()))] == []
+
+
+def test_what_a_layer_declares_public_is_there():
+    files = modules()
+    for name in ("suites", "storage", "runs"):
+        assert {f"bench_core.{name}.{one}" for one in public(name)} <= {*files}
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "caught"),
+    [
+        ("bench_core/suites/cells.py", "from bench_core.runs.results import Run", upward),
+        ("bench_core/errors.py", "def late():\n    import bench_core.storage.store", upward),
+        ("bench_core/planning/keys.py", "if TYPE_CHECKING:\n    from bench_core.storage.store import Store", upward),
+        ("bench_core/suites/suite.py", "def late():\n    from bench_core.suites import load", circle),
+        ("bench_core/model.py", "from bench_core.testing import toys", upward),
+        ("bench_core/runs/runner.py", "from bench_core import run", upward),
+        ("plugins/rnn/bench_rnn/plugin.py", "from bench_core.storage.store import Store", beyond),
+        ("plugins/rnn/bench_rnn/plugin.py", "from bench_decoders.beam import Beam", beyond),
+        ("plugins/reports/bench_reports/plugin.py", "from bench_core.planning.plan import plan", beyond),
+        ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.runner import run", beyond),
+    ],
+)
+def test_an_import_that_should_not_be_is_seen(where, line, caught, tmp_path):
+    files = modules()
+    parts = Path(where).with_suffix("").parts
+    name = ".".join(parts if parts[0] == "bench_core" else parts[2:])
+    planted = tmp_path / "planted.py"
+    planted.write_text((ROOT / where).read_text() + "\n" + line + "\n")
+    edges = imports({**files, name: planted})
+    assert name in files
+    assert [*caught(edges)] != []
