@@ -10,16 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_core.certificate import Certificate, Finding, Premise
     from bench_core.computing.guarded_steps import checked
     from bench_core.computing.guards import diverged
     from bench_core.config import (
-        CertificateConfig,
         Config,
         DecoderConfig,
         ExecutorConfig,
         MetricConfig,
         ModelConfig,
+        ProbeConfig,
         Settings,
         TaskConfig,
         kinded,
@@ -34,17 +33,18 @@ if TYPE_CHECKING:
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Stackable, State, Stepper, Training
     from bench_core.noise import Noise
     from bench_core.planning.stages import Order
+    from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
     from bench_core.walking import best, draw, ended, invert, limits, walk
 
 _HOMES = {
-    "certificate": ["Certificate", "Finding", "Premise"],
+    "probe": ["Finding", "Premise", "Probe", "Statement"],
     "computing.guarded_steps": ["checked"],
     "computing.guards": ["diverged"],
     "config": [
-        "CertificateConfig",
+        "ProbeConfig",
         "Config",
         "DecoderConfig",
         "ExecutorConfig",
@@ -72,13 +72,13 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "API", "STOP", "Batch", "BenchError", "Certificate", "CertificateConfig", "Config", "DataError", "Decoder",
-    "DecoderConfig", "Executor", "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric",
-    "MetricConfig", "Model", "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Purpose", "Rows",
+    "API", "STOP", "Batch", "BenchError", "Config", "DataError", "Decoder", "DecoderConfig", "Executor",
+    "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric", "MetricConfig", "Model",
+    "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Probe", "ProbeConfig", "Purpose", "Rows",
     "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
-    "State", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Tell", "Training", "Workers", "await_artifact",
-    "best", "carry_out", "check_answer", "checked", "diverged", "draw", "ended", "hookimpl", "invert", "kinded",
-    "limits", "run", "walk",
+    "State", "Statement", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Tell", "Training", "Workers",
+    "await_artifact", "best", "carry_out", "check_answer", "checked", "diverged", "draw", "ended", "hookimpl",
+    "invert", "kinded", "limits", "run", "walk",
 ]  # fmt: skip
 
 

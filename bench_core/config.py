@@ -66,7 +66,7 @@ class ModelConfig(Config):
     sources: ClassVar[Set[Source]] = frozenset({Source.NONE})
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
-    certificates: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
+    probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the files that it is built from, by role, for `facts.files`; raise DataError without one.
@@ -99,13 +99,13 @@ class MetricConfig(Config):
         return None
 
 
-class CertificateConfig(Config):
-    """What all certificates say about themselves; the settings that they share with a metric must agree with its own.
+class ProbeConfig(Config):
+    """What all probes say about themselves; the settings that they share with a metric must agree with its own.
 
     So a promise about the first 1,500 tokens is never held against what was measured of 500.
     """
 
-    about: ClassVar[str]  #: the metric that a promise is about, as plugins call it
+    with_decoder: ClassVar[bool] = False  #: whether it asks about a model under each decoder, or about the model
 
 
 class TaskConfig(Config):

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bench_core.config import (
-        CertificateConfig,
         DecoderConfig,
         ExecutorConfig,
         MetricConfig,
         ModelConfig,
+        ProbeConfig,
         TaskConfig,
     )
     from bench_core.data import Outcome
@@ -52,8 +52,8 @@ def bench_metrics() -> list[type[MetricConfig]]:
 
 
 @hookspec
-def bench_certificates() -> list[type[CertificateConfig]]:
-    """Return the certificates that this plugin offers."""
+def bench_probes() -> list[type[ProbeConfig]]:
+    """Return the probes that this plugin offers."""
     raise NotImplementedError
 
 

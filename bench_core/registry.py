@@ -18,7 +18,7 @@ from bench_core.errors import PluginError, SuiteError
 if TYPE_CHECKING:
     from bench_core.config import Config
 
-PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "certificate", "executor"]
+PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "executor"]
 KINDS: tuple[PartKind, ...] = get_args(PartKind)
 IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages are performed is no suite's business
 

@@ -143,7 +143,7 @@ def stages(executed, tmp_path_factory):
         assert {(cell.status, cell.reason) for cell in run.cells} == {("done", "")}
         planned |= plan(load(folder / "suite.yaml"), folder).stages
     assert {kind for kind, _ in found} == {
-        "prepare", "together", "train", "decode", "score", "measure", "certify",
+        "prepare", "together", "train", "decode", "score", "measure", "probe",
     }  # fmt: skip
     return {key: (planned[key], modules) for (_, key), modules in found.items()}
 

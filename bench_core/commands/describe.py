@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "certificate", "executor"]))
+@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "probe", "executor"]))
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:
@@ -55,8 +55,8 @@ def _about(found: Part) -> dict[str, Any]:
         about["likelihoods"] = [f"{name} ({kind})" for name, kind in config.likelihoods.items()]
     if found.kind in ("decoder", "metric"):
         about["needs"] = [config.needs.__name__]
-    if found.kind == "certificate":
-        about["about"] = [config.about]
+    if found.kind == "probe":
+        about["asks about"] = ["a model under each decoder" if config.with_decoder else "a model"]
     if found.kind == "task":
         about["source"] = [config.source if isinstance(config.source, Source) else "by its settings"]
     about["settings"] = [

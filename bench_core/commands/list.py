@@ -9,7 +9,7 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
-KINDS = ["task", "model", "decoder", "metric", "certificate", "executor"]
+KINDS = ["task", "model", "decoder", "metric", "probe", "executor"]
 
 
 @click.command()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 
-STAGES = ("prepare", "together", "train", "decode", "score", "measure", "certify")
+STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 
 
 @click.command()

@@ -87,18 +87,18 @@ def damaged(run: Run, store: Store) -> Iterator[str]:
 def _behind(cell: CellResult) -> Iterator[str]:
     """Yield the keys without which a cell could not say what it does; one that is not done may have got anywhere."""
     known = {f"measure/{name}" for name, number in cell.numbers.items() if number.value is not None}
-    known |= {f"certify/{name}" for name in cell.certificates}
+    known |= {f"probe/{name}" for name in cell.probes}
     yield from (key for name, key in cell.artifacts.items() if cell.status == "done" or name in known)
 
 
 def differing(run: Run, store: Store) -> Iterator[str]:
-    """Yield every number and every finding of a certificate that is not as the store has it."""
+    """Yield every number and every finding of a probe that is not as the store has it."""
     from bench_core.runs.sorting import cell_name
 
     for cell in run.cells:
         numbers = {name: vars(number) for name, number in cell.numbers.items() if number.value is not None}
         found = [*_compared(cell, store, "measure", NUMBER, numbers)]
-        found += _compared(cell, store, "certify", "finding.json", cell.certificates)
+        found += _compared(cell, store, "probe", "finding.json", cell.probes)
         yield from (f"{cell_name(cell.cell)}: {text}" for text in found)
 
 

@@ -16,6 +16,7 @@ from bench_core.data import STOP, Facts, Hypothesis, Kind
 from bench_core.errors import PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State
+from bench_core.probe import Finding, Statement
 from bench_core.registry import KINDS, parts
 
 if TYPE_CHECKING:
@@ -221,6 +222,19 @@ def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, 
         if -math.inf < low <= high < math.inf:
             return low, high
     raise PluginError(f"{named(metric, 'interval')} gave {shown(interval)}; it is (low, high), or None.")
+
+
+def check_finding(found: object, probe: object) -> None:
+    """Raise PluginError unless a probe gave a Finding whose numbers are numbers."""
+    if not isinstance(found, Finding):
+        raise PluginError(f"{named(probe, 'ask')} gave {shown(found)}; it is to give a Finding.")
+    who = named(probe, "ask")
+    for name, number in found.numbers.items():
+        if not is_number(number):
+            raise PluginError(f"{who} gave {shown(number)} as {name!r}; numbers of findings are floats.")
+    for one in found.statements:
+        if not isinstance(one, Statement):
+            raise PluginError(f"{who} gave {shown(one)} among statements; each is a Statement.")
 
 
 def nonfinite(weights: Mapping[str, Tensor], buffers: Sequence[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""What stages do: prepare, together, train, decode, score, measure, certify.
+"""What stages do: prepare, together, train, decode, score, measure, probe.
 
 Each reads stored artifacts and fills a folder.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.guards import check_facts, checked_interval, diverged, measured, named
+from bench_core.computing.guards import check_facts, check_finding, checked_interval, diverged, measured, named
 from bench_core.computing.process_state import defined_state, unchanged_state
 from bench_core.data import Facts, Kind, Outcome, Purpose
 from bench_core.errors import PluginError, Stopped, StoreError, TrainingError
@@ -334,17 +334,19 @@ class Workshop:
         (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
         return {"examples": len(outcomes)}
 
-    def _certify(self, stage: Stage, folder: Path) -> dict[str, Any]:
+    def _probe(self, stage: Stage, folder: Path) -> dict[str, Any]:
         import torch
 
         from bench_core.computing.train import evaluating
 
         model, examples = self._examples(stage, "decode")
-        decoder = configured("decoder", stage.settings["decoder"])
-        certificate = built("certificate", stage.settings["certificate"])
+        asked = stage.settings["decoder"]
+        decoder = configured("decoder", asked) if asked else None
+        probe = built("probe", stage.settings["probe"])
         with evaluating(model), torch.no_grad():
-            found = certificate.check(model.cpu(), decoder, examples.to_decode())
+            found = probe.ask(model.cpu(), decoder, examples.to_decode())
         model.to(examples.device)
+        check_finding(found, probe)
         (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False), encoding="utf-8")
         return {}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
-BRIEF = ("measure", "certify")  # kinds of stages that take moments
+BRIEF = ("measure", "probe")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
 WAITING = "another run is at work on it"  #: what stages tell once, however soon after their beginning
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
     from bench_core.storage.store import Artifact, Store
 
-FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "certify": "finding.json"}
+FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "probe": "finding.json"}
 SHOWN = 3  # differences of one stage that are told one by one
 LONGEST = 60  # characters of a value in a message
 PRECISION = 1e-5  # relative, of sums of float32; on other hardware the last digits differ
@@ -97,7 +97,7 @@ def _has(store: Store, stage: Stage, kind: str, key: str) -> bool:
 
 def _parts(stage: Stage) -> str:
     """Return which parts a stage works by, by the names under which they are installed."""
-    roles = ("decoder", "metric", "certificate")
+    roles = ("decoder", "metric", "probe")
     found = [f"{role} {stage.settings[role]['name']!r}" for role in roles if role in stage.settings]
     return f" ({', '.join(found)})" if found else ""
 

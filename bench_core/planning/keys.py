@@ -21,7 +21,7 @@ SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
 #: The files of the core that decide what a stage computes, besides all of `computing`.
 COMPUTING = (
-    "certificate.py", "config.py", "corpora.py", "corpora.yaml", "data.py", "decoder.py", "metric.py", "model.py",
+    "probe.py", "config.py", "corpora.py", "corpora.yaml", "data.py", "decoder.py", "metric.py", "model.py",
     "noise.py", "rows.py", "storage/draws.py", "storage/outcomes.py", "suites/training.py", "task.py", "walking.py",
 )  # fmt: skip
 

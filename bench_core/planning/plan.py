@@ -74,7 +74,7 @@ def located_suite(suite: Suite, data: Path) -> Suite:
 
     parts = {
         section: {name: located(config, data) for name, config in getattr(suite, section).items()}
-        for section in ("tasks", "decoders", "metrics", "certificates")
+        for section in ("tasks", "decoders", "metrics", "probes")
     }
     return replace(suite, models={name: entry(one) for name, one in suite.models.items()}, **parts)  # type: ignore[arg-type]
 
@@ -123,7 +123,7 @@ def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None
 
 def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
     """Yield the files that settings name, each after its key in the suite."""
-    for kind in ("task", "decoder", "metric", "certificate"):
+    for kind in ("task", "decoder", "metric", "probe"):
         for name, config in getattr(suite, f"{kind}s").items():
             yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
     for name, entry in suite.models.items():
@@ -164,8 +164,8 @@ class Planner:
             else:
                 outcomes, kind = decode, "decode"
             yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
-        for name in cell.certificates:
-            yield f"certify/{name}", self.certify(cell, name)
+        for name in cell.probes:
+            yield f"probe/{name}", self.probe(cell, name)
 
     def prepare(self, name: str) -> str:
         """Return the key of a prepared task."""
@@ -293,19 +293,22 @@ class Planner:
             self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
         return self.made[asked]
 
-    def certify(self, cell: Cell, name: str) -> str:
-        """Return the key of what a certificate says of a trained model, a decoder and the rows that are decoded."""
-        asked = ("certify", name, cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
+    def probe(self, cell: Cell, name: str) -> str:
+        """Return the key of what a probe finds of a trained model, or of a model and a decoder."""
+        probe = self.suite.probes[name]
+        under = cell.decoder if probe.with_decoder else None
+        asked = ("probe", name, cell.task, cell.model, under, cell.split, cell.hardware, cell.seed)
         if asked not in self.made:
-            certificate, decoder = self.suite.certificates[name], self.suite.decoders[cell.decoder or ""]
+            decoder = None if under is None else self.suite.decoders[under]
             own = {
-                "certificate": self.described(certificate),
-                "decoder": self.described(decoder),
+                "probe": self.described(probe),
+                "decoder": decoder and self.described(decoder),
                 "examples": self.suite.limits.examples,
             }
-            parts: list[tuple[PartKind, Config]] = [("decoder", decoder), ("certificate", certificate)]
-            label = f"{name} of {cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
-            self.made[asked] = self._outcomes("certify", cell, own, parts, label)
+            parts: list[tuple[PartKind, Config]] = [("decoder", decoder)] if decoder else []
+            of = " x ".join(filter(None, (cell.task, cell.model, under)))
+            label = f"{name} of {of}, seed {cell.seed}, {cell.split}"
+            self.made[asked] = self._outcomes("probe", cell, own, [*parts, ("probe", probe)], label)
         return self.made[asked]
 
     def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 class Stage:
     """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
 
-    kind: str  # prepare, together, train, decode, score, measure, certify
+    kind: str  # prepare, together, train, decode, score, measure, probe
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key

@@ -29,7 +29,7 @@ from bench_core.suites.published import plain
 from bench_core.suites.yaml_source import as_yaml
 
 if TYPE_CHECKING:
-    from bench_core.config import CertificateConfig, MetricConfig
+    from bench_core.config import MetricConfig, ProbeConfig
     from bench_core.data import Outcome
     from bench_core.storage.draws import Draws
     from bench_core.storage.store import Store
@@ -120,10 +120,10 @@ class Record:
 
     @cached_property
     def _manifests(self) -> dict[str, Mapping[str, Any]]:
-        """The manifests of all that is stored of this plan, by key; those of numbers and certificates left out."""
+        """The manifests of all that is stored of this plan, by key; those of numbers and probes left out."""
         found = {}
         for stage in self.plan.stages.values():
-            if stage.kind not in ("measure", "certify"):
+            if stage.kind not in ("measure", "probe"):
                 with suppress(StoreError):
                     found[stage.key] = kept(self.store, stage.kind, stage.key).manifest
         return found
@@ -240,9 +240,9 @@ class Record:
             return CellResult(cell.axes, "not run", self._told(self.plan.lack(cell) or ""))
         artifacts = self.plan.of_cell[cell]
         numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
-        certificates = dict(self._certificates(cell, artifacts))
+        probes = dict(self._probes(cell, artifacts))
         computed = {self._places[self._provenances[key]] for key in artifacts.values() if key in self._provenances}
-        found = CellResult(cell.axes, "done", "", numbers, artifacts, certificates, tuple(sorted(computed)))
+        found = CellResult(cell.axes, "done", "", numbers, artifacts, probes, tuple(sorted(computed)))
         failed = [self._told(self.failures[key]) for key in artifacts.values() if key in self.failures]
         if failed:
             return replace(found, status="failed", reason=failed[0])
@@ -262,14 +262,21 @@ class Record:
         interval = tuple(map(float, found["interval"])) if found["interval"] else None
         return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
 
-    def _certificates(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-        """Yield what each certificate found of a cell, with the suite's name for the metric that it is about."""
-        for name in cell.certificates:
-            found = self._stored("certify", artifacts[f"certify/{name}"], "finding.json")
+    def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        """Yield what each probe found of a cell, with the suite's names for the metrics that it is about."""
+        for name in cell.probes:
+            found = self._stored("probe", artifacts[f"probe/{name}"], "finding.json")
             if found is not None:
-                about = self.suite.certificates[name]
-                measured = (one for one in cell.metrics if _agrees(about, self.suite.metrics[one]))
-                yield name, {**found, "measured": next(measured, None)}
+                metrics = {one["metric"] for one in found["statements"]}
+                yield name, {**found, "measured": self._measured(cell, name, metrics)}
+
+    def _measured(self, cell: Cell, name: str, metrics: Iterable[str]) -> dict[str, str]:
+        """Return the suite's names of the metrics that a probe is about, by those of plugins."""
+        probe, found = self.suite.probes[name], {}
+        for metric in sorted(metrics):
+            measured = [one for one in cell.metrics if _agrees(probe, self.suite.metrics[one], metric)]
+            found.update({metric: measured[0]} if measured else {})
+        return found
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
@@ -326,10 +333,10 @@ def _repeated(sample: Mapping[str, Any]) -> str | None:
     return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
 
 
-def _agrees(certificate: CertificateConfig, metric: MetricConfig) -> bool:
-    """Return whether a metric measures what a certificate is about, under the same settings where they share any."""
-    own, other = certificate.model_dump(), metric.model_dump()
-    return metric.name == certificate.about and all(other[name] == own[name] for name in own if name in other)
+def _agrees(probe: ProbeConfig, metric: MetricConfig, about: str) -> bool:
+    """Return whether a metric is what a probe is about, under the same settings where they share any."""
+    own, other = probe.model_dump(), metric.model_dump()
+    return metric.name == about and all(other[name] == own[name] for name in own if name in other)
 
 
 def _file_name(label: str) -> str:

@@ -60,7 +60,7 @@ class CellResult:
     reason: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
-    certificates: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
+    probes: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
     environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
 
 

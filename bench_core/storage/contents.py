@@ -17,7 +17,7 @@ FILES = {
     "decode": ("outcomes.jsonl.gz", "samples.json"),
     "score": ("outcomes.jsonl.gz",),
     "measure": ("number.json", "parts.jsonl.gz", "draws.npy"),
-    "certify": ("finding.json",),
+    "probe": ("finding.json",),
 }
 
 OUTCOMES = "outcomes.jsonl.gz"

@@ -100,21 +100,29 @@ class Number(Shape):
 
 
 class Premise(Shape):
-    """What a theorem asks for."""
+    """What a statement presupposes."""
 
     text: str
     holds: bool
 
 
-class Finding(Shape):
-    """What a certificate found; of a cell, with the metric that it is about."""
+class Statement(Shape):
+    """What is known of a model before anything is measured."""
 
-    theorem: str
+    source: str
     says: str
     premises: list[Premise]
     bound: str
+    metric: str
     promises: list[float] | None
-    measured: str | None = None
+
+
+class Finding(Shape):
+    """What a probe found; of a cell, with the metrics that promises are about."""
+
+    numbers: dict[str, float]
+    statements: list[Statement]
+    measured: dict[str, str] = {}
 
 
 class Training(OpenShape):
@@ -152,7 +160,7 @@ class Cell(Shape):
     reason: str
     numbers: dict[str, Number]
     artifacts: dict[str, str]
-    certificates: dict[str, Finding] = {}
+    probes: dict[str, Finding] = {}
     environments: list[int] = []
 
 

@@ -21,12 +21,12 @@ class Cell:
     hardware: str
     seed: int
     metrics: tuple[str, ...] = ()
-    certificates: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Return the names of its axes; those of metrics and certificates are not among them."""
-        return {name: value for name, value in vars(self).items() if name not in ("metrics", "certificates")}
+        """Return the names of its axes; those of metrics and probes are not among them."""
+        return {name: value for name, value in vars(self).items() if name not in ("metrics", "probes")}
 
 
 def cells_of(suite: Suite) -> list[Cell]:
@@ -40,8 +40,8 @@ def cells_of(suite: Suite) -> list[Cell]:
             continue
         skipped = [skip for skip in suite.skip if skip.metric]
         kept = (name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skipped))
-        certificates = () if decoder is None else tuple(suite.certificates)
-        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept), certificates))
+        probes = (name for name, one in suite.probes.items() if decoder is not None or not one.with_decoder)
+        found.append(Cell(task, model, decoder, split, hardware, seed, tuple(kept), tuple(probes)))
     return found
 
 

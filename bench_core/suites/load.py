@@ -57,7 +57,7 @@ def resolve(
         models=models,
         decoders=decoders,
         metrics=metrics,
-        certificates=parts.certificates(models),
+        probes=parts.probes(models),
         seeds=list(range(file.seeds)) if isinstance(file.seeds, int) else file.seeds,
         splits=file.splits,
         limits=file.limits,

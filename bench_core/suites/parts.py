@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from bench_core.config import CertificateConfig, Config, ModelConfig
+from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
 from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
@@ -80,14 +80,14 @@ class Parts:
                 )
         return found
 
-    def certificates(self, models: Mapping[str, Entry]) -> dict[str, CertificateConfig]:
-        """Return the certificates that the suite names, and those that its models never go without."""
-        found = self.configs("certificate", CertificateConfig)
+    def probes(self, models: Mapping[str, Entry]) -> dict[str, ProbeConfig]:
+        """Return the probes that the suite names, and those that its models never go without."""
+        found = self.configs("probe", ProbeConfig)
         named = {config.name for config in found.values()}
-        carried = {name for entry in models.values() for one in entry.all for name in one.config.certificates}
+        carried = {name for entry in models.values() for one in entry.all for name in one.config.probes}
         for name in sorted(carried - named):
-            config = self.config("certificate", name, {"name": name})
-            if isinstance(config, CertificateConfig):
+            config = self.config("probe", name, {"name": name})
+            if isinstance(config, ProbeConfig):
                 found[name] = config
         return found
 

@@ -345,7 +345,7 @@ class SuiteFile(Strict):
     models: dict[str, dict[str, Any]] = {}  #: likewise; also `training:`, `grid:` and `by_task:`
     decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: likewise
-    certificates: dict[str, dict[str, Any]] = {}  #: likewise; those that its models carry are added
+    probes: dict[str, dict[str, Any]] = {}  #: likewise; those that its models carry are added
     training: TrainingConfig = TrainingConfig()  #: of all models
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: a number of seeds, 0 and on, or a list of them
     splits: list[str] = Field(["test"], min_length=1)  #: those that are decoded and scored

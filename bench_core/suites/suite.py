@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from bench_core.config import CertificateConfig, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.suites.grids import ModelGrid, origins
 from bench_core.suites.published import Published
 from bench_core.suites.schema import Choice, Claim, Figure, Hardware, Limits, Skip, Table, TrainingConfig
@@ -43,7 +43,7 @@ class Suite:
     models: Mapping[str, Entry]
     decoders: Mapping[str, DecoderConfig]
     metrics: Mapping[str, MetricConfig]
-    certificates: Mapping[str, CertificateConfig]
+    probes: Mapping[str, ProbeConfig]
     seeds: Sequence[int]
     splits: Sequence[str]
     limits: Limits

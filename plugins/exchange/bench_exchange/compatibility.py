@@ -20,7 +20,7 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.published import plain
 from bench_core.suites.schema import SuiteFile
 
-PARTS = ("tasks", "models", "decoders", "metrics", "certificates")
+PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 WHOLE = ("title", "source", "note", "training", "limits", "choose", "tables", "figures", "claims")
 FREE = ("seeds", "skip")  # settings that may be changed by `--set` for a part of the cells, and mean nothing for all
 LONGEST = 60  # characters of a value in a message

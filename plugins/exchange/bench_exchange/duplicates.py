@@ -106,7 +106,7 @@ def _united(one: Taken, other: Taken) -> Taken:
         ours,
         numbers={**theirs.numbers, **ours.numbers},
         artifacts={**theirs.artifacts, **ours.artifacts},
-        certificates={**theirs.certificates, **ours.certificates},
+        probes={**theirs.probes, **ours.probes},
     )
     return Taken(result, (*one.runs, *other.runs))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from bench_core import Batch, Certificate, DecoderConfig, Finding, Model, Premise, Stepper
+from bench_core import Batch, DecoderConfig, Finding, Model, Premise, Probe, Statement, Stepper
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -29,29 +29,35 @@ from bench_strlm.survival import SelfTerminatingLM
 PAPER = "Welleck et al. (2020)"
 SAMPLERS = (TemperatureConfig, TopKConfig, NucleusConfig, ConsistentTopKConfig, ConsistentNucleusConfig)
 INCOMPLETE = (GreedyConfig, BeamConfig, TopKConfig, NucleusConfig)  # they may leave stop out
-UNKNOWN = Finding("", "no theorem is about this decoder")
-ENDLESS = Finding("", f"nothing is proven: there are models of this kind that never end (Theorem 3.4, {PAPER})")
+METRIC = "non-termination"
+UNKNOWN = Statement("", "no theorem is about this decoder")
+ENDLESS = Statement("", f"nothing is proven: there are models of this kind that never end (Theorem 3.4, {PAPER})")
 
 
-class Consistency(Certificate):
+class Consistency(Probe):
     """Which theorem of the paper covers a model and a decoder, and how soon decoding must end."""
 
     config: ConsistencyConfig
 
-    def check(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Finding:
-        finding = self._finding(model, decoder, batches)
-        return finding if finding.holds else replace(finding, bound="", promises=None)
+    def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
+        assert decoder is not None  # as the Config says
+        return Finding(statements=(self.statement(model, decoder, batches),))
 
-    def _finding(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Finding:
+    def statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
+        """Return what is proven of a model and a decoder."""
+        found = replace(self._statement(model, decoder, batches), metric=METRIC)
+        return found if found.holds else replace(found, bound="", promises=None)
+
+    def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
         """Return what follows where every premise holds."""
         plain = type(model) is RecurrentLM and type(model.output) is Softmax  # others may step, or draw, otherwise
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
-            return Finding("", "no theorem is about this kind of model")
+            return Statement("", "no theorem is about this kind of model")
         room = Room.of(model, batches, min(self.config.limit, decoder.max_tokens))
         if room is None:
-            return Finding("", "no row is decoded")
+            return Statement("", "no row is decoded")
         if room.tokens < 1:
-            return Finding("", "nothing is proven: after the longest opening the model has no room for a token")
+            return Statement("", "nothing is proven: after the longest opening the model has no room for a token")
         if isinstance(model, SelfTerminatingLM):
             return _self_terminating(model, model.epsilon, decoder, room)
         assert isinstance(model, RecurrentLM)
@@ -59,7 +65,7 @@ class Consistency(Certificate):
         return _softmax(model, model.output.logits, decoder, room)
 
 
-def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Finding:
+def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Statement:
     last, first = last_step(epsilon, decoder), open_from(epsilon, decoder)
     draws_itself = type(decoder) is AncestralConfig and type(model).sample is not Stepper.sample
     if (last is None and first is None) or draws_itself:
@@ -70,32 +76,32 @@ def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, ro
         theorem = f"Theorem 4.{2 if type(decoder) is GreedyConfig else 3}, {PAPER}"
         if last > room.tokens:
             later = f", but by step {last:,}" if last < bounds.NEVER else ""
-            return Finding(theorem, room.nothing + later, premises)
-        return Finding(theorem, "every output ends", premises, f"by step {last:,}", (0.0, 0.0))
+            return Statement(theorem, room.nothing + later, premises)
+        return Statement(theorem, "every output ends", premises, f"by step {last:,}", promises=(0.0, 0.0))
     wrong = 2 * (watched.tokens + 256) * rounding(model)
     endless = bounds.log_endless(epsilon, room.tokens, first or 1, wrong)
     return _in_probability(f"Definition 4.3, {PAPER}", premises, endless, room)
 
 
-def _softmax(model: RecurrentLM, logits: nn.Linear, decoder: DecoderConfig, room: Room) -> Finding:
+def _softmax(model: RecurrentLM, logits: nn.Linear, decoder: DecoderConfig, room: Room) -> Statement:
     theorem = sampling_theorem(decoder, logits.out_features)
     if theorem is None:
         return ENDLESS if type(decoder) in INCOMPLETE else UNKNOWN
     premises = (finite(model, room), bounded(model))
     if not all(premise.holds for premise in premises):
-        return Finding(theorem, room.nothing, premises)
+        return Statement(theorem, room.nothing, premises)
     units = magnitudes(model, logits, room.read).units
     least = log_least_stop(logits, units, getattr(decoder, "temperature", 1.0))
     return _in_probability(theorem, premises, bounds.log_endless_at(least, room.tokens), room)
 
 
-def _in_probability(theorem: str, premises: tuple[Premise, ...], endless: float, room: Room) -> Finding:
+def _in_probability(theorem: str, premises: tuple[Premise, ...], endless: float, room: Room) -> Statement:
     """Return a bound on the probability of an output without an end, unless that is as good as 1."""
     chance = bounds.power_of_ten(endless, up=True)
     if chance == "1":
-        return Finding(theorem, room.nothing, premises)
+        return Statement(theorem, room.nothing, premises)
     says = "the probability that an output does not end is bounded"
-    return Finding(theorem, says, premises, f"P(no stop in {room.tokens:,}) < {chance}")
+    return Statement(theorem, says, premises, f"P(no stop in {room.tokens:,}) < {chance}")
 
 
 def last_step(epsilon: float, decoder: DecoderConfig) -> int | None:

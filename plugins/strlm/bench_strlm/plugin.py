@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from bench_core import CertificateConfig, ModelConfig, hookimpl
+from bench_core import ModelConfig, ProbeConfig, hookimpl
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.plugin import RNNLMConfig
 
@@ -24,7 +24,7 @@ class SelfTerminatingRNNLMConfig(Terminating, RNNLMConfig):
     """Self-terminating recurrent language model (Welleck et al., 2020, arXiv:2002.02492, section 4.2)."""
 
     name, target = "self-terminating-rnn-lm", "bench_strlm.rnn:SelfTerminatingRNNLM"
-    certificates = frozenset({"consistency"})
+    probes = frozenset({"consistency"})
     cites = ["welleck2020consistency", *RNNLMConfig.cites]
 
 
@@ -32,16 +32,16 @@ class SelfTerminatingCausalLMConfig(Terminating, CausalLMConfig):
     """Self-terminating causal language model of transformers (Welleck et al., 2020, section 5.3)."""
 
     name, target = "self-terminating-hf-causal-lm", "bench_strlm.causal_lm:SelfTerminatingCausalLM"
-    certificates = frozenset({"consistency"})
+    probes = frozenset({"consistency"})
     cites = ["welleck2020consistency", *CausalLMConfig.cites]
 
 
-class ConsistencyConfig(CertificateConfig):
+class ConsistencyConfig(ProbeConfig):
     """Whether decoding must end, and after how many steps (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "consistency", "bench_strlm.consistency:Consistency"
     limits = {"limit": "max_tokens"}
-    about = "non-termination"
+    with_decoder = True
     cites = ["welleck2020consistency"]
 
     limit: PositiveInt = 1500  #: L, the tokens within which the metric waits for stop
@@ -54,6 +54,6 @@ def bench_models() -> list[type[ModelConfig]]:
 
 
 @hookimpl
-def bench_certificates() -> list[type[CertificateConfig]]:
-    """Return the certificate of consistency."""
+def bench_probes() -> list[type[ProbeConfig]]:
+    """Return the probe of consistency."""
     return [ConsistencyConfig]

@@ -1,4 +1,4 @@
-"""What a certificate needs to know of a model: its room, and whether it has what theorems ask for."""
+"""What a theorem needs to know of a model: its room, and whether it has what theorems ask for."""
 
 from __future__ import annotations
 

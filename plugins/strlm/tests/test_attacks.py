@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Facts, Finding, Noise
+from bench_core import STOP, Batch, Facts, Noise, Statement
 from bench_core.testing import Case, tiny_batch
 from bench_core.testing.contracts import posing
 from bench_decoders.plugin import (
@@ -18,7 +18,7 @@ from bench_decoders.plugin import (
 )
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
-from bench_strlm.consistency import Consistency
+from bench_strlm.consistency import METRIC, Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.rnn import SelfTerminatingRNNLM
 
@@ -39,7 +39,7 @@ def contexts(prefix, rows=4):
 
 def certified(model, decoder, *batches, limit=1500):
     with torch.no_grad():
-        return Consistency(ConsistencyConfig(limit=limit)).check(model, decoder, batches or [contexts(10)])
+        return Consistency(ConsistencyConfig(limit=limit)).statement(model, decoder, batches or [contexts(10)])
 
 
 def finished(model, decoder, batch):
@@ -142,7 +142,7 @@ def test_a_stop_that_no_draw_hits_makes_no_sample_end():
         model.output.logits.bias[STOP] = -40.0
     decoder = AncestralConfig(max_tokens=10**18)
     found = certified(model, decoder, limit=10**18)
-    assert found.theorem.startswith("Lemma 3.2")
+    assert found.source.startswith("Lemma 3.2")
     assert found.says == "nothing is proven within 1,000,000,000,000,000,000 tokens"
     assert not any(finished(model, AncestralConfig(max_tokens=300), contexts(1)))
 
@@ -217,7 +217,7 @@ class DrawingSelfTerminatingRNNLM(DrawsItself, SelfTerminatingRNNLM): ...
 def test_nothing_is_said_of_a_recurrent_model_that_may_draw_or_step_otherwise():
     model = DrawingRNNLM(RNNLMConfig(cell="gru", hidden=4), FACTS)
     for decoder in DECODERS:
-        assert certified(model, decoder) == Finding("", "no theorem is about this kind of model")
+        assert certified(model, decoder) == Statement("", "no theorem is about this kind of model", metric=METRIC)
 
 
 def test_nothing_is_said_of_samples_that_a_self_terminating_model_draws_itself():
@@ -232,4 +232,4 @@ def test_nothing_is_said_of_a_decoder_that_builds_on_a_known_one(decoder):
     other = posing(decoder, name="other")
     plain = Case.of(RNNLMConfig(cell="gru", hidden=4), facts=FACTS).model
     for model in (recurrent(), plain):
-        assert certified(model, other) == Finding("", "no theorem is about this decoder")
+        assert certified(model, other) == Statement("", "no theorem is about this decoder", metric=METRIC)

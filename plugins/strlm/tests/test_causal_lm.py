@@ -99,7 +99,7 @@ def test_what_is_certified_comes_true_however_hard_the_weights_try(decoder):
     with torch.no_grad():  # the final norm passes on its bias alone, so that every state predicts the same: a word
         lm.network.transformer.ln_f.weight.zero_()
         lm.network.transformer.ln_f.bias.copy_(lm.network.lm_head.weight[STOP] * 50)
-    found = Consistency(ConsistencyConfig(limit=40)).check(lm, decoder, [rows(prefix=2)])
+    found = Consistency(ConsistencyConfig(limit=40)).statement(lm, decoder, [rows(prefix=2)])
     last = greedy_steps(0.05)
     if isinstance(decoder, BeamConfig) and decoder.finish == "k":
         last += decoder.width - 1

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import bench_core
-from bench_core import STOP, Batch, Finding, Noise
+from bench_core import STOP, Batch, Noise, Statement
 from bench_core.registry import extra
 from bench_core.testing import Case, patched, tiny_batch, toys
 from bench_decoders.plugin import (
@@ -29,7 +29,7 @@ from bench_decoders.plugin import (
 from bench_reports.render.report import write_report
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
-from bench_strlm.consistency import Consistency, last_step, open_from
+from bench_strlm.consistency import METRIC, Consistency, last_step, open_from
 from bench_strlm.magnitudes import log_least_stop, magnitudes
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
@@ -64,7 +64,7 @@ def late(epsilon, words=4, seed=0):
 
 def checked(model, decoder, limit=MOST, batches=None):
     with torch.no_grad():
-        return Consistency(ConsistencyConfig(limit=limit)).check(model, decoder, batches or [contexts(5)])
+        return Consistency(ConsistencyConfig(limit=limit)).statement(model, decoder, batches or [contexts(5)])
 
 
 def least_bound(model, temperature=1.0, tokens=MOST):
@@ -157,7 +157,7 @@ def test_every_decoder_is_tried_with_both_kinds_of_model():
 @pytest.mark.parametrize(("decoder", "theorem", "last"), SEARCHES)
 def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, last):
     found = checked(self_terminating(), decoder)
-    assert found.theorem.partition(",")[0] == theorem
+    assert found.source.partition(",")[0] == theorem
     assert (found.says, found.bound, found.promises) == ("every output ends", f"by step {last}", PROMISED)
     assert found.holds
 
@@ -165,20 +165,20 @@ def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, 
 @pytest.mark.parametrize(("decoder", "theorem", "most", "last"), TOO_SHORT)
 def test_a_search_that_is_cut_off_before_it_must_end_is_promised_nothing(decoder, theorem, most, last):
     found = checked(self_terminating(), decoder)
-    assert found.theorem.partition(",")[0] == theorem
+    assert found.source.partition(",")[0] == theorem
     assert found.says == f"nothing is proven within {most} tokens, but by step {last}"
     assert (found.bound, found.promises) == ("", None)
 
 
 @pytest.mark.parametrize("decoder", OF_NO_THEOREM, ids=lambda decoder: decoder.name)
 def test_nothing_is_said_of_decoders_without_a_theorem(decoder):
-    assert checked(self_terminating(), decoder) == Finding("", "no theorem is about this decoder")
+    assert checked(self_terminating(), decoder) == Statement("", "no theorem is about this decoder", metric=METRIC)
 
 
 @pytest.mark.parametrize(("decoder", "bound"), SAMPLERS)
 def test_samples_of_a_self_terminating_model_end_with_a_probability(decoder, bound):
     found = checked(self_terminating(), decoder)
-    assert found.theorem.startswith("Definition 4.3")
+    assert found.source.startswith("Definition 4.3")
     assert found.says == "the probability that an output does not end is bounded"
     assert (found.bound, found.promises) == (bound, None)
 
@@ -187,13 +187,13 @@ def test_samples_of_a_self_terminating_model_end_with_a_probability(decoder, bou
 def test_nothing_is_promised_of_a_softmax_whose_stop_may_be_cut_off(decoder):
     """Theorem 3.4 is about the existence of another model: it is no theorem about this one."""
     found = checked(softmax(), decoder)
-    assert found == Finding("", found.says)
+    assert found == Statement("", found.says, metric=METRIC)
     assert not found.holds
     assert found.says.startswith("nothing is proven: there are models of this kind that never end (Theorem 3.4")
 
 
 def test_the_best_of_all_sequences_is_in_no_theorem_about_a_softmax():
-    assert checked(softmax(), ExhaustiveConfig()) == Finding("", "no theorem is about this decoder")
+    assert checked(softmax(), ExhaustiveConfig()) == Statement("", "no theorem is about this decoder", metric=METRIC)
 
 
 @pytest.mark.parametrize(("decoder", "theorem", "temperature"), BOUNDED)
@@ -202,7 +202,7 @@ def test_a_softmax_whose_stop_stays_open_ends_with_a_probability(decoder, theore
     found = checked(model, decoder)
     chance = MOST * log1p(-exp(least_bound(model, temperature, MOST + 2)))
     assert chance < -1e-2, "it says something"
-    assert found.theorem.partition(",")[0] == theorem
+    assert found.source.partition(",")[0] == theorem
     assert found.bound == f"P(no stop in 100) < {bounds.power_of_ten(chance, up=True)}"
     assert found.says == "the probability that an output does not end is bounded"
     assert found.promises is None, "a finite number of samples may all be long"
@@ -215,7 +215,7 @@ def test_a_stop_that_may_be_too_improbable_for_the_limit_proves_nothing(decoder,
     with torch.no_grad():
         model.output.logits.weight[STOP] -= 9 * temperature
     found = checked(model, decoder)
-    assert found.theorem.partition(",")[0] == theorem
+    assert found.source.partition(",")[0] == theorem
     assert (found.says, found.bound, found.promises) == ("nothing is proven within 100 tokens", "", None)
 
 
@@ -235,7 +235,7 @@ def test_a_bound_is_about_as_many_tokens_as_are_decoded_and_waited_for():
 
 def test_of_other_models_nothing_is_said():
     model = Case.of(toys.SelfTerminatingConfig()).model
-    assert checked(model, GreedyConfig()) == Finding("", "no theorem is about this kind of model")
+    assert checked(model, GreedyConfig()) == Statement("", "no theorem is about this kind of model", metric=METRIC)
 
 
 # that the bounds of self-terminating models bound
@@ -366,7 +366,7 @@ def test_a_weight_that_is_no_number_leaves_nothing_of_a_theorem(make, decoder, v
         assert found.premises[0].text.startswith("every weight is finite")
         assert (found.bound, found.promises) == ("", None)
     else:
-        assert (found.theorem, found.says[:17]) == ("", "nothing is proven")
+        assert (found.source, found.says[:17]) == ("", "nothing is proven")
 
 
 def with_past(model, change):
@@ -459,11 +459,11 @@ def test_the_watched_sequences_begin_with_the_longest_openings_that_are_decoded(
 def test_nothing_is_said_where_no_row_is_decoded_or_no_token_has_room():
     model = patched(self_terminating(), limit=lambda model, batch: torch.full_like(batch.ids, -3))
     found = checked(model, GreedyConfig(max_tokens=MOST))
-    assert not found.theorem
+    assert not found.source
     assert "no room for a token" in found.says
     with torch.no_grad():
-        empty = Consistency(ConsistencyConfig()).check(self_terminating(), GreedyConfig(), [])
-    assert empty == Finding("", "no row is decoded")
+        empty = Consistency(ConsistencyConfig()).statement(self_terminating(), GreedyConfig(), [])
+    assert empty == Statement("", "no row is decoded", metric=METRIC)
 
 
 # in a run
@@ -500,7 +500,7 @@ def report(tmp_path):
         run = bench_core.run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
     assert {cell.status for cell in run.cells} == {"done"}
     write_report(run, tmp_path / "report")
-    text = (tmp_path / "report" / "report.md").read_text().partition("## Certificates")[2].partition("\n## ")[0]
+    text = (tmp_path / "report" / "report.md").read_text().partition("## Probes")[2].partition("\n## ")[0]
     rows = [
         [word.strip() for word in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
     ]

@@ -185,8 +185,8 @@ class Account:
     def settle(self, one: Trial, theorem: str) -> None:
         """Certify and decode a trial; add up what was said of probabilities."""
         with torch.no_grad():
-            found = Consistency(ConsistencyConfig(limit=one.limit)).check(one.model, one.decoder, one.batches)
-            assert found.theorem.startswith(theorem) or not found.theorem
+            found = Consistency(ConsistencyConfig(limit=one.limit)).statement(one.model, one.decoder, one.batches)
+            assert found.source.startswith(theorem) or not found.source
             if not found.bound:
                 assert found.promises is None
                 return

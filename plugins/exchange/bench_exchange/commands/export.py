@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench_exchange.bundle import Exported
 
 NAMES = {
-    "decode": "outputs of cells", "score": "scores of cells", "measure": "numbers", "certify": "certificates",
+    "decode": "outputs of cells", "score": "scores of cells", "measure": "numbers", "probe": "probes",
     "train": "trainings without weights", "prepare": "facts of tasks",
 }  # fmt: skip
 
@@ -33,7 +33,7 @@ NAMES = {
 def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> int:
     """Write RUN and all that is small behind it to one file, for `bench import` on another machine.
 
-    That is the run folder and, from the store, outputs, scores, numbers, certificates, and how trainings went: no
+    That is the run folder and, from the store, outputs, scores, numbers, probes, and how trainings went: no
     weights and no files of corpora. Outputs, scores and facts hold texts of the data: contexts, references, words.
     With --numbers-only the file holds none of it but the samples that reports show; a run where it is imported
     decodes and scores again, while reports and `bench merge` need no more.

@@ -46,7 +46,7 @@ def _of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple
         "model": {name: entry.config for name, entry in suite.models.items()},
         "decoder": suite.decoders,
         "metric": suite.metrics,
-        "certificate": suite.certificates,
+        "probe": suite.probes,
     }
     named: list[Named] = [
         (kind, suite.origins.get(name, name) if kind == "model" else name, config.name, config)
@@ -78,7 +78,7 @@ def _of_run(folder: Path) -> tuple[str, str, list[Named]]:
         "model": parts.configs("model", ModelConfig),
         "decoder": parts.configs("decoder", DecoderConfig),
         "metric": parts.configs("metric", MetricConfig),
-        "certificate": parts.certificates(models),
+        "probe": parts.probes(models),
     }
     named: list[Named] = []
     for kind, section in sections.items():

@@ -13,9 +13,9 @@ from bench_core.runs.results import Number, Run
 from bench_core.runs.sorting import cell_name, name_on, names_on, ordered
 from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
-from bench_reports.content.certificates import broken_promises, certificate_rows, failing_premises
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.grid import Grid
+from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.verdicts import obstacles
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.kinds import kind_of
@@ -46,8 +46,9 @@ class Page:
     facts: Sequence[str]
     comparability: Sequence[str]  # what a reader must know before comparing its numbers with others
     statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
-    certificates: Sequence[Sequence[str]]  # headings first; empty if there are none
-    certificate_notes: Sequence[str]  # premises that do not hold, promises that were broken
+    probed: Sequence[Sequence[str]]  # numbers of probes, headings first; empty if there are none
+    statements: Sequence[Sequence[str]]  # of probes, likewise
+    probe_notes: Sequence[str]  # premises that do not hold, promises that were broken
     incomplete: Sequence[str]  # the cells that failed or did not run
     samples: Sequence[Sample]
 
@@ -63,7 +64,7 @@ def page(run: Run) -> Page:
     title = run.info.get("title") or run.suite.title or run.suite.suite
     notes = [*broken_promises(run), *failing_premises(run)]
     known = _facts(run), _comparability(run), _statistics(run)
-    return Page(title, *known, certificate_rows(run), notes, incomplete, samples)
+    return Page(title, *known, number_rows(run), statement_rows(run), notes, incomplete, samples)
 
 
 def _comparability(run: Run) -> list[str]:

@@ -62,9 +62,10 @@ def html_report(
         figures=[(one, _address(one, drawn), figure_notes(run, one)) for one in shown],
         claims=judged and sheets.claims(judged),
         meaning=MEANING,
-        certificates=said.certificates
-        and sheets.plain("certificates", "What was proven, and what was measured", said.certificates, "left"),
-        certificate_notes=said.certificate_notes,
+        probed=said.probed and sheets.plain("probed", "What probes found", said.probed, "left"),
+        statements=said.statements
+        and sheets.plain("statements", "What is known, and what was measured", said.statements, "left"),
+        probe_notes=said.probe_notes,
         choices=[told(run, one) for one in choices(run)],
         incomplete=said.incomplete,
         outputs=said.samples and side_by_side(said.samples),

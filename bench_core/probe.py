@@ -1,0 +1,61 @@
+"""Probes: what else may be asked of a trained model, besides decoding and scoring."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench_core.config import DecoderConfig
+    from bench_core.data import Batch
+    from bench_core.model import Model
+
+
+@dataclass(frozen=True)
+class Premise:
+    """What a statement presupposes, and whether this model has it."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is known of a model before anything is measured, such as what a theorem says of it."""
+
+    source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty where nothing is known of this model
+    says: str  # what follows where every premise holds, or why nothing does
+    premises: tuple[Premise, ...] = ()
+    bound: str = ""  # the number behind it, such as "693 steps"
+    metric: str = ""  # what it is about, as plugins call it; settings that it shares with the probe must agree
+    promises: tuple[float, float] | None = None  # between which the metric must lie; None where nothing is promised
+
+    @property
+    def holds(self) -> bool:
+        """Return whether there is a source all of whose premises hold."""
+        return bool(self.source) and all(premise.holds for premise in self.premises)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a probe leaves: numbers by name, and statements."""
+
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    statements: tuple[Statement, ...] = ()
+
+
+class Probe(ABC):
+    """Asks a trained model something that is neither decoding nor scoring; built as `Class(config)`."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
+        """Return what is found of a trained model, on the CPU and in evaluation mode.
+
+        `decoder` is that of the cell, or None for probes whose Config has `with_decoder = False`. `batches` hold the
+        rows that are decoded in this cell, and are read as they are iterated over.
+        """
