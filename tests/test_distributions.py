@@ -9,18 +9,8 @@ from math import inf, isnan, nan
 
 import pytest
 
-from bench_core.runs.distributions import (
-    Distribution,
-    box,
-    distribution,
-    drawable,
-    edges,
-    heights,
-    pooled,
-    read_distributions,
-    size,
-    write_distributions,
-)
+from bench_core.runs.distributions import Distribution, distribution, pooled, read_distributions, write_distributions
+from bench_reports.figures.binning import box, drawable, edges, heights, size
 
 CELL = {"task": "words", "decoder": None, "seed": 0}
 

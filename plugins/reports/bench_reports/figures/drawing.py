@@ -10,8 +10,8 @@ from itertools import pairwise
 from math import ceil, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bench_core.runs.distributions import has_place
 from bench_core.terminal import visible
+from bench_reports.figures.binning import has_place
 from bench_reports.figures.heatmap_layout import Layout, draw_tiles
 from bench_reports.figures.kinds import kind_of
 

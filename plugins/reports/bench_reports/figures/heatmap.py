@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.runs.distributions import has_place
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
 from bench_core.suites.heatmap_axes import SECTIONS, label
 from bench_core.suites.schema import Axis
 from bench_reports.content.grid import Status
 from bench_reports.content.tables import applicable, why_missing
+from bench_reports.figures.binning import has_place
 from bench_reports.figures.figure_data import Draft, Names, Picture, Series, Tile, with_unit
 from bench_reports.statistics.intervals import summary
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from bench_core.runs.distributions import has_place
+from bench_reports.figures.binning import has_place
 from bench_reports.render.markup import rounded
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench_core.errors import SuiteError
-from bench_core.runs.distributions import Counts, box, drawable, edges, heights, pooled, size
+from bench_core.runs.distributions import Counts, pooled
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
 from bench_core.suites.schema import AXES
 from bench_reports.content.tables import applicable, why_missing
+from bench_reports.figures.binning import box, drawable, edges, heights, size
 from bench_reports.figures.figure_data import Bar, Draft, Names, Picture, Series, axis_label
 
 BINS = 50  #: of a histogram that does not say
