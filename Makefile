@@ -45,9 +45,9 @@ bench: setup
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 schema: setup-ci
-	$(BIN)/bench schema > suites/suite.schema.json
-	$(BIN)/python tools/reference.py suites > docs/suites.md
-	$(BIN)/python tools/reference.py parts > docs/parts.md
+	$(BIN)/bench schema > .new && mv .new suites/suite.schema.json
+	$(BIN)/python tools/reference.py suites > .new && mv .new docs/suites.md
+	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

@@ -21,7 +21,7 @@ from tabulate import tabulate
 from torch import Tensor
 
 from bench_core import STOP, Batch, Facts, ModelConfig, Noise, Stepper, Training
-from bench_core.computing.train import optimizers
+from bench_core.computing.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import IndigoConfig, TransformerConfig

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Noise, Task
 from bench_core.computing.checkpoint import KIND, TENSORS, Checkpoints
-from bench_core.computing.train import Selection, Trainer, optimizers
+from bench_core.computing.optimizers import optimizers
+from bench_core.computing.train import Selection, Trainer
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.rows import Rows

@@ -19,6 +19,7 @@ SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.pa
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {
     "train.py",
+    "optimizers.py",
     "vmap_training.py",
     "checkpoint.py",
 }  # a worker imports these when it trains, and nothing else does

@@ -144,7 +144,7 @@ def test_a_path_is_taken_from_the_working_directory_and_else_from_the_data_direc
 
 
 def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
-    from bench_core.computing.stages import Workshop
+    from bench_core.computing.stage_runner import StageRunner
     from bench_core.storage.store import Store
 
     files()
@@ -152,9 +152,9 @@ def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
     stage = next(stage for stage in found.stages.values() if stage.kind == "measure")
     elsewhere = replace(stage, settings=stage.ingredients["settings"])  # as a manifest tells of it
     with pytest.raises(DataError, match=r"metric\.words: where this file lies is not known here"):
-        Workshop(Store(Path("store")), tmp_path).perform(elsewhere, tmp_path)
+        StageRunner(Store(Path("store")), tmp_path).perform(elsewhere, tmp_path)
     there = replace(stage, settings={**elsewhere.settings, "places": stage.settings["places"]})
-    Workshop(Store(Path("store")), tmp_path).perform(there, tmp_path)
+    StageRunner(Store(Path("store")), tmp_path).perform(there, tmp_path)
 
 
 def test_why_names_the_setting_whose_file_changed(files, tmp_path):

@@ -18,7 +18,7 @@ import bench_core
 from bench_core import Batch, Loss, Noise, Stackable, Task
 from bench_core.commands.main import bench
 from bench_core.computing.checkpoint import Checkpoints
-from bench_core.computing.stages import Workshop
+from bench_core.computing.stage_runner import StageRunner
 from bench_core.computing.train import Selection, Trainer
 from bench_core.computing.vmap_training import JointTrainer, Noises, Stack
 from bench_core.errors import PluginError, SuiteError, TrainingError
@@ -394,7 +394,7 @@ def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
 def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(suite_file, tmp_path, small):
     path, store = suite_file(**TOGETHER), Store(tmp_path / "store")
     found = plan(load(path), tmp_path)
-    workshop = Workshop(store, tmp_path)
+    workshop = StageRunner(store, tmp_path)
     stages = {stage.kind: stage for stage in found.stages.values()}
     perform(workshop, Order(stages["prepare"]))
     with pytest.raises(StageFailed, match="time was up"):

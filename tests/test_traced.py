@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import bench_core
-from bench_core.commands.plan import STAGES
-from bench_core.computing.stages import Workshop
+from bench_core.computing import stage_runner
 from bench_core.planning import keys
 
 #: Modules that execute in stages and decide no number, and what they do there.
@@ -123,9 +122,10 @@ def executed():
         return perform
 
     with pytest.MonkeyPatch.context() as patch, registry.extra(plugin):
-        for kind in STAGES:  # what defines the state of the process is not part of the work
-            patch.setattr(Workshop, f"_{kind}", traced(getattr(Workshop, f"_{kind}")))
-        patch.setattr(f"{Workshop.__module__}.unchanged_state", nullcontext)
+        work_of = stage_runner.work_of
+        patch.setattr(stage_runner, "work_of", lambda kind: traced(work_of(kind)))
+        # what defines the state of the process is not part of the work
+        patch.setattr("bench_core.computing.building.unchanged_state", nullcontext)
         yield found, {}
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.computing.train import Average, Selection, Trainer, evaluating, optimizers
+from bench_core.computing.optimizers import optimizers
+from bench_core.computing.train import Average, Selection, Trainer, evaluating
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
 from bench_core.suites.schema import TrainingConfig

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from bench_core.registry import KINDS, Part, parts
-from bench_core.suites import published, schema
+from bench_core.suites import figure_schema, published, schema
 
 HOME = Path(__file__).parent
 LONGEST = 80  # characters of a default that is shown
@@ -113,7 +113,9 @@ def _comments(path: str) -> Mapping[tuple[str, str], str]:
 
 
 def _mapping(name: str) -> type[BaseModel]:
-    found: type[BaseModel] = getattr(schema, name, None) or getattr(published, name)
+    found: type[BaseModel] = next(
+        getattr(one, name) for one in (schema, figure_schema, published) if hasattr(one, name)
+    )
     return found
 
 

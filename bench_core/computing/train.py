@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core.computing.guards import check_loss, named
+from bench_core.computing.optimizers import gradient_entries, optimizers
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
 from bench_core.model import Training
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from bench_core.model import Loss
     from bench_core.noise import Noise
     from bench_core.task import Task
-
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
 
 
 @dataclass(frozen=True)
@@ -225,7 +219,7 @@ class Trainer:
 
     def _clip(self) -> Tensor:
         """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
-        gradients = [_entries(weights) for weights in self.model.parameters() if weights.grad is not None]
+        gradients = [gradient_entries(weights) for weights in self.model.parameters() if weights.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if self.config.clip is not None:
             torch._foreach_mul_(gradients, (self.config.clip / norm).clamp(max=1.0))
@@ -309,49 +303,6 @@ class Trainer:
             for parameter in modules[name].parameters():
                 for optimizer in self.optimizers:
                     optimizer.state.pop(parameter, None)
-
-
-def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
-    """Return one for the weights whose gradient is whole, and one for embeddings with sparse gradients.
-
-    The latter leaves rows that a batch does not name as they are, momentum and all (the lazy form of Adam). Raises
-    SuiteError where the settings cannot do without the other rows.
-    """
-    modules = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
-    sparse = {id(module.weight): module.weight for module in modules if module.weight.requires_grad}
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not trained:
-        raise PluginError(f"{type(model).__name__} has no parameters to train.")
-    own: Any = {"momentum": config.momentum} if config.optimizer == "sgd" else {"betas": config.betas}
-    whole = [parameter for parameter in trained if id(parameter) not in sparse]
-    found: list[torch.optim.Optimizer] = []
-    if whole:
-        fused = device.type in ("cpu", "cuda")
-        kind: Any = OPTIMIZERS[config.optimizer]
-        found.append(kind(whole, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own))
-    if sparse:
-        lacking = [
-            name for name, value in (("weight_decay", config.weight_decay), *own.items()) if value and name != "betas"
-        ]
-        if lacking:
-            raise SuiteError(
-                f"`{lacking[0]}` changes every row of an embedding at every step, and the gradients of this model's "
-                f"are sparse. Set `{lacking[0]}: 0`, or the model's `sparse: false`."
-            )
-        lazy: Any = (
-            torch.optim.SGD if config.optimizer == "sgd" else partial(torch.optim.SparseAdam, betas=config.betas)
-        )
-        found.append(lazy([*sparse.values()], lr=config.lr))
-    return found
-
-
-def _entries(weights: nn.Parameter) -> Tensor:
-    """Return the entries of a gradient: all, or those that a sparse one has, each once, to be changed in place."""
-    assert weights.grad is not None
-    if not weights.grad.is_sparse:
-        return weights.grad
-    weights.grad = weights.grad.coalesce()
-    return weights.grad.values()
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:

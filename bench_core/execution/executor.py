@@ -24,7 +24,7 @@ from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
 if TYPE_CHECKING:
-    from bench_core.computing.stages import Workshop
+    from bench_core.computing.stage_runner import StageRunner
     from bench_core.planning.stages import Stage
 
 Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done
@@ -81,26 +81,26 @@ class Here(Executor):
     store: Store
     data: Path
     capacity, local = 1, True
-    workshop: Workshop | None = field(default=None)
+    runner: StageRunner | None = field(default=None)
 
     def submit(self, order: Order, tell: Tell) -> Future[None]:
-        from bench_core.computing.stages import Workshop
+        from bench_core.computing.stage_runner import StageRunner
 
-        self.workshop = self.workshop or Workshop(replace(self.store, warn=self.warn), self.data)
-        self.workshop.tell = tell
+        self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
+        self.runner.tell = tell
         future: Future[None] = Future()
         try:
-            perform(self.workshop, order)
+            perform(self.runner, order)
             future.set_result(None)
         except StageFailed as failure:
             future.set_exception(failure)
         return future
 
     def close(self) -> None:
-        self.workshop = None
+        self.runner = None
 
 
-_kept: dict[tuple[Path, Path], Workshop] = {}  # by store and data: that of the last order, with what it loaded
+_kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of the last order, with what it loaded
 
 
 def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
@@ -108,23 +108,23 @@ def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> 
 
     `warned` is what the store makes of its artifacts. What was loaded is kept for the next order of the same store.
     """
-    from bench_core.computing.stages import Workshop
+    from bench_core.computing.stage_runner import StageRunner
 
     warned: list[str] = []
-    workshop = _kept.get((store, data)) or Workshop(Store(store), data)
+    runner = _kept.get((store, data)) or StageRunner(Store(store), data)
     _kept.clear()
-    _kept[store, data] = workshop
-    workshop.store, workshop.tell = Store(store, warn=warned.append), tell
-    return {**answer(order, workshop), "warned": warned}
+    _kept[store, data] = runner
+    runner.store, runner.tell = Store(store, warn=warned.append), tell
+    return {**answer(order, runner), "warned": warned}
 
 
-def answer(order: Mapping[str, Any], workshop: Workshop) -> dict[str, Any]:
+def answer(order: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
     """Perform what `Order.to_json` gave; return as JSON data how it went, for `check_answer`."""
     asked = Order.from_json(order)
     try:
         if asked.again is None:
             _check_same(asked.stage)
-        perform(workshop, asked)
+        perform(runner, asked)
     except StageFailed as failure:
         return {"failed": {"text": str(failure), **vars(failure)}}
     return {"done": True}
@@ -176,17 +176,17 @@ def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
         time.sleep(PAUSE)
 
 
-def perform(workshop: Workshop, order: Order) -> None:
+def perform(runner: StageRunner, order: Order) -> None:
     """Do a stage and store its artifact, or try to build its model; raise StageFailed if anything goes wrong."""
-    stage, workshop.order = order.stage, order
+    stage, runner.order = order.stage, order
     try:
         if order.build:
-            with _unchanged(stage, workshop.data):
-                workshop.build(stage)
+            with _unchanged(stage, runner.data):
+                runner.build(stage)
         elif order.again is not None:
-            workshop.perform(stage, Path(order.again))
+            runner.perform(stage, Path(order.again))
         else:
-            _make(workshop, stage)
+            _make(runner, stage)
     except Stopped:
         raise time_up() from None
     except Exception as error:  # whatever a plugin raises
@@ -208,17 +208,17 @@ def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
         yield
 
 
-def _make(workshop: Workshop, stage: Stage) -> None:
+def _make(runner: StageRunner, stage: Stage) -> None:
     """Store the artifact of a stage, unless another run was faster."""
-    store, about = workshop.store, {
+    store, about = runner.store, {
         "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
     }  # fmt: skip
-    with store.lock(stage.kind, stage.key, lambda: workshop.tell("another run is at work on it", 0.0)):
+    with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is at work on it", 0.0)):
         if store.has(stage.kind, stage.key):
             return
         with store.writing(stage.kind, stage.key, about) as folder:
-            with Cost() as cost, _unchanged(stage, workshop.data):
-                counts = workshop.perform(stage, folder)
+            with Cost() as cost, _unchanged(stage, runner.data):
+                counts = runner.perform(stage, folder)
             about["cost"] = {**cost.values, **counts}
         if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.computing.checkpoint import Checkpoints

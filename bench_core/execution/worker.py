@@ -80,18 +80,18 @@ def main() -> None:
 
 
 def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
-    from bench_core.computing.stages import Workshop
+    from bench_core.computing.stage_runner import StageRunner
     from bench_core.execution.executor import answer
     from bench_core.storage.store import Store
 
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
-    workshop = Workshop(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
-    workshop.begun = lambda: reporter.say(begun=True)
+    runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
+    runner.begun = lambda: reporter.say(begun=True)
     while True:
         token, order = orders.get()
         _stop_by_signal()  # whatever the last part has made of it
         reporter.begin(token)
-        reporter.end(answer(order, workshop))
+        reporter.end(answer(order, runner))
 
 
 def _stop_by_signal() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -16,28 +16,24 @@ from pydantic import (
     model_validator,
 )
 
+from bench_core.suites.axes import AXES as AXES
+from bench_core.suites.axes import TRAINING_AXES as TRAINING_AXES
+from bench_core.suites.axes import Axes, Names, as_list
+from bench_core.suites.axes import Axis as Axis
+from bench_core.suites.figure_schema import COSTS as COSTS
+from bench_core.suites.figure_schema import OF_ALL_STAGES as OF_ALL_STAGES
+from bench_core.suites.figure_schema import Figure as Figure
 from bench_core.suites.training import Phase as Phase
 from bench_core.suites.training import Select as Select
 from bench_core.suites.training import Strict as Strict
 from bench_core.suites.training import TrainingConfig as TrainingConfig
 
-Axis: TypeAlias = Literal["task", "model", "decoder", "split", "hardware", "seed"]
-AXES: tuple[Axis, ...] = get_args(Axis)
-TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: what tells trainings apart, besides seeds
-
-
 MOST_SEEDS = 100_000
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
-Axes: TypeAlias = Annotated[tuple[Axis, ...], BeforeValidator(_as_list, json_schema_input_type=Axis | list[Axis])]
 _Chosen: TypeAlias = dict[Literal["chosen"], str]
 Shown: TypeAlias = Annotated[
-    tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str] | _Chosen)
+    tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str] | _Chosen)
 ]
 
 
@@ -128,7 +124,7 @@ class Table(Strict):
         usual = {"choices": {"columns": ["model"]}, "tasks": {"rows": ["task"]}}
         if not isinstance(value, Mapping):
             return value
-        where, kind, chosen = value.get("where"), value.get("of"), _as_list(value.get("chosen"))
+        where, kind, chosen = value.get("where"), value.get("of"), as_list(value.get("chosen"))
         for axis, only in chosen_alone(where).items():
             value = {**value, "where": {**value["where"], axis: []}}  # which a suite fills in
             chosen = [*chosen, only] if isinstance(chosen, list) else [only]
@@ -181,134 +177,6 @@ class Table(Strict):
         if len({*self.rows, *self.columns}) < len([*self.rows, *self.columns]):
             raise ValueError("an axis can stand in rows or in columns, once")
         return self
-
-
-Scale: TypeAlias = Literal["linear", "log"]
-
-
-class Scales(Strict):
-    """How the axes of a figure are divided."""
-
-    x: Scale = "linear"  #: of the axis across
-    y: Scale = "linear"  #: of the axis upwards
-
-
-COSTS: Mapping[str, tuple[str, ...]] = {
-    "prepare": (),
-    "train": ("parameters", "updates", "ms_per_update"),
-    "decode": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
-    "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
-}  #: stages whose costs a scatter can show, and what each tells beside what all do
-OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "histogram": ("values",),
-    "box": ("values",),
-    "line": ("x", "y"),
-    "scatter": ("x", "y"),
-    "heat": ("x", "y", "value"),
-    "order": ("examples",),
-}  #: what each kind of figure is drawn from
-CALLED = {"heat": "heat map", "order": "figure of orders"}
-USUAL_WIDTH, MOST_EXAMPLES = 5.5, 20
-Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
-
-
-class Figure(Strict):
-    """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
-
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: what is drawn of each group
-    caption: str = ""  #: what stands below it
-    values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
-    value: str = ""  #: a metric, its mean over seeds (heat)
-    x: str = ""  #: `step` or `epoch` (line), a metric or a cost (scatter), an axis or a setting (heat)
-    y: str = ""  #: what histories tell, such as `loss` or `valid perplexity` (line), otherwise as x
-    by: Axes = ()  #: axes that make the groups
-    where: dict[Axis, Names] = {}  #: which cells, by names on axes; all by default
-    bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
-    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: how many of the first outputs, or their ids (order)
-    scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
-    width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: inches; letters keep their size
-
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> Figure:
-        needed, name = NEEDED[self.kind], CALLED.get(self.kind, self.kind)
-        for key in ("values", "value", "x", "y", "bins", "examples"):
-            if key in needed and not getattr(self, key):
-                raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
-            if getattr(self, key) and key not in (*needed, *(["bins"] if self.kind == "histogram" else [])):
-                raise ValueError(f"a {name} has no `{key}`, it is drawn from {' and '.join(needed)}")
-        if self.kind == "line" and self.x not in ("step", "epoch"):
-            raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
-        if self.kind == "box" and self.scales.y != "linear":
-            raise ValueError("the y axis of a box figure holds the groups; its values lie on x")
-        if self.kind == "order" and (self.scale != "linear" or self.width != USUAL_WIDTH):
-            raise ValueError(
-                f"a {name} is as large as its words need, and has no axes; leave `scale` and `width` out"
-            )
-        for name in self.costs:
-            _check_cost(name)
-        return self
-
-    @model_validator(mode="after")
-    def _of_two_sides(self) -> Figure:
-        """Check what makes the columns and rows of a heat map."""
-        if self.kind != "heat":
-            return self
-        for axis, setting in self.sides:
-            if axis not in AXES[:-1]:
-                known = ", ".join(AXES[:-1])
-                raise ValueError(f"x and y of a heat map are axes ({known}) or settings such as `model.hidden`")
-            if setting == "" or (setting is not None and axis not in ("task", "model", "decoder")):
-                raise ValueError("settings are those of a task, model or decoder, such as `decoder.width`")
-        if self.x == self.y:
-            raise ValueError("x and y of a heat map are two different things")
-        if self.by:
-            raise ValueError("a heat map has no `by`; its groups are made by x and y")
-        if isinstance(self.scale, Scales):
-            raise ValueError("the scale of a heat map is one word, `linear` or `log`, for its colours")
-        return self
-
-    @model_validator(mode="after")
-    def _axes_that_vary(self) -> Figure:
-        if "seed" in (*self.by, *self.where):
-            raise ValueError("seeds are pooled or averaged over; a figure has no seed axis")
-        if self.kind == "line" and not {*self.by, *self.where} <= {*TRAINING_AXES}:
-            raise ValueError("a training has neither decoder nor split; its axes are task, model and hardware")
-        if len(set(self.by)) < len(self.by):
-            raise ValueError("an axis can stand in `by` once")
-        return self
-
-    @property
-    def costs(self) -> tuple[str, ...]:
-        """Return what x and y tell of costs, such as `cost.train.seconds`: it depends on clocks."""
-        return tuple(name for name in (self.x, self.y) if self.kind == "scatter" and name.startswith("cost."))
-
-    @property
-    def sides(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
-        """Return the axis behind x and behind y of a heat map, each with the setting on it, if it is one."""
-        (across, _, setting), (along, _, other) = self.x.partition("."), self.y.partition(".")
-        return (across, setting if "." in self.x else None), (along, other if "." in self.y else None)
-
-    @property
-    def grouped(self) -> tuple[Axis, ...]:
-        """Return the axes that make the groups: those of `by`, or those behind y and x of a heat map."""
-        if self.kind != "heat":
-            return self.by
-        behind = {axis for axis, _ in self.sides}
-        return tuple(axis for axis in AXES if axis in behind)
-
-    @property
-    def scales(self) -> Scales:
-        """Return how each axis is divided; one word is for the axis of the values, or for both of a scatter."""
-        if isinstance(self.scale, Scales):
-            return self.scale
-        on_x, on_y = self.kind not in ("line", "heat"), self.kind in ("line", "scatter")
-        return Scales(x=self.scale if on_x else "linear", y=self.scale if on_y else "linear")
-
-    def covers(self, cell: Mapping[str, Any]) -> bool:
-        """Return whether `where` lets a cell in; one without a name on an axis is not chosen against."""
-        return all(cell.get(axis) in (None, *names) for axis, names in self.where.items())
 
 
 class Skip(Strict):
@@ -387,15 +255,3 @@ def chosen_alone(where: Any) -> dict[Any, Any]:
         for axis, only in found
         if axis in ("model", "decoder") and isinstance(only, Mapping) and [*only] == ["chosen"]
     }
-
-
-def _check_cost(name: str) -> None:
-    """Raise ValueError unless a name is that of a cost, such as `cost.train.seconds`."""
-    _, stage, what = [*name.split(".", 2), ""][:3]
-    if stage not in COSTS:
-        raise ValueError(
-            f"{name!r} does not say what of which stage ({', '.join(COSTS)}), as `cost.train.seconds` does"
-        )
-    known = (*OF_ALL_STAGES, *COSTS[stage])
-    if what not in known:
-        raise ValueError(f"{name!r}: of {stage} stages are told {', '.join(known)}")

@@ -29,7 +29,7 @@ from bench_core import (
     Training,
     draw,
 )
-from bench_core.computing.train import optimizers
+from bench_core.computing.optimizers import optimizers
 from bench_core.computing.vmap_training import Stack
 from bench_core.suites.schema import TrainingConfig
 from bench_core.testing.cases import Case, one_row, replay, turned

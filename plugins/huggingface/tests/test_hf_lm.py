@@ -12,7 +12,7 @@ from torch import nn
 from transformers.activations import NewGELUActivation
 
 from bench_core import Facts, Noise, Scoring, State, SuiteError, Training
-from bench_core.computing.stages import load_weights
+from bench_core.computing.building import load_weights
 from bench_core.rows import Rows
 from bench_core.testing import Case, check_model
 from bench_huggingface import lm as module

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
-from bench_core.computing.train import optimizers
+from bench_core.computing.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row

@@ -1,0 +1,100 @@
+"""What a stage works with: the store, what it was asked, and the task and model that were loaded last."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.building import built, device_of, load_weights
+from bench_core.computing.fingerprint import fingerprint
+from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.data import Facts
+from bench_core.errors import Stopped
+from bench_core.noise import Noise
+from bench_core.planning.path_settings import placed
+from bench_core.planning.stages import Order
+from bench_core.registry import configured
+
+if TYPE_CHECKING:
+    import torch
+
+    from bench_core.computing.evaluate import Examples
+    from bench_core.planning.stages import Stage
+    from bench_core.storage.store import Artifact, Store
+    from bench_core.task import Task
+
+Tell = Callable[[str, float], None]  # what is going on, and the share that is done
+
+
+@dataclass
+class StageContext:
+    """What stages work with against a store; the last task and model are kept for those that follow."""
+
+    store: Store
+    data: Path
+    tell: Tell = lambda text, share: None
+    order: Order | None = None  # what is being performed, and for how long
+    begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
+    home: str = field(default_factory=os.getcwd)  # the working directory of every stage
+    kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
+
+    def input(self, stage: Stage, role: str) -> Artifact:
+        """Return a stored artifact that a stage reads."""
+        return self.store.get(*stage.inputs[role])
+
+    def task(self, stage: Stage) -> tuple[Task, Facts]:
+        """Return the prepared task that a stage works on, and its facts."""
+        artifact = self.input(stage, "task")
+        if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
+            artifact.check()
+            task = built(
+                "task", artifact.manifest["ingredients"]["settings"]["task"], (artifact.folder / "data").absolute()
+            )
+            self.kept["task"] = stage.inputs["task"][1], task
+        facts = Facts(**artifact.json("facts.json"))
+        return CheckedTask(self.kept["task"][1], facts), facts
+
+    def model(self, stage: Stage) -> tuple[Any, Task, torch.device]:
+        """Return the trained model that a stage works with, its task and the device."""
+        task, facts = self.task(stage)
+        device = device_of(stage.settings)
+        artifact = self.input(stage, "model")
+        if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
+            described = artifact.manifest["ingredients"]["settings"]["model"]
+            settings = placed(described, stage.settings.get("places", {}))
+            model = built("model", settings, self.with_files(facts, settings))
+            load_weights(model, artifact.file("weights.safetensors"))
+            self.kept["model"] = stage.inputs["model"][1], (model.to(device), fingerprint(model))
+        return self.kept["model"][1][0], task, device
+
+    def examples(self, stage: Stage, purpose: str) -> tuple[Any, Examples]:
+        """Return the trained model of a stage, and the examples that it is tried on."""
+        from bench_core.computing.evaluate import Examples
+
+        settings = stage.settings
+        model, task, device = self.model(stage)
+        noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
+        size, words = settings["batch_size"], len(self.task(stage)[1].vocabulary)
+        rows = self.order.rows if self.order else None
+        return model, Examples(
+            task, settings["split"], noise, device, size, number, self.told, self.warn, words, rows
+        )
+
+    def with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
+        """Return facts that tell a model where the files of its Config are."""
+        config = configured("model", model)
+        return replace(facts, files=config.files(self.data))
+
+    def warn(self, text: str) -> None:
+        """Tell of something odd about the stage that is under way."""
+        self.store.warn(f"{self.order.stage.label}: {text}" if self.order else text)
+
+    def told(self, done: int, total: int) -> None:
+        """Tell of examples; raise Stopped when time is up."""
+        if self.order and self.order.until is not None and time.time() >= self.order.until:
+            raise Stopped
+        self.tell(f"{done:,} examples", done / total if total else 0)

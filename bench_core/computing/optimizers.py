@@ -1,0 +1,61 @@
+"""Optimizers of a training: one for weights whose gradient is whole, one for sparse embeddings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench_core.errors import PluginError, SuiteError
+from bench_core.suites.training import TrainingConfig
+
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
+
+
+def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+    """Return one for the weights whose gradient is whole, and one for embeddings with sparse gradients.
+
+    The latter leaves rows that a batch does not name as they are, momentum and all (the lazy form of Adam). Raises
+    SuiteError where the settings cannot do without the other rows.
+    """
+    modules = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
+    sparse = {id(module.weight): module.weight for module in modules if module.weight.requires_grad}
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise PluginError(f"{type(model).__name__} has no parameters to train.")
+    own: Any = {"momentum": config.momentum} if config.optimizer == "sgd" else {"betas": config.betas}
+    whole = [parameter for parameter in trained if id(parameter) not in sparse]
+    found: list[torch.optim.Optimizer] = []
+    if whole:
+        fused = device.type in ("cpu", "cuda")
+        kind: Any = OPTIMIZERS[config.optimizer]
+        found.append(kind(whole, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own))
+    if sparse:
+        lacking = [
+            name for name, value in (("weight_decay", config.weight_decay), *own.items()) if value and name != "betas"
+        ]
+        if lacking:
+            raise SuiteError(
+                f"`{lacking[0]}` changes every row of an embedding at every step, and the gradients of this model's "
+                f"are sparse. Set `{lacking[0]}: 0`, or the model's `sparse: false`."
+            )
+        lazy: Any = (
+            torch.optim.SGD if config.optimizer == "sgd" else partial(torch.optim.SparseAdam, betas=config.betas)
+        )
+        found.append(lazy([*sparse.values()], lr=config.lr))
+    return found
+
+
+def gradient_entries(weights: nn.Parameter) -> Tensor:
+    """Return the entries of a gradient: all, or those that a sparse one has, each once, to be changed in place."""
+    assert weights.grad is not None
+    if not weights.grad.is_sparse:
+        return weights.grad
+    weights.grad = weights.grad.coalesce()
+    return weights.grad.values()
