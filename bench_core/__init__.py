@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bench_core.noise import Noise
     from bench_core.planning.stages import Order
     from bench_core.probe import Finding, Premise, Probe, Statement
+    from bench_core.registry import suggestion
     from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
@@ -64,6 +65,7 @@ _HOMES = {
     "metric": ["Metric", "Summed"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "Stackable", "State", "Stepper", "Training"],
     "noise": ["Noise"],
+    "registry": ["suggestion"],
     "rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
@@ -78,7 +80,7 @@ __all__ = [
     "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
     "State", "Statement", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Tell", "Training", "Workers",
     "await_artifact", "best", "carry_out", "check_answer", "checked", "diverged", "draw", "ended", "hookimpl",
-    "invert", "kinded", "limits", "run", "walk",
+    "invert", "kinded", "limits", "run", "suggestion", "walk",
 ]  # fmt: skip
 
 

@@ -91,6 +91,12 @@ def bench_samples(
 
 
 @hookspec
+def bench_corpus_citations(corpus: str) -> Sequence[str]:
+    """Return the keys, in the citations.bib of your package, of what a corpus is to be cited by."""
+    raise NotImplementedError
+
+
+@hookspec
 def bench_run_written(run: Any, store: Any) -> None:
     """Add files to the folder of a `Run` that has just been written, while its `Store` is at hand."""
     raise NotImplementedError

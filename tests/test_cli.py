@@ -260,7 +260,7 @@ def test_the_schema_is_json_and_knows_the_parts(bench):
 
 def test_doctor_finds_this_machine_well(bench):
     found = json.loads(bench("doctor", "--json").stdout)
-    assert {row["what"] for row in found} >= {"Python", "torch", "plugins", "disk", "corpora"}
+    assert {row["what"] for row in found} >= {"Python", "torch", "plugins", "disk", "data"}
 
 
 def test_check_build_prepares_and_builds(bench):

@@ -19,14 +19,10 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("suites", "planning", "storage", "computing", "execution", "runs", "commands")
 
 #: Readers of runs, who also see what these layers declare to be public; all other plugins see the interfaces alone.
-READERS = {
-    "bench_reports": ("suites", "storage", "runs", "commands"),
-    "bench_exchange": ("suites", "storage", "runs", "commands"),
-}
-FOR_COMMANDS = {"options"}  # of `commands`: what further commands share with the core's
+READERS = {"bench_reports": ("suites", "storage", "runs"), "bench_exchange": ("suites", "storage", "runs")}
 
-#: Modules of the root that plugins may import by their own names.
-INTERFACES = {"corpora", "testing"}
+#: What plugins may import by its own name besides the face; the last for commands of theirs.
+INTERFACES = ("files", "terminal", "testing", "commands.options")
 
 
 def modules(root=ROOT):
@@ -78,8 +74,6 @@ def upward(edges):
 
 def public(layer_name):
     """Return what a layer declares to be public."""
-    if layer_name == "commands":
-        return FOR_COMMANDS
     return {*import_module(f"bench_core.{layer_name}").PUBLIC}
 
 
@@ -93,7 +87,7 @@ def beyond(edges):
                 continue
             if package == "bench_core":
                 seen = READERS.get(owner, ())
-                fine = inside[0] in INTERFACES or (seen and inside[0] not in LAYERS)
+                fine = ".".join(inside).startswith(INTERFACES) or (seen and inside[0] not in LAYERS)
                 fine = fine or (inside[0] in seen and len(inside) > 1 and inside[1] in public(inside[0]))
             else:
                 fine = package == owner or not inside or inside[0] in ("api", "plugin")

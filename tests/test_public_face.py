@@ -28,7 +28,10 @@ WITH_NUMPY = {"draws.py", "nearest_artifact.py", "resampling.py"}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands
-TO_INSTALL = {"commands/main.py": {"bench-reports", "bench-exchange"}, "runs/reporting.py": {"bench-reports"}}
+TO_INSTALL = {
+    "commands/main.py": {"bench-reports", "bench-exchange", "bench-text"},
+    "runs/reporting.py": {"bench-reports"},
+}
 by_plugin = pytest.mark.parametrize("entry", PLUGINS, ids=lambda entry: entry.name)
 by_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(CORE)))
 

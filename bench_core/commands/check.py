@@ -74,7 +74,7 @@ def _check(
 
 def _look_for_data(suite: Suite, data: Path | None) -> None:
     """Say which files are not here: no mistake of the suite, since data may lie elsewhere."""
-    from bench_core.corpora import data_folder
+    from bench_core.files import data_folder
     from bench_core.planning.plan import Planner, located_suite
 
     folder = data_folder(data)
@@ -99,7 +99,7 @@ def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
 
 
 def _build(suite: Suite, data: Path | None, store: Path) -> None:
-    from bench_core.corpora import data_folder
+    from bench_core.files import data_folder
     from bench_core.runs.runner import Runner, Silent, executor
     from bench_core.storage.store import Store
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
+from bench_core.files import data_folder
 from bench_core.terminal import say, to_json
 
 
@@ -19,7 +20,7 @@ from bench_core.terminal import say, to_json
 @options.data
 @options.as_json
 def command(data: Path | None, as_json: bool) -> int:
-    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, corpora."""
+    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, data."""
     rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
     if as_json:
         say(to_json(rows))
@@ -38,7 +39,8 @@ def _findings(data: Path | None) -> Iterator[tuple[str, str, str]]:
     yield from _plugins()
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     yield "disk", "ok" if free > 1 else "low", f"{free:.0f} GiB free in this folder"
-    yield from _corpora(data)
+    folder = data_folder(data)
+    yield "data", "ok" if folder.is_dir() else "none", f"{folder}"
 
 
 def _torch() -> Iterator[tuple[str, str, str]]:
@@ -61,11 +63,3 @@ def _plugins() -> Iterator[tuple[str, str, str]]:
     yield "plugins", "ok" if names else "none", names or "none; the README says how to install some"
     for distribution, reason in found.broken.items():
         yield f"plugin {distribution}", "broken", reason
-
-
-def _corpora(data: Path | None) -> Iterator[tuple[str, str, str]]:
-    from bench_core.corpora import catalogue, data_folder, present
-
-    folder = data_folder(data)
-    there = [name for name in catalogue() if present(name, folder)]
-    yield "corpora", "ok" if there else "none", f"{folder}: {', '.join(there) or 'only embedded corpora are at hand'}"

@@ -33,7 +33,6 @@ COMMANDS = {
     "why": "Say what changed where something is not stored.",
     "verify": "Check the artifacts and numbers of a run against the store.",
     "store": "List, verify and clean up what is stored.",
-    "data": "List, verify and fetch corpora.",
     "new": "Write a plugin, or a suite, to begin with.",
     "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
@@ -43,6 +42,7 @@ COMMANDS = {
 BROUGHT = {
     "bench-reports": ("report", "show", "diff", "cite"),
     "bench-exchange": ("export", "import", "merge"),
+    "bench-text": ("data",),
 }
 
 

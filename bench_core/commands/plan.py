@@ -36,7 +36,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
-    from bench_core.corpora import data_folder
+    from bench_core.files import data_folder
     from bench_core.planning.hardware import check_devices
     from bench_core.planning.plan import needed, plan
     from bench_core.storage.partial import is_stored

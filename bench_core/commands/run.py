@@ -66,8 +66,8 @@ def command(
     given: tuple[str, ...],
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
-    from bench_core.corpora import data_folder
     from bench_core.execution.progress import Lines
+    from bench_core.files import data_folder
     from bench_core.runs.place import home, place
     from bench_core.runs.reporting import reported
     from bench_core.runs.runner import Runner, executor

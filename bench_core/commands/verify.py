@@ -136,9 +136,9 @@ def _plain(value: Any) -> Any:
 
 def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int | None) -> Iterator[Remark]:
     """Do the stages of a run again, but for trainings; yield what differs, and what cannot be done here."""
-    from bench_core.corpora import data_folder
     from bench_core.execution.repeat import repeat
     from bench_core.execution.workers import Workers
+    from bench_core.files import data_folder
     from bench_core.storage.garbage import artifacts
 
     corpora = data_folder(data)

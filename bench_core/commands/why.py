@@ -49,8 +49,8 @@ def command(
     Told are the ingredients that differ from the nearest stored artifact, or from the one that the run recorded. CELL
     chooses cells by a name as reports have it, such as `words/lstm/greedy/test, seed 0`, or by parts of one.
     """
-    from bench_core.corpora import data_folder
     from bench_core.errors import SuiteError
+    from bench_core.files import data_folder
     from bench_core.planning.plan import plan
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store

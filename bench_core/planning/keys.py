@@ -13,15 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench_core.corpora import digest
 from bench_core.errors import DataError
+from bench_core.files import digest
 from bench_core.registry import installed
 
 SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
 #: The files of the core that decide what a stage computes, besides all of `computing`.
 COMPUTING = (
-    "probe.py", "config.py", "corpora.py", "corpora.yaml", "data.py", "decoder.py", "metric.py", "model.py",
+    "probe.py", "config.py", "data.py", "decoder.py", "metric.py", "model.py",
     "noise.py", "rows.py", "storage/draws.py", "storage/outcomes.py", "suites/training.py", "task.py", "walking.py",
 )  # fmt: skip
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from bench_core.corpora import digest
 from bench_core.errors import DataError
+from bench_core.files import digest
 
 if TYPE_CHECKING:
     from bench_core.config import TaskConfig

@@ -98,7 +98,7 @@ def run(
     `checkpoint_every` seconds. With `isolate`, each stage has a process of its own; one that takes longer than
     `stage_timeout` seconds fails.
     """
-    from bench_core.corpora import data_folder
+    from bench_core.files import data_folder
 
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))

@@ -16,8 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bench_core.corpora import digest
 from bench_core.errors import StoreError
+from bench_core.files import digest
 from bench_core.planning import keys
 from bench_core.storage.contents import told
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_captioning.words import words
-from bench_core import DataError, corpora
+from bench_core import DataError
+from bench_text.api import corpora
 
 Entry: TypeAlias = Mapping[str, Any]
 SHOWN = 3  # of many mistakes of a kind

@@ -14,7 +14,8 @@ from bench_captioning.annotations import SHOWN
 from bench_captioning.corpus import Captioned, feature_files
 from bench_captioning.described import CHUNK, Described, opened
 from bench_captioning.settings import Precomputed
-from bench_core import DataError, corpora
+from bench_core import DataError
+from bench_text.api import corpora
 
 Rows: TypeAlias = Callable[[Sequence[int]], NDArray[Any]]  # from places to features
 DIMENSIONS = {"vector": ("[I, D]", 2), "grid": ("[I, S, D]", 3)}

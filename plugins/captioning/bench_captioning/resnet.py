@@ -21,7 +21,8 @@ from bench_captioning.corpus import Captioned, feature_files
 from bench_captioning.described import CHUNK, Described, opened
 from bench_captioning.drawing import drawn
 from bench_captioning.settings import ResNet
-from bench_core import DataError, Split, corpora, diverged
+from bench_core import DataError, Split, diverged
+from bench_text.api import corpora
 
 # of the images that the published weights were trained on
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench_code_generation import library
 from bench_code_generation.settings import Corpus, CPythonPairs, Named
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split
+from bench_text.api import corpora
 from bench_translation.api import Files, Pair, parallel, reads
 
 SIDES = ("pseudo-code", "python")

@@ -21,8 +21,8 @@ from bench_core import (
     Stepper,
     SuiteError,
     Training,
-    corpora,
 )
+from bench_core.files import digest
 from bench_huggingface import network
 from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.head import Head, Softmax
@@ -171,7 +171,7 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
 def _numbering(config: CausalLMConfig, facts: Facts, size: int) -> Numbering:
     """Return how a task numbers the tokens of a pretrained model; raise SuiteError if they do not belong together."""
     tokens, of_task = len(facts.vocabulary), facts.extras.get("tokenizer")
-    if of_task != corpora.digest(facts.files[TOKENIZER]):
+    if of_task != digest(facts.files[TOKENIZER]):
         what = "has a tokenizer of its own" if of_task is None else "has the tokenizer of another"
         raise SuiteError(
             f"the model in {config.path} knows its own tokens alone, and the task {what}. "

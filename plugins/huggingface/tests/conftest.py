@@ -13,8 +13,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bench_core import Batch, Facts, Noise, corpora
+from bench_core import Batch, Facts, Noise
 from bench_huggingface.plugin import CausalLMConfig
+from bench_text.api import corpora
 
 WORDS = ["<stop>", *"abcdefghijk"]
 OF_LLAMA = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -7,10 +7,11 @@ from difflib import get_close_matches
 from logging import getLogger
 from pathlib import Path
 
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split
 from bench_language_modeling import cpython
 from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
 from bench_language_modeling.text import SPLITS, Text
+from bench_text.api import corpora
 
 READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # of the catalogue
 ENOUGH = 100_000  # words that make cpython-docs worth training on

@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench_core import STOP, DataError, corpora
+from bench_core import STOP, DataError
 from bench_language_modeling.settings import Pretrained
 from bench_language_modeling.tokens import UNREADABLE
+from bench_text.api import corpora
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
 TOGETHER = 10_000  # lines encoded at a time

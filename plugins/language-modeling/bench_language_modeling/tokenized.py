@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import STOP, Facts, Task, corpora
+from bench_core import STOP, Facts, Task
 from bench_language_modeling.pretrained import FILE, Numbered
 from bench_language_modeling.ragged import Ragged
 from bench_language_modeling.settings import Pretrained
 from bench_language_modeling.text import Text
 from bench_language_modeling.tokens import PAD, UNREADABLE, Encoder, join, learn
+from bench_text.api import corpora
 
 
 class Tokenized(Task):

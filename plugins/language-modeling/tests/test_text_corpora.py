@@ -95,7 +95,7 @@ def test_a_plan_needs_neither_torch_nor_spacy_nor_numpy():
 
 
 def test_every_known_corpus_of_plain_text_is_in_the_catalogue():
-    from bench_core import corpora
+    from bench_text.api import corpora
 
     for name in corpus.READABLE:
         files = corpora.corpus(name).files

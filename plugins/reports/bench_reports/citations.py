@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import PluginError
+from bench_core.registry import hook
 
 if TYPE_CHECKING:
     from bench_core.config import Config
 
-OWN = "bench_core"  #: the package whose file has the corpora, and the core itself
+OWN = "bench_core"  #: the package whose file has the project itself
 CORE = "bench"  #: its key
 FILE = "citations.bib"
-START = re.compile(r"\s*@(\w+)\{([^\s{},\"#%'()=~\\]+),")
-FIELD = re.compile(r"\s*(\w+)\s*=\s*(\{|\d+)")
 WORD = re.compile(r"(?:(?P<setting>[\w.]+)=(?P<value>[^:]*): )?(?P<key>\S+)")
 
 
@@ -105,11 +104,10 @@ def _looked_up(config: type[Config], key: str) -> Reference:
 
 
 def of_corpus(name: str) -> list[Reference]:
-    """Return the references of a corpus of the catalogue; none of another."""
-    from bench_core.corpora import catalogue
-
-    entry = catalogue().get(name)
-    return [bibliography(OWN)[key] for key in entry.cites] if entry else []
+    """Return the references of a corpus that some plugin knows; none of another."""
+    answers: Any = hook().bench_corpus_citations.get_hookimpls()
+    known = {one.function.__module__.partition(".")[0]: one.function(corpus=name) for one in answers}
+    return [bibliography(package)[key] for package, keys in known.items() for key in keys]
 
 
 def of_core() -> Reference:
@@ -126,46 +124,19 @@ def bibliography(package: str) -> dict[str, Reference]:
 
 
 def parsed(text: str, path: Path) -> Iterator[Reference]:
-    """Yield the entries of a BibTeX file, values in braces or numbers; raise PluginError with the line it ends at."""
-    place, seen = 0, set()
-    while text[place:].strip():
-        start = START.match(text, place)
-        if start is None:
-            raise _wrong(text, place, path, "an entry such as `@article{key,` should stand here")
-        fields, place = _fields(text, start.end(), path)
-        if start[2] in seen:
-            raise _wrong(text, start.start(2), path, f"{start[2]!r} stands there twice")
-        seen.add(start[2])
-        yield Reference(start[2], start[1].lower(), fields)
+    """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
+    from pybtex.database import BibliographyData, BibliographyDataError
+    from pybtex.database.input.bibtex import Parser
+    from pybtex.exceptions import PybtexError
+    from pybtex.scanner import PybtexSyntaxError
 
-
-def _fields(text: str, place: int, path: Path) -> tuple[dict[str, str], int]:
-    """Return the fields of an entry, and the place after its closing brace."""
-    fields: dict[str, str] = {}
-    while not (end := re.compile(r"\s*\}").match(text, place)):
-        told = FIELD.match(text, place)
-        if told is None:
-            raise _wrong(text, place, path, "a field such as `title = {...},` should stand here")
-        place = told.end()
-        if told[2] == "{":
-            place = _closing(text, place, path)
-        value = text[told.end() : place - 1] if told[2] == "{" else told[2]
-        fields[told[1].lower()] = " ".join(value.split())
-        comma = re.compile(r"\s*,").match(text, place)
-        place = comma.end() if comma else place
-    return fields, end.end()
-
-
-def _closing(text: str, place: int, path: Path) -> int:
-    """Return the place after the brace that closes the one before `place`."""
-    depth = 1
-    for brace in re.compile(r"(?<!\\)[{}]").finditer(text, place):
-        depth += 1 if brace[0] == "{" else -1
-        if not depth:
-            return brace.end()
-    raise _wrong(text, place, path, "this brace is never closed")
-
-
-def _wrong(text: str, place: int, path: Path, what: str) -> PluginError:
-    place += len(text[place:]) - len(text[place:].lstrip())
-    return PluginError(f"{path}:{text.count(chr(10), 0, place) + 1}: {what}.")
+    try:
+        found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
+    except PybtexSyntaxError as error:
+        raise PluginError(f"{path}:{error.lineno}: {error}.") from None
+    except (BibliographyDataError, PybtexError) as error:
+        raise PluginError(f"{path}: {error}.") from None
+    for key, entry in found.entries.items():
+        people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
+        fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
+        yield Reference(key, entry.type, fields)

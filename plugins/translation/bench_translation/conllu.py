@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_core import DataError, corpora
+from bench_core import DataError
+from bench_text.api import corpora
 
 COLUMNS = 10
 WORD, SPAN, EMPTY = (re.compile(rule) for rule in (r"[1-9]\d*", r"([1-9]\d*)-([1-9]\d*)", r"\d+\.\d+"))

@@ -9,7 +9,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split
+from bench_text.api import corpora
 from bench_translation.layouts import LAYOUTS, Layout, folder
 from bench_translation.settings import Corpus, Files, Invented, Named, Pair
 

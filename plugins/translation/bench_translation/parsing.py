@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split
+from bench_text.api import corpora
 from bench_translation import conllu, pipelines
 from bench_translation.settings import Conllu, Parse, Pipeline, Treebank
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench_core import DataError, corpora
+from bench_core import DataError
+from bench_text.api import corpora
 from bench_translation import conllu
 
 #: The universal parts of speech.

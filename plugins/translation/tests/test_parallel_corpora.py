@@ -316,7 +316,7 @@ def test_a_plan_needs_neither_torch_nor_numpy_nor_sacremoses():
 
 
 def test_the_catalogue_has_every_file_but_those_to_train_on_that_cannot_be_fetched():
-    from bench_core import corpora
+    from bench_text.api import corpora
     from bench_translation.layouts import LAYOUTS
 
     for name, layout in LAYOUTS.items():

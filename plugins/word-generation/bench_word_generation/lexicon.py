@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import DataError, Split, corpora
+from bench_core import DataError, Split
+from bench_text.api import corpora
 from bench_word_generation.counted import Counted, entry
 
 if TYPE_CHECKING:

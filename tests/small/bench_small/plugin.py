@@ -20,9 +20,9 @@ from bench_core import (
     Stackable,
     Stepper,
     TaskConfig,
-    corpora,
     hookimpl,
 )
+from bench_core.files import digest
 
 supports = (1, 1)
 
@@ -40,7 +40,7 @@ class LettersConfig(TaskConfig):
             return {}
         if not (data / self.file).is_file():
             raise DataError(f"{data / self.file} is missing. Write some words into it.")
-        return {self.file: corpora.digest(data / self.file)}
+        return {self.file: digest(data / self.file)}
 
 
 class PicturesConfig(TaskConfig):

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench_core.corpora import digest
+from bench_core.files import digest
 from bench_core.registry import hook
 from bench_core.runs.results import Run
 

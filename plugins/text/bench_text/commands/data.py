@@ -1,4 +1,4 @@
-"""`bench data list|verify|fetch`."""
+"""List, verify and fetch corpora."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from bench_core import DataError
 from bench_core.commands import options
-from bench_core.errors import DataError
 from bench_core.terminal import say, to_json
 
 
@@ -21,7 +21,8 @@ def command() -> None:
 @options.as_json
 def list_corpora(data: Path | None, as_json: bool) -> None:
     """List the corpora known by name, and whether they are here."""
-    from bench_core.corpora import catalogue, data_folder, present
+    from bench_core.files import data_folder
+    from bench_text.corpora import catalogue, present
 
     folder = data_folder(data)
     rows = [
@@ -48,7 +49,8 @@ def list_corpora(data: Path | None, as_json: bool) -> None:
 @options.data
 def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
     """Check the files of corpora against their published digests; of all that are here, if none is named."""
-    from bench_core.corpora import catalogue, data_folder, present, verify
+    from bench_core.files import data_folder
+    from bench_text.corpora import catalogue, present, verify
 
     folder = data_folder(data)
     chosen = names or tuple(name for name in catalogue() if present(name, folder))
@@ -69,7 +71,8 @@ def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
 @options.data
 def fetch_corpora(names: tuple[str, ...], data: Path | None) -> int:
     """Download corpora from their public homes, with a check of every file."""
-    from bench_core.corpora import corpus, data_folder, fetch
+    from bench_core.files import data_folder
+    from bench_text.corpora import corpus, fetch
 
     folder, code = data_folder(data), 0
     for name in names:

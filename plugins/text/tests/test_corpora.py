@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench_core import DataError, corpora
+from bench_core import DataError
+from bench_core.files import data_folder
+from bench_text.api import corpora
 
 TEXT = b"one line\nand another\n"
 
@@ -70,10 +72,10 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name():
 
 def test_the_data_folder_is_the_given_one_then_that_of_the_environment_then_the_users(monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "environment"))
-    assert corpora.data_folder(tmp_path) == tmp_path
-    assert corpora.data_folder() == tmp_path / "environment"
+    assert data_folder(tmp_path) == tmp_path
+    assert data_folder() == tmp_path / "environment"
     monkeypatch.setenv("BENCH_DATA", "")
-    assert "bench" in corpora.data_folder().parts
+    assert "bench" in data_folder().parts
 
 
 def test_all_missing_and_empty_files_are_named_at_once_with_folder_and_command(tmp_path):

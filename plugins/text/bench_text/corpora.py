@@ -1,4 +1,4 @@
-"""Names, places and digests of data.
+"""Corpora: names, places and digests of files, and their text.
 
 A corpus is a folder below the data directory. Those that tasks know by name stand in `corpora.yaml`, with the digest
 of each file and where it comes from; a user may add folders of any other name.
@@ -7,8 +7,6 @@ of each file and where it comes from; a user may add folders of any other name.
 from __future__ import annotations
 
 import gzip
-import hashlib
-import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench_core.errors import DataError
-from bench_core.registry import suggestion
+from bench_core import DataError, suggestion
+from bench_core.files import digest as digest
 
 GITHUB = "https://raw.githubusercontent.com"
 
@@ -83,15 +81,6 @@ def corpus(name: str) -> Corpus:
     return known[name]
 
 
-def data_folder(given: Path | None = None) -> Path:
-    """Return the data directory: `given`, else BENCH_DATA, else a folder of the user's."""
-    if given or os.environ.get("BENCH_DATA"):
-        return Path(given or os.environ["BENCH_DATA"]).expanduser()
-    import pooch
-
-    return Path(pooch.os_cache("bench"))
-
-
 def locate(name: str, files: Iterable[str], data: Path) -> list[Path]:
     """Return where `files` of a corpus are; raise DataError that names all that are missing or empty."""
     paths = [data / name / file for file in files]
@@ -112,12 +101,6 @@ def _trouble(path: Path) -> str:
 def present(name: str, data: Path) -> bool:
     """Return whether all files of a known corpus are there."""
     return not any(_trouble(data / name / file) for file in corpus(name).files)
-
-
-def digest(path: Path) -> str:
-    """Return the sha256 of a file, read piece by piece."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(name: str, data: Path) -> list[Path]:

@@ -1,0 +1,18 @@
+"""What this distribution offers: what corpora are to be cited by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench_core import hookimpl
+
+supports = (1, 1)
+
+
+@hookimpl
+def bench_corpus_citations(corpus: str) -> Sequence[str]:
+    """Return the keys of what a corpus is to be cited by."""
+    from bench_text.corpora import catalogue
+
+    entry = catalogue().get(corpus)
+    return entry.cites if entry else ()
