@@ -19,6 +19,7 @@ from bench_core.planning import keys
 CARRYING = {
     "bench_core": "imports what is asked of it",
     "bench_core.errors": "names of errors",
+    "bench_core.files": "digests of files",
     "bench_core.registry": "finds parts by their names",
     "bench_core.execution.executor": "orders",
     "bench_core.planning.stages": "the dataclasses of a stage and of an order",
