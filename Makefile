@@ -48,6 +48,7 @@ schema: setup-ci
 	$(BIN)/bench schema > .new && mv .new suites/suite.schema.json
 	$(BIN)/python tools/reference.py suites > .new && mv .new docs/suites.md
 	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
+	$(BIN)/python tools/code_map.py > .new && mv .new docs/code.md
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

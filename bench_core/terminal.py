@@ -47,6 +47,11 @@ def size(number: int) -> str:
     return f"{number} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words, such as `1 cell` or `1,200 cells`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _seen(character: str) -> str:
     if character == "\t":
         return " "

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import click
+import code_map
 import pytest
 import reference
 import yaml
@@ -83,6 +84,10 @@ def test_every_page_of_the_documentation_can_be_reached():
 @pytest.mark.parametrize("page", ["suites", "parts"])
 def test_the_reference_is_up_to_date(page):
     assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
+
+
+def test_the_map_of_the_code_is_up_to_date():
+    assert (ROOT / "docs" / "code.md").read_text() == code_map.page(), "run `make schema`"
 
 
 def test_every_key_of_a_suite_has_a_meaning():

@@ -90,7 +90,7 @@ def test_a_suite_that_needs_extras_is_told_where_and_how_before_anything_runs(le
 def test_without_reports_a_run_shows_its_numbers_and_says_how_to_have_a_report(lean):
     done = lean("run", "suite.yaml")
     assert done.returncode == 0, done.stderr
-    assert "1 cells: " in done.stdout
+    assert "1 cell: " in done.stdout
     assert re.search(r"model .* perplexity", done.stdout)
     assert re.search(r"\blstm\b .*\b\d+\.\d", done.stdout)
     report = done.stdout.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Artifacts are there as a whole or not at all, are checked when they are read, and are computed by one at a time."""
+"""Artifacts are written atomically, are checked when they are read, and are computed by one at a time."""
 
 from __future__ import annotations
 

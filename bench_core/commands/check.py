@@ -9,7 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import BenchError, DataError
-from bench_core.terminal import say
+from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.suites.cells import Cell
@@ -46,7 +46,7 @@ def command(
             label = str(path) if name is None else f"{path} --profile {name}"
             try:
                 cells = _check(path, name, settings, build, data, store)
-                say(f"{label}: {cells} cells fit.")
+                say(f"{label}: {counted(cells, 'cell')} can run.")
             except BenchError as error:
                 wrong.append(str(error))
     for text in dict.fromkeys(wrong):

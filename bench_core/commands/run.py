@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say
+from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
+    from bench_core.runs.results import Run
+    from bench_core.runs.runner import Runner
 
 
 @click.command()
@@ -68,8 +70,7 @@ def command(
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.execution.progress import Lines
     from bench_core.files import data_folder
-    from bench_core.runs.place import home, place
-    from bench_core.runs.reporting import reported
+    from bench_core.runs.place import home
     from bench_core.runs.runner import Runner, executor
     from bench_core.storage.store import Store
     from bench_core.suites.load import load
@@ -82,28 +83,35 @@ def command(
         until = None if stop_after is None else time.time() + stop_after
         runner = Runner(loaded, corpora, kept, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
+    _tell(found, runner, out)
+    if runner.stopped:
+        return 3
+    wanting = any(about.get("reason") for about in found.info["tasks"].values())
+    return 1 if wanting or any(cell.status != "done" for cell in found.cells) else 0
+
+
+def _tell(found: Run, runner: Runner, out: Path) -> None:
+    """Write the report of a run, show it, and say what failed and where all is."""
+    from bench_core.runs.place import home, place
+    from bench_core.runs.reporting import reported
+
     folder, why = place(found, out)
     text, report = reported(found, folder)
     say(text)
     failed = [cell for cell in found.cells if cell.status != "done"]
     done = len(runner.computed)
-    say(
-        f"{len(found.cells)} cells: "
-        + (f"{done} stages computed" if done or failed else "all stored, nothing computed")
-    )
+    computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
+    say(f"{counted(len(found.cells), 'cell')}: {computed}")
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
-        say(f"{number} cells {status}: {reason}", err=True)
-    unprepared = {name: about for name, about in found.info["tasks"].items() if about.get("reason")}
-    for name, about in unprepared.items():
-        say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
+        say(f"{counted(number, 'cell')} {status}: {reason}", err=True)
+    for name, about in found.info["tasks"].items():
+        if about.get("reason"):
+            say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {found.folder}{same}\nreport  {report}")
     if why:
-        say(f"        ({why}, so {home(out, loaded.label)} is left as it is)")
-    if runner.stopped:
-        return 3
-    return 1 if failed or unprepared else 0
+        say(f"        ({why}, so {home(out, str(found.info['label']))} is left as it is)")
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:

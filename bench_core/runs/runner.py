@@ -379,7 +379,7 @@ class Runner:
         self.computed.append(stage)
         if files:
             text = f"{stage.kind} of {stage.label} was done again, and differs from the imported one"
-            self._warn(f"{text} ({', '.join(files)}): what was imported with that is of other weights or data.")
+            self._warn(f"{text} ({', '.join(files)}): results imported with it come from different weights or data.")
         return None
 
     def _fail(self, stage: Stage, failure: StageFailed) -> None:

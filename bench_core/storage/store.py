@@ -164,7 +164,7 @@ class Store:
     def writing(self, kind: str, key: str, about: dict[str, Any], sync: bool = True) -> Iterator[Path]:
         """Give a folder to fill, which becomes the artifact when the block ends without an error.
 
-        The folder is written under another name, synced, and renamed: an artifact is there as a whole or not at all.
+        The folder is written atomically: under another name, synced, then renamed.
         Without `sync`, which takes a while, that holds unless the machine itself goes down.
         Where it is there by then, it stays: the second is dropped, or set aside with a warning if its files differ.
         `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.

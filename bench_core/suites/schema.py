@@ -218,7 +218,7 @@ class SuiteFile(Strict):
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: a number of seeds, 0 and on, or a list of them
     splits: list[str] = Field(["test"], min_length=1)  #: those that are decoded and scored
     limits: Limits = Limits()  #: how much is generated and scored
-    hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or several by name, which make an axis
+    hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or a mapping of named ones, which adds an axis
     skip: list[Skip] = []  #: combinations left out on purpose
     choose: list[Choice] = []  #: choices among the combinations of grids, or among decoders
     tables: list[Table] = []  #: of the report

@@ -37,7 +37,7 @@ class Phase(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
-    updates: PositiveInt | None = None  #: the phase ends at the first of both; without either, as `training` says
+    updates: PositiveInt | None = None  #: the phase ends at whichever comes first; without either, as `training` says
     epochs: PositiveInt | None = None  #: counted from the beginning of the phase
     lr: PositiveFloat | None = None  #: by default that of `training`
     reset: tuple[str, ...] = ()  #: modules that start anew, weights and optimizer state
@@ -57,7 +57,7 @@ class TrainingConfig(Strict):
     batch_size: PositiveInt = 32  #: rows of an update, or tokens
     batch_unit: Literal["rows", "tokens"] = "rows"  #: what `batch_size` counts
     epochs: PositiveInt | None = None  #: 10 where neither these nor updates are given
-    updates: NonNegativeInt | None = None  #: training ends at the first of both that is reached; 0 leaves the weights
+    updates: NonNegativeInt | None = None  #: training stops at whichever comes first; 0 keeps the initial weights
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; one an epoch by default
     patience: PositiveInt | None = None  #: evaluations without progress before training stops
     clip: PositiveFloat | None = None  #: of the global gradient norm

@@ -144,7 +144,7 @@ def _tree(text: str, path: str) -> Any:
         raise SuiteError(f"{path}:{_mark(error)}: this is not YAML: {problem}.") from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
-        odd = f"{text[error.position]!r} is no letter of a text. Remove it."
+        odd = f"{text[error.position]!r} is an invalid character. Remove it."
         raise SuiteError(f"{path}:{line + 1}:{error.position - before}: this is not YAML: {odd}") from None
     except Exception as error:  # the parser may raise anything, such as RecursionError
         told = " ".join(str(error).split()) or type(error).__name__
@@ -224,7 +224,7 @@ class _Plain:
     def check_text(self, text: str, keys: Keys) -> None:
         """Refuse what can stand in no file, and in the name of none."""
         if odd := NO_LETTER.search(text):
-            raise SuiteError(f"{self.found.place(keys)}: {odd[0]!r} is no letter of a text. Remove it.")
+            raise SuiteError(f"{self.found.place(keys)}: {odd[0]!r} is an invalid character. Remove it.")
 
 
 def _mark(error: MarkedYAMLError) -> str:

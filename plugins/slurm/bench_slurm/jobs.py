@@ -62,7 +62,7 @@ def read(path: Path) -> Any:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file atomically."""
     new = path.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         json.dump(content, file)
