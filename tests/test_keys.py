@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import requires
+
 import pytest
 
 from bench_core.planning import keys
@@ -85,3 +87,11 @@ def test_where_the_first_weights_lie_does_not_matter_and_what_they_are_does(suit
         (tmp_path / name).write_bytes(content)
     assert key("a") == key("b")
     assert not key("a") & key("c")
+
+
+def test_what_only_an_extra_brings_is_in_no_key():
+    """Else a changed report would have every model trained anew."""
+    assert any(line.startswith("bench-reports") and "extra ==" in line for line in requires("bench-indigo"))
+    assert {"bench-indigo", "bench-language-modeling", "bench-text"} == {
+        *keys.distribution_code("bench-indigo", "bench_indigo")
+    }

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from bench_core.errors import DataError
 from bench_core.files import digest
 from bench_core.registry import installed
@@ -82,8 +84,10 @@ def _plugin_packages() -> dict[str, str]:
 
 
 def _requirements(distribution: str) -> list[str]:
+    """Return what a distribution cannot do without; what its extras bring takes part in no stage."""
     try:
-        return [_normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in requires(distribution) or ()]
+        found = map(Requirement, requires(distribution) or ())
+        return [_normal(one.name) for one in found if not one.marker or one.marker.evaluate({"extra": ""})]
     except PackageNotFoundError:  # a test's own plugin
         return []
 
