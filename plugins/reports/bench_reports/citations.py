@@ -1,4 +1,4 @@
-"""What to cite for a suite: the references of its parts and corpora, from the `citations.bib` of each package."""
+"""What to cite for a suite or a run: references of its parts and corpora, from the `citations.bib` of each package."""
 
 from __future__ import annotations
 
@@ -6,33 +6,28 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.errors import PluginError
-from bench_core.registry import hook
+from bench_core.registry import hook, part
+from bench_core.runs.results import read_run
+from bench_core.suites import yaml_source as located
+from bench_core.suites.grids import expand, origins
+from bench_core.suites.load import load
+from bench_core.suites.parts import Parts
+from bench_core.suites.problems import Mistakes
+from bench_core.terminal import visible
+from bench_reports.bibliography import FILE, Reference, bibliography
 
 if TYPE_CHECKING:
     from bench_core.config import Config
+    from bench_core.registry import PartKind
 
 OWN = "bench_core"  #: the package whose file has the project itself
 CORE = "bench"  #: its key
-FILE = "citations.bib"
 WORD = re.compile(r"(?:(?P<setting>[\w.]+)=(?P<value>[^:]*): )?(?P<key>\S+)")
-
-
-@dataclass(frozen=True)
-class Reference:
-    """An entry of BibTeX."""
-
-    key: str
-    kind: str  # such as article
-    fields: Mapping[str, str]
-
-    def __str__(self) -> str:
-        lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
-        return "\n".join([f"@{self.kind}{{{self.key},", *lines, "}"])
 
 
 @dataclass
@@ -115,28 +110,103 @@ def of_core() -> Reference:
     return bibliography(OWN)[CORE]
 
 
-def bibliography(package: str) -> dict[str, Reference]:
-    """Return the references of a package by key; none where it has no such file."""
-    spec = find_spec(package)
-    places = spec.submodule_search_locations if spec else None
-    files = [path for place in places or () if (path := Path(place) / FILE).is_file()]
-    return {one.key: one for path in files for one in parsed(path.read_text(encoding="utf-8"), path)}
+Named = tuple["PartKind", str, str, "Config | None"]  # kind, the suite's name, the part's, and its settings
 
 
-def parsed(text: str, path: Path) -> Iterator[Reference]:
-    """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
-    from pybtex.database import BibliographyData, BibliographyDataError
-    from pybtex.database.input.bibtex import Parser
-    from pybtex.exceptions import PybtexError
-    from pybtex.scanner import PybtexSyntaxError
+def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
+    """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
+    suite = load(path, profile, [*settings])
+    sections: Mapping[PartKind, Mapping[str, Any]] = {
+        "task": suite.tasks,
+        "model": {name: entry.config for name, entry in suite.models.items()},
+        "decoder": suite.decoders,
+        "metric": suite.metrics,
+        "probe": suite.probes,
+    }
+    named: list[Named] = [
+        (kind, suite.origins.get(name, name) if kind == "model" else name, config.name, config)
+        for kind, section in sections.items()
+        for name, config in section.items()
+    ]
+    others = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
+    named += (("model", suite.origins.get(name, name), config.name, config) for name, config in others)
+    return suite.label, suite.source, named
 
-    try:
-        found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
-    except PybtexSyntaxError as error:
-        raise PluginError(f"{path}:{error.lineno}: {error}.") from None
-    except (BibliographyDataError, PybtexError) as error:
-        raise PluginError(f"{path}: {error}.") from None
-    for key, entry in found.entries.items():
-        people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
-        fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
-        yield Reference(key, entry.type, fields)
+
+def of_run(folder: Path) -> tuple[str, str, list[Named]]:
+    """Return label, source and parts of a run; of those that are not installed here, only the names."""
+    run = read_run(folder)
+    source = located.read(folder / "suite.yaml")
+    mistakes = Mistakes(source)
+    grids = origins(expand(source, mistakes))
+    parts = Parts(source.data, mistakes, grids)
+    models = parts.models()
+    sections: Mapping[PartKind, Mapping[str, Any]] = {
+        "task": parts.configs("task", TaskConfig),
+        "model": parts.configs("model", ModelConfig),
+        "decoder": parts.configs("decoder", DecoderConfig),
+        "metric": parts.configs("metric", MetricConfig),
+        "probe": parts.probes(models),
+    }
+    named: list[Named] = []
+    for kind, section in sections.items():
+        given: Mapping[str, Any] = source.data.get(f"{kind}s") or {}
+        for name in dict.fromkeys([*given, *section]):
+            config = section.get(name)
+            part = config.name if config else str(given[name].get("name"))
+            named.append((kind, grids.get(name, name) if kind == "model" else name, part, config))
+    return str(run.info["label"]), str(run.info.get("source") or run.suite.source), named
+
+
+def gathered(parts: Iterable[Named]) -> References:
+    """Return the references of parts and of the corpora that they read, those of tasks first."""
+    found = References()
+    found.add("bench", [of_core()])
+    for kind, name, of, config in parts:
+        called = f"{kind} {name}" if name == of else f"{kind} {name} ({of})"
+        if config is None:
+            found.without.append(f"{called}: no such part is installed here, or only another version of it")
+            continue
+        settings = config.model_dump(mode="json")
+        distribution = part(kind, of).distribution
+        references = of_part(type(config), settings)
+        found.add(called if references else f"{called}: {distribution} names none", references)
+        for corpus in _corpora(settings) if kind == "task" else ():
+            known = of_corpus(corpus)
+            found.add(f"corpus {corpus}" if known else f"corpus {corpus} of task {name}: none is known", known)
+    found.without = list(dict.fromkeys(found.without))
+    return found
+
+
+def _corpora(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the corpora that a task reads, as the settings of tasks give them."""
+    corpus = settings.get("corpus")
+    if isinstance(corpus, Mapping):
+        yield str(corpus.get("name") or "of own files")
+    elif isinstance(corpus, str):
+        yield corpus
+
+
+def plain(found: References) -> Any:
+    """Return references as JSON data."""
+    return {
+        "references": [
+            {"key": key, "type": one.kind, "fields": dict(one.fields), "for": found.users[key]}
+            for key, one in found.found.items()
+        ],
+        "without": found.without,
+    }
+
+
+def text(found: References, label: str, source: str) -> str:
+    """Return references as a BibTeX file, what each is for in a comment before it."""
+    blocks = [_comment([f"What {label} used: references gathered by `bench cite`."])]
+    blocks += [_comment([f"It is after {source}"])] if source else []
+    blocks += [f"{_comment(found.users[key])}\n{one}" for key, one in found.found.items()]
+    blocks += [_comment(["Without a reference:", *found.without])] if found.without else []
+    return "\n\n".join(blocks)
+
+
+def _comment(lines: Iterable[str]) -> str:
+    """Return lines that BibTeX passes over: outside of entries, only an @ means something to it."""
+    return "\n".join(f"% {visible(line).replace('@', '(at)')}" for line in lines)
