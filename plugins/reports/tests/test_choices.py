@@ -39,7 +39,7 @@ def test_what_is_better_is_for_the_metric_to_say(tmp_path):
     assert chosen(run_with(tmp_path, cells_of(values, "valid", better=1))).name == RNN[1]
     assert chosen(run_with(tmp_path, cells_of(values, "valid", better=-1))).name == RNN[0]
     unknown = chosen(run_with(tmp_path, cells_of(values, "valid", better=0)))
-    assert (unknown.name, unknown.reason) == (None, "nats says not whether higher or lower is better")
+    assert (unknown.name, unknown.reason) == (None, "nats does not define whether higher or lower is better")
 
 
 def test_of_combinations_that_are_alike_the_first_is_chosen_whatever_the_order_of_cells(tmp_path):

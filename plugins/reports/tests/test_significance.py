@@ -177,7 +177,7 @@ def test_the_best_is_bold_only_if_it_is_better_by_more_than_chance(tmp_path):
     assert shown(run)["a"]["rate"].startswith("**")
     (note,) = [note for note in footnotes(run, grid) if note.startswith("Bold")]
     assert "paired bootstrap over examples, 1,000 draws, Holm-corrected for 2 comparisons, p < 0.05" in note
-    assert "Another training is not in it, as there is one seed." in note
+    assert "Variation between training runs is not included (one seed)." in note
     _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(5.001, seed=3)})
     assert bold(grid) == []
     assert any(note.startswith("None is better than every other") for note in footnotes(run, grid))

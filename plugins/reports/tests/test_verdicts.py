@@ -174,7 +174,7 @@ def test_every_format_tells_the_verdicts(tmp_path):
     text = files["report.md"].decode()
     assert text.index("- Mean ±") < text.index("### t beside the published\n")
     assert re.search(r"\| greedy +\| +\+3\.00 worse \| −1\.50 reproduced \|", text)
-    rule = "- Ours less the published. Reproduced: within two standard errors, or 5 % of the published.\n"
+    rule = "- Difference: ours minus published. Reproduced: within two standard errors, or 5 % of the published.\n"
     assert rule in text
     latex = files["report.tex"].decode()
     assert r"\caption{t beside the published}" in latex

@@ -228,7 +228,7 @@ def _best(chosen: Chosen, found: Mapping[str, _Candidate]) -> Chosen:
         return replace(chosen, reason=f"the {choice.by} of {among} differ in kind or signature")
     better = numbers[0].better
     if not better:
-        return replace(chosen, reason=f"{choice.by} says not whether higher or lower is better")
+        return replace(chosen, reason=f"{choice.by} does not define whether higher or lower is better")
     worth = {one: better * candidate.mean for one, candidate in found.items()}
     best = max(worth, key=lambda one: -inf if isnan(worth[one]) else worth[one])
     if not isfinite(worth[best]):

@@ -252,9 +252,9 @@ def rules(run: Run, grid: Grid) -> list[str]:
     """Return what the verdicts of a table mean, as plain text."""
     assert grid.table.reference
     if found := obstacles(run, grid.table):
-        return ["Ours less the published.", *(f"Not comparable: {_cut(one.rstrip('.'), LONGEST)}." for one in found)]
+        return ["Difference: ours minus published.", *(f"Not comparable: {_cut(one.rstrip('.'), LONGEST)}." for one in found)]
     share = f"{100 * grid.table.reference.tolerance:g} %"
-    return [f"Ours less the published. Reproduced: within two standard errors, or {share} of the published."]
+    return [f"Difference: ours minus published. Reproduced: within two standard errors, or {share} of the published."]
 
 
 def _seeds(grid: Grid) -> str:
@@ -283,7 +283,7 @@ def _significance(grid: Grid) -> Iterable[str]:
         ]
         if not told:
             return
-        yield f"Smallest difference that four of five such comparisons would show: {', '.join(told)}."
+        yield f"Minimum detectable difference (80 % power): {', '.join(told)}."
 
 
 def _metrics(grid: Grid) -> Iterable[str]:

@@ -173,7 +173,7 @@ def method(grid: Grid) -> str:
     """Say what bold numbers mean."""
     seeds = {entry.summary.n for row in grid.entries for entry in row if entry.summary}
     over = "examples" if seeds == {1} else "examples nested in seeds"
-    alone = " Another training is not in it, as there is one seed." if seeds == {1} else ""
+    alone = " Variation between training runs is not included (one seed)." if seeds == {1} else ""
     several = f"Holm-corrected for {len(grid.tests):,} comparisons, " if len(grid.tests) > 1 else ""
     number = min(test.exchanges for test in grid.tests)
     text = f"paired bootstrap over {over}, {DRAWS:,} draws, {several}p < {LEVEL:g}"
