@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.metadata import requires
 
 import pytest
 
 from bench_core.planning import keys
-from bench_core.planning.plan import plan
+from bench_core.planning.plan import Planner, plan
 from bench_core.suites.load import load
 
 CODE = '''
@@ -59,6 +60,31 @@ def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tm
     for (old, new), expected in changes.items():
         second = planned(**{old: new})
         assert {kind for kind in first if first[kind] != second[kind]} == expected, (old, new)
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        (("task", "letters"), {"prepare": 1, "train": 4, "decode": 8, "score": 4, "measure": 12}),
+        (("model", "bigram"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),
+        (("decoder", "draw"), {"decode": 4, "measure": 4}),
+        (("decoder", "argmax"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),  # which chooses weights
+        (("metric", "ended"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),
+        (("metric", "nats"), {"measure": 4}),
+    ],
+)
+def test_the_code_of_a_part_is_in_the_keys_of_the_stages_that_use_it(
+    suite_file, tmp_path, monkeypatch, part, changed
+):
+    suite, code = load(suite_file(**{"{metric: nats}": "{metric: ended, decoder: argmax}"})), Planner._code
+    before = plan(suite, tmp_path).stages
+
+    def edited(planner, *named):
+        return {**code(planner, *named), **({"edited": "1f"} if named == part else {})}
+
+    monkeypatch.setattr(Planner, "_code", edited)
+    after = plan(suite, tmp_path).stages
+    assert Counter(stage.kind for key, stage in after.items() if key not in before) == changed
 
 
 def test_names_of_a_suite_do_not_enter_keys(suite_file, tmp_path):

@@ -23,8 +23,8 @@ WITH_TORCH = {
     "vmap_training.py",
     "checkpoint.py",
 }  # a worker imports these when it trains, and nothing else does
-#: A worker that measures imports these, a report, and `bench why`.
-WITH_NUMPY = {"draws.py", "nearest_artifact.py", "resampling.py"}
+#: A worker that measures imports these, and a report.
+WITH_NUMPY = {"draws.py", "resampling.py"}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands

@@ -158,15 +158,14 @@ def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
 
 
 def test_why_names_the_setting_whose_file_changed(files, tmp_path):
+    from bench_core.runs.why import of_suite
     from bench_core.storage.store import Store
-    from bench_core.storage.why import explain
 
     files()
     Path("words.txt").write_text("other words")
-    found = plan(load(Path("suite.yaml")), tmp_path)
-    asked = {key: None for key, stage in found.stages.items() if stage.kind == "measure"}
-    (answer,) = explain(found, Store(Path("store")), asked)
-    assert answer.reasons == ["metric.words: other content"]
+    suite = load(Path("suite.yaml"))
+    (answer,) = of_suite(suite, plan(suite, tmp_path), Store(Path("store")), Path("runs"), "").answers
+    assert [one.text for one in answer.differences] == ["metric.words: other content"]
 
 
 @pytest.mark.parametrize("name", ["start.txt", "length.txt", "words.txt"])

@@ -415,6 +415,7 @@ def test_why_tells_of_a_changed_setting_once(go, suite_file, tmp_path):
     go()
     path = suite_file(**{**TOGETHER, "lr: 0.1": "lr: 0.2"})
     words = ["why", str(path), "--store", str(tmp_path / "store"), "--data", str(tmp_path)]
+    words += ["--runs", str(tmp_path / "runs")]
     told = CliRunner().invoke(bench, words).output
     assert "training.lr: 0.1 -> 0.2" in told
     (number, everything) = re.search(r"(\d+) of (\d+) stages behind", told).groups()

@@ -19,16 +19,19 @@ from bench_core.runs.distributions import Distribution, read_distributions
 from bench_core.storage.file_formats import check
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import ModelGrid, expand, plainly
+from bench_core.suites.load import resolve
 from bench_core.suites.problems import Mistakes
 from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
 
 if TYPE_CHECKING:
     from bench_core.storage.draws import Draws
+    from bench_core.suites.suite import Suite
 
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
 LONGEST = 250  # characters of what is wrong with one, bytes of its label
+REPORTING = ("tables", "figures", "claims", "choose")  #: sections of a suite on which no key depends
 UNTOLD: Mapping[str, Any] = {
     **dict.fromkeys(("suite", "label", "title", "source"), ""),
     "profile": None, "tasks": {}, "models": {}, "samples": [],
@@ -255,6 +258,14 @@ def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, Model
     if mistakes.found:
         raise mistakes.error()
     return plainly(SuiteFile.model_validate(source.data), grids), grids
+
+
+def suite_of(run: Path) -> Suite:
+    """Return the suite of a run as today's code reads it, less what it says of reports."""
+    source = located.read(run / "suite.yaml")
+    for section in REPORTING:
+        source.data.pop(section, None)
+    return resolve(source, run)
 
 
 def history_files(folder: Path) -> dict[str, Path]:

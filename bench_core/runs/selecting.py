@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
+from bench_core.runs.sorting import cell_name
 from bench_core.suites.schema import AXES
 
 T = TypeVar("T")
@@ -28,6 +29,27 @@ def select(cells: Sequence[T], axes: Axes[T], filters: str) -> list[T]:
         wanted = complete(axis, given, names)
         cells = [one for one in cells if name_on(axes(one), axis) == wanted]
     return [*cells]
+
+
+def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
+    """Return the cells that filters select, or those with all of these words in their names; all if there are none.
+
+    Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Raises SuiteError if no cell has them.
+    """
+    if all(axis in AXES and name is not None for axis, name in pairs(which)):
+        return select(cells, axes, which)
+    names = [cell_name(axes(one)) for one in cells]
+    words = _words(which)
+    found = [one for one, name in zip(cells, names, strict=True) if words <= _words(name)]
+    if not found:
+        known = sorted({word for name in names for word in _words(name)})
+        odd = sorted(words.difference(known)) or [which]
+        raise SuiteError(f"no cell is called {which!r}. {suggestion(odd[0], known)}")
+    return found
+
+
+def _words(name: str) -> set[str]:
+    return {word for word in re.split(r"[/,]\s*|\s+(?=seed )", name.strip()) if word}
 
 
 def pairs(filters: str) -> list[tuple[str, str | None]]:

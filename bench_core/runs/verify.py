@@ -13,21 +13,18 @@ from bench_core.execution.repeat import repeat
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.planning.plan import plan
+from bench_core.runs.results import suite_of
 from bench_core.runs.sorting import cell_name
 from bench_core.storage.contents import RECORDS
 from bench_core.storage.garbage import artifacts
-from bench_core.suites import yaml_source as located
-from bench_core.suites.load import resolve
 
 if TYPE_CHECKING:
     from bench_core.execution.repeat import Remark
     from bench_core.runs.results import CellResult, Run
     from bench_core.storage.store import Store
-    from bench_core.suites.suite import Suite
 
 NUMBER = "number.json"
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
-REPORTING = ("tables", "figures", "claims", "choose")  # sections of a suite that no key depends on
 
 
 def damaged(run: Run, store: Store) -> Iterator[str]:
@@ -105,11 +102,3 @@ def _places(run: Run, data: Path) -> dict[str, str]:
         stages = plan(suite_of(run.folder), data).stages.values()
         return {place: mark for stage in stages for place, mark in stage.settings.get("places", {}).items()}
     return {}
-
-
-def suite_of(run: Path) -> Suite:
-    """Return the suite of a run as today's code reads it, less what it says of reports."""
-    source = located.read(run / "suite.yaml")
-    for section in REPORTING:
-        source.data.pop(section, None)
-    return resolve(source, run)

@@ -1,4 +1,4 @@
-"""What to cite for a suite or a run: references of its parts and corpora, from the `citations.bib` of each package."""
+"""What to cite for a suite or a run: references of its parts and corpora, from `citations.bib` of each package."""
 
 from __future__ import annotations
 

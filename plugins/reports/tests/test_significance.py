@@ -220,7 +220,7 @@ def test_numbers_of_other_examples_and_without_draws_are_not_compared(tmp_path):
 
 def test_the_smallest_difference_that_would_have_shown_is_told(tmp_path):
     run, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
-    (note,) = [note for note in footnotes(run, grid) if note.startswith("Smallest")]
+    (note,) = [note for note in footnotes(run, grid) if note.startswith("Minimum detectable")]
     assert float(note.rpartition(" ")[2].rstrip(".")) == pytest.approx(2.8 * np.sqrt(2 / 200), rel=0.15)
 
 

@@ -107,9 +107,11 @@ def edited_helper(scratch: Scratch) -> str:
         _expect_to_do(place, 0, "a changed comment")
     with _edited(scratch.helper, "return 1.0", "return 0.5"):
         _expect_to_do(place, len(affected), "a changed line")
-        answers = json.loads(place.bench("why", place.suite, "--json").expect(0).text)["answers"]
+        runs = scratch.undisturbed.folder / "runs"
+        asked = place.bench("why", place.suite, "--json", "--runs", runs)
+        answers = json.loads(asked.expect(0).text)["answers"]
         causes = [answer for answer in answers if answer["cause"]]
-        if not causes or any(known not in answer["reasons"] for answer in causes):
+        if not causes or any(known != one["text"] for answer in causes for one in answer["differences"]):
             raise Missed(f"`bench why` does not name the cause, {known!r}")
         place.run().expect(0)
         made = {label for key, label in _labels(place).items() if key not in before}

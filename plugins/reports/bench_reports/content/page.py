@@ -252,7 +252,10 @@ def rules(run: Run, grid: Grid) -> list[str]:
     """Return what the verdicts of a table mean, as plain text."""
     assert grid.table.reference
     if found := obstacles(run, grid.table):
-        return ["Difference: ours minus published.", *(f"Not comparable: {_cut(one.rstrip('.'), LONGEST)}." for one in found)]
+        return [
+            "Difference: ours minus published.",
+            *(f"Not comparable: {_cut(one.rstrip('.'), LONGEST)}." for one in found),
+        ]
     share = f"{100 * grid.table.reference.tolerance:g} %"
     return [f"Difference: ours minus published. Reproduced: within two standard errors, or {share} of the published."]
 
