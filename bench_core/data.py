@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.rows import Rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import Tensor
 
 STOP = 0  #: the one token, and the one action, that the core knows

@@ -12,7 +12,7 @@ import pytest
 from bench_core.runs.distributions import Distribution, distribution, pooled, read_distributions, write_distributions
 from bench_reports.figures.binning import box, drawable, edges, heights, size
 
-CELL = {"task": "words", "decoder": None, "seed": 0}
+CELL = {"task": "words", "model": "rnn", "decoder": None, "split": "test", "hardware": "default", "seed": 0}
 
 
 def test_values_are_counted_and_sorted():

@@ -11,14 +11,17 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
-Counts: TypeAlias = Sequence[tuple[float, int]]  # values and how often each occurs, finite ones first, sorted
+from bench_core.runs.run_files import Axes
+from bench_core.storage.file_formats import Real, parsed
+
+Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often each occurs, finite ones first, sorted
 
 
 @dataclass(frozen=True)
 class Distribution:
     """The values of a metric over the examples of one cell, or why they cannot be told."""
 
-    cell: Mapping[str, Any]
+    cell: Axes
     metric: str
     counts: Counts = ()
     reason: str = ""
@@ -47,14 +50,9 @@ def _as_json(one: Distribution) -> dict[str, Any]:
 
 
 def read_distributions(path: Path) -> list[Distribution]:
-    """Read what `write_distributions` wrote; a run without the file has none."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [_from_json(json.loads(line)) for line in lines]
-
-
-def _from_json(data: Mapping[str, Any]) -> Distribution:
-    counts = [(float(value) if isinstance(value, str) else value, count) for value, count in data["counts"]]
-    return Distribution(**{**data, "counts": counts})
+    """Read what `write_distributions` wrote, a run without the file has none; raise ValueError if it is damaged."""
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    return [parsed(Distribution, line) for line in lines]
 
 
 def pooled(several: Iterable[Counts]) -> list[tuple[float, int]]:

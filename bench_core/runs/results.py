@@ -6,17 +6,18 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.distributions import Distribution, read_distributions
-from bench_core.storage.file_formats import check
+from bench_core.runs.run_files import Axes, Info, Probes
+from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
@@ -32,38 +33,34 @@ SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
 LONGEST = 250  # characters of what is wrong with one, bytes of its label
 REPORTING = ("tables", "figures", "claims", "choose")  #: sections of a suite on which no key depends
-UNTOLD: Mapping[str, Any] = {
-    **dict.fromkeys(("suite", "label", "title", "source"), ""),
-    "profile": None, "tasks": {}, "models": {}, "samples": [],
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Number:
     """A metric of one cell: its value, or why there is none."""
 
-    value: float | None = None
+    value: Real | None = None
     reason: str = ""  # why there is no value
     examples: int = 0
     unit: str = ""
-    digits: int = 2
+    digits: Digits = 2
     better: int = 0
     signature: str = ""
     kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
     sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
-    interval: tuple[float, float] | None = None
+    interval: tuple[Real, Real] | None = None
 
 
 @dataclass(frozen=True)
 class CellResult:
     """What came of one cell."""
 
-    cell: Mapping[str, Any]  # task, model, decoder (or None), split, hardware, seed
-    status: str  # done, failed, not run
+    cell: Axes  # task, model, decoder (or None), split, hardware, seed
+    status: Literal["done", "failed", "not run"]
     reason: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
-    probes: Mapping[str, Any] = field(default_factory=dict)  # name -> what it found, and who measured it
+    probes: Probes = field(default_factory=dict)  # name -> what it found, and who measured it
     environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
 
 
@@ -126,23 +123,14 @@ def _finite(value: float | None) -> float | str | None:
     return value if value is None or abs(value) < float("inf") else str(value)
 
 
-def _cell_from_json(text: bytes) -> CellResult:
-    data = json.loads(text)
-    numbers = {name: _number(entry) for name, entry in data["numbers"].items()}
-    return CellResult(**{**data, "numbers": numbers, "environments": tuple(data.get("environments", (0,)))})
-
-
-def _number(entry: Mapping[str, Any]) -> Number:
-    value, interval = entry["value"], entry["interval"]
-    if interval and len(interval) != 2:
-        raise ValueError(f"an interval has {len(interval)} ends")
-    return Number(
-        **{
-            **entry,
-            "value": None if value is None else float(value),
-            "interval": tuple(map(float, interval)) if interval else None,
-        }
-    )
+def _cell_from_json(line: bytes) -> CellResult:
+    """Return a cell; that of an older run was computed in the one environment of the run."""
+    found: CellResult = parsed(CellResult, line)
+    fields = json.loads(line)
+    for name in ("reason", "numbers", "artifacts"):
+        if name not in fields:
+            raise ValueError(f"{name}: Field required")
+    return found if "environments" in fields else replace(found, environments=(0,))
 
 
 def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
@@ -181,8 +169,7 @@ def read_run(folder: Path) -> Run:
         suite, grids = _suite(folder)
         info["label"] = info.get("label") or suite.suite
         tables = _published(folder)
-        told = (folder / "distributions.jsonl").exists() and _content(folder, "distributions.jsonl")
-        distributions = read_distributions(folder / "distributions.jsonl") if told else []
+        distributions = _distributions(folder)
         drawn = any(figure.kind == "line" for figure in suite.figures)
         histories = dict(_histories(folder)) if drawn else {}
     except (OSError, ValueError) as error:
@@ -203,14 +190,6 @@ def _reading(name: str) -> Iterator[None]:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _content(folder: Path, name: str, shape: str = "") -> bytes:
-    """Return a file of a run, which may come from elsewhere; raise ValueError if it is not what it should be."""
-    content = _plain_file(folder / name)
-    with _reading(name):
-        check(shape or name, content, LARGEST)
-    return content
-
-
 def _plain_file(path: Path) -> bytes:
     if not path.is_file():
         raise ValueError(f"{path.name} is no file")
@@ -220,17 +199,17 @@ def _plain_file(path: Path) -> bytes:
 
 
 def _cells(folder: Path) -> list[CellResult]:
-    content = _content(folder, "cells.jsonl")
+    content = _plain_file(folder / "cells.jsonl")
     with _reading("cells.jsonl"):
         return [_cell_from_json(line) for line in content.splitlines()]
 
 
 def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return what a run tells of itself; those of old tell less."""
+    """Return what a run tells of itself."""
     content = _plain_file(folder / "run.json")
     with _reading("run.json"):
+        parsed(Info, content)
         info = json.loads(content)
-        check("run.json", json.dumps({**UNTOLD, **info} if isinstance(info, dict) else info).encode(), LARGEST)
         if len(str(info.get("label", "")).encode()) > LONGEST:
             raise ValueError("the label is too long to be the name of a folder")
         known = info.get("environments") or [info.get("environment") or {}]
@@ -246,9 +225,18 @@ def _suite(folder: Path) -> tuple[SuiteFile, dict[str, ModelGrid]]:
 
 
 def _published(folder: Path) -> dict[str, Published]:
-    content = _content(folder, "published.json")
+    content = _plain_file(folder / "published.json")
     with _reading("published.json"):
-        return {name: Published.model_validate(table) for name, table in json.loads(content).items()}
+        found: dict[str, Published] = parsed(dict[str, Published], content)
+    return found
+
+
+def _distributions(folder: Path) -> list[Distribution]:
+    path = folder / "distributions.jsonl"
+    if path.exists():
+        _plain_file(path)
+    with _reading(path.name):
+        return read_distributions(path)
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
@@ -279,5 +267,6 @@ def history_files(folder: Path) -> dict[str, Path]:
 def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield the key of each training, cut short, and its evaluations."""
     for key, path in history_files(folder).items():
-        content = _content(folder, f"history/{path.name}", "history.jsonl")
-        yield key, [json.loads(line) for line in content.splitlines()]
+        content = _plain_file(path)
+        with _reading(f"history/{path.name}"):
+            yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]

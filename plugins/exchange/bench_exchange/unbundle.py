@@ -199,10 +199,11 @@ def _check_contents(bundle: Bundle, limit: int) -> None:
     for name in bundle.about["files"]:
         last = name.rpartition("/")[2]
         try:
-            shape = "history.jsonl" if name.startswith("run/history/") else last
-            size += (
-                len(bundle.content(name)) if last == MANIFEST else check(shape, bundle.content(name), limit - size)
-            )
+            content = bundle.content(name)
+            artifact = name.startswith("store/") and last != MANIFEST
+            size += check(last, content, limit - size) if artifact else len(content)
+            if name.startswith("run/") and not name.endswith(".safetensors"):
+                content.decode()
         except TooLarge:
             size = limit + 1
         except ValueError as error:

@@ -575,7 +575,7 @@ SHAPES = [
     ("trained/", b'{"step": [1], "epoch": 1}\n'), ("samples.json", b'[{"id": 1, "text": null}]'), ("number.json", b"{}"),
     ("outcomes.jsonl.gz", b"no gzip"), ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n', mtime=0)),
     ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-9]), ("parts.jsonl.gz", gzip.compress(DEEP)),
-    ("run/run.json", b"[]"), ("run/run.json", b"{}"), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
+    ("run/run.json", b"[]"), ("run/run.json", b'{"samples": 1}'), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
     ("run/suite.yaml", b"suite: !!python/object:os.system x"), ("run/published.json", b'{"a": {"id": 1}}'),
     ("run/history/", b'{"step": 1, "epoch": 1, "loss": 1' + b"0" * 400 + b"}\n"),
     ("run/distributions.jsonl", b'{"cell": {}}\n'), ("run/history/", b"[]\n"), ("run/costs.csv", b"\xff\xfe"),

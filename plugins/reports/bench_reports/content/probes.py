@@ -64,8 +64,10 @@ def number_rows(run: Run) -> list[list[str]]:
         for probe, found in one.probes.items():
             for name, value in found["numbers"].items():
                 groups.setdefault((label, probe, name), []).append(float(value))
-    found = [(key, summary(values)) for key, values in groups.items()]
-    rows = [[*key, f"{one.mean:.4g}", "–" if one.std is None else f"{one.std:.2g}", str(one.n)] for key, one in found]
+    summed = [(key, summary(values)) for key, values in groups.items()]
+    rows = [
+        [*key, f"{one.mean:.4g}", "–" if one.std is None else f"{one.std:.2g}", str(one.n)] for key, one in summed
+    ]
     return [list(OF_NUMBERS), *rows] if rows else []
 
 
