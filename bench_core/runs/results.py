@@ -171,7 +171,7 @@ def read_run(folder: Path) -> Run:
         tables = _published(folder)
         distributions = _distributions(folder)
         drawn = any(figure.kind == "line" for figure in suite.figures)
-        histories = dict(_histories(folder)) if drawn else {}
+        histories = dict(read_histories(folder)) if drawn else {}
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
         raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
@@ -264,8 +264,8 @@ def history_files(folder: Path) -> dict[str, Path]:
     return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
 
 
-def _histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the key of each training, cut short, and its evaluations."""
+def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the key of each training, cut short, and its evaluations; raise ValueError if these are damaged."""
     for key, path in history_files(folder).items():
         content = _plain_file(path)
         with _reading(f"history/{path.name}"):

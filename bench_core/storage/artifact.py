@@ -182,6 +182,7 @@ def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
         raise ValueError(f"it is that of another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))
+    _check_files(manifest.get("left_out", {}))  # of what was carried here in part
     _check_about(manifest)
     return manifest
 

@@ -1,5 +1,5 @@
 """Runs that travel between machines.
 
-`bundle` writes a run to one file, `unbundle` checks such a file and `importing` takes it in; `merge` makes one run of
-several, after `compatibility` and `duplicates` have looked at them. `commands` are those of the command line.
+`exporting` writes a run to one file, `importing` checks such a file and adds it to a store; `merge` makes one run of
+several that `compatibility` finds to be of one suite. `commands` are those of the command line.
 """

@@ -1,4 +1,4 @@
-"""Whether runs are of one suite, told by their folders alone, and the suite that they are of together.
+"""Whether runs can stand in one table, and which of them each cell is taken from.
 
 They may differ in seeds, in what is skipped, in which names of an axis there are, in hardware, and in limits that no
 result depends on. Where two runs have the same name, it must mean the same.
@@ -7,167 +7,156 @@ result depends on. Where two runs have the same name, it must mean the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
+from bench_core.runs.environments import environments, unlike_words
 from bench_core.runs.results import CellResult, Run
+from bench_core.runs.sorting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.published import plain
-from bench_core.suites.schema import SuiteFile
+from bench_core.suites.schema import AXES, SuiteFile
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
-WHOLE = ("title", "source", "note", "training", "limits", "choose", "tables", "figures", "claims")
-FREE = ("seeds", "skip")  # settings that may be changed by `--set` for a part of the cells, and mean nothing for all
-LONGEST = 60  # characters of a value in a message
-MOST = 20  # differences that are told
+WHOLE = ("suite", "title", "source", "note", "training", "choose", "tables", "figures", "claims")
+RANKS = {"done": 2, "failed": 1, "not run": 0}
+LONGEST = 200  # characters of a value in a message
+MOST = 20  # differences, and cells, in one message
+
+Place: TypeAlias = tuple[Any, ...]  #: of a cell in the matrix: its names, and its seed
+
+
+def suite_of(run: Run) -> dict[str, Any]:
+    """Return the suite of a run as it is in its folder, grids included."""
+    return located.read(run.folder / "suite.yaml").data
+
+
+def check(runs: Sequence[Run]) -> None:
+    """Raise SuiteError with all that keeps runs from being of one suite."""
+    known: dict[str, tuple[Run, Any]] = {}
+    found: dict[str, str] = {}
+    for run in runs:
+        for name, setting in _settings(run).items():
+            first, theirs = known.setdefault(name, (run, setting))
+            here, there = dict(_leaves(name, theirs)), dict(_leaves(name, setting))
+            for place in {**here, **there}:
+                one, other = _text(here.get(place)), _text(there.get(place))  # as text: no NaN equals another
+                if one != other:
+                    found.setdefault(place, f"  {place}: {one} in {first.folder}, {other} in {run.folder}")
+    if found:
+        advice = "Runs can be merged that differ in seeds, skipped cells, names on axes, and hardware."
+        raise SuiteError("\n".join(["these runs are not of one suite:", *_listed([*found.values()]), advice]))
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return what must be the same in all runs that have it; parts, files and published tables by their names."""
+    file = SuiteFile.model_validate(suite_of(run)).model_dump(mode="json", by_alias=True)
+    named = {section: file[section] for section in PARTS}
+    named |= {f"files of {what}": files for what, files in run.info.get("read", {}).items()}
+    named["what tasks are made of"] = prepared(run)
+    named["published"] = plain(run.published)
+    found = {section: file[section] for section in WHOLE} | {"profile": run.info.get("profile")}
+    found["limits"] = {name: limit for name, limit in file["limits"].items() if name != "batch_size"}
+    return found | {f"{section}.{name}": part for section, parts in named.items() for name, part in parts.items()}
+
+
+def prepared(run: Run) -> dict[str, Any]:
+    """Return what a run tells of those of its tasks that it could prepare."""
+    return {name: task for name, task in run.info["tasks"].items() if "status" not in task}
+
+
+def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all that is in nested mappings and lists, by its place."""
+    if not isinstance(value, (Mapping, list)):
+        yield place, value
+        return
+    for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from _leaves(f"{place}.{name}", inner)
+
+
+def _text(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)[:LONGEST]
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    return [*lines[:MOST], *([f"  and {len(lines) - MOST:,} more"] if len(lines) > MOST else [])]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A run that is to be united with others."""
+class Taken:
+    """A cell, and the run that it is taken from."""
 
+    result: CellResult
     run: Run
 
-    @cached_property
-    def data(self) -> dict[str, Any]:
-        """The effective suite, as the run keeps it."""
-        return located.read(self.run.folder / "suite.yaml").data
 
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """All that must be the same wherever two runs have it."""
-        info, file = self.run.info, SuiteFile.model_validate(self.data).model_dump(mode="json", by_alias=True)
-        found: dict[str, Any] = {"suite": file["suite"], "profile": info.get("profile")}
-        found |= {section: {_Name(name): part for name, part in file[section].items()} for section in PARTS}
-        found |= {section: file[section] for section in WHOLE}
-        found["limits"] = {name: limit for name, limit in file["limits"].items() if name != "batch_size"}
-        prepared = {name: about for name, about in info["tasks"].items() if "status" not in about}
-        found["what tasks are made of"] = {_Name(name): about for name, about in prepared.items()}
-        for what, known in (info.get("read") or {}).items():
-            found[_Name(f"files of {what}")] = {_Name(name): digests for name, digests in known.items()}
-        found["published"] = {_Name(name): table for name, table in plain(self.run.published).items()}
+def place_of(cell: CellResult) -> Place:
+    """Return where a cell is in the matrix."""
+    return tuple(cell.cell.get(axis) for axis in AXES)
+
+
+@dataclass
+class Choice:
+    """Takes every cell from the run in which it got furthest, or which is preferred."""
+
+    runs: Sequence[Run]  # those that are preferred come first
+    preferred: int  # how many of them are
+    notes: list[str] = field(default_factory=list)
+    conflicts: dict[str, list[str]] = field(default_factory=dict)  # how two differ -> cells
+
+    def cells(self) -> dict[Place, Taken]:
+        """Return every cell once; raise SuiteError where two runs differ and none of them is preferred."""
+        several: dict[Place, list[Taken]] = {}
+        for run in self.runs:
+            for cell in run.cells:
+                several.setdefault(place_of(cell), []).append(Taken(cell, run))
+        found = {place: self._best(alike) for place, alike in several.items()}
+        if self.conflicts:
+            lines = [f"  {'; '.join(_listed(cells))}: {how}" for how, cells in self.conflicts.items()]
+            said = ["cells were computed otherwise in one run than in another:", *lines]
+            raise SuiteError("\n".join([*said, "Say by --prefer RUN from which they are taken."]))
         return found
 
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds of its suite, in their order."""
-        seeds = self.run.suite.seeds
-        return list(range(seeds)) if isinstance(seeds, int) else seeds
-
-
-class _Name(str):
-    """A key that only some runs may have."""
-
-
-def check(parts: Sequence[Part]) -> None:
-    """Raise SuiteError with all that keeps runs from being of one suite."""
-    told: dict[str, str] = {}
-    for one, other in combinations(parts, 2):
-        for place, ours, theirs in _differences("", one.settings, other.settings):
-            values = f"{_shown(ours)} in {one.run.folder}, {_shown(theirs)} in {other.run.folder}"
-            told.setdefault(place, f"  {place}: {values}")
-    if told:
-        lines = [*told.values()]
-        more = [f"  and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
-        advice = "Runs can be merged that differ in seeds, skipped cells, names on axes, and hardware."
-        raise SuiteError("\n".join(["these runs are not of one suite:", *lines[:MOST], *more, advice]))
-
-
-def _differences(place: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield where two values differ, and what stands there."""
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        for name in dict.fromkeys([*ours, *theirs]):
-            if name in ours and name in theirs:
-                yield from _differences(f"{place}.{name}".lstrip("."), ours[name], theirs[name])
-            elif not isinstance(name, _Name):
-                yield f"{place}.{name}".lstrip("."), ours.get(name), theirs.get(name)
-    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for number, pair in enumerate(zip(ours, theirs, strict=True)):
-            yield from _differences(f"{place}.{number}", *pair)
-    elif ours != theirs and str(ours) != str(theirs):  # no nan equals another
-        yield place, ours, theirs
-
-
-def _shown(value: Any) -> str:
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-
-
-def united(parts: Sequence[Part], cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return the suite of runs that agree, for all of their cells."""
-    found = deepcopy(parts[0].data)
-    for section in PARTS:
-        several = [part.data.get(section) or {} for part in parts]
-        if any(names.keys() != several[0].keys() for names in several):
-            found[section] = {name: _first(name, several) for name in in_order(several)}
-    if len({tuple(part.run.suite.splits) for part in parts}) > 1:
-        found["splits"] = in_order([part.run.suite.splits for part in parts])
-    _unite(found, parts, "seeds", _seeds(parts))
-    _unite(found, parts, "skip", _skipped(parts, cells))
-    _unite(found, parts, "hardware", _hardware(parts))
-    return found
-
-
-def _unite(found: dict[str, Any], parts: Sequence[Part], key: str, value: Any) -> None:
-    """Put a value in the place of those of the parts, unless they agree; an empty one goes."""
-    if all(part.data.get(key) == parts[0].data.get(key) for part in parts):
-        return
-    found[key] = value
-    if not value:
-        del found[key]
-
-
-def _seeds(parts: Sequence[Part]) -> int | list[int]:
-    seeds = sorted({seed for part in parts for seed in part.seeds})
-    return len(seeds) if seeds == list(range(len(seeds))) else seeds
-
-
-def _skipped(parts: Sequence[Part], cells: Sequence[CellResult]) -> list[Any]:
-    """Return what none of the runs has: each entry of theirs that keeps out no cell, and no number, of any."""
-    found: list[Any] = []
-    for part in parts:
-        for raw, skip in zip(part.data.get("skip") or [], part.run.suite.skip, strict=True):
-            numbers = ((one, name) for one in cells for name in (one.numbers if skip.metric else [None]))
-            covered = (skip.covers(**_names(one), metric=metric) for one, metric in numbers)
-            if raw not in found and not any(covered):
-                found.append(raw)
-    return found
-
-
-def _names(one: CellResult) -> dict[str, str]:
-    return {axis: name for axis, name in one.cell.items() if axis != "seed"}
-
-
-def _hardware(parts: Sequence[Part]) -> dict[str, Any]:
-    """Return the hardware of every name, as the first run has it that has the name; one alone has none."""
-    several = [_named_hardware(part) for part in parts]
-    found = {name: _first(name, several) for name in in_order(several)}
-    return found["default"] if [*found] == ["default"] else found
-
-
-def _named_hardware(part: Part) -> dict[str, Any]:
-    raw = part.data.get("hardware") or {}
-    several = isinstance(part.run.suite.hardware, dict)
-    return dict(raw) if several else {"default": raw}
-
-
-def _first(name: str, several: Sequence[Mapping[str, Any]]) -> Any:
-    return next(one[name] for one in several if name in one)
-
-
-def in_order(several: Iterable[Iterable[str]]) -> list[str]:
-    """Return the names of several lists, each before those that come after it in the first list that has it."""
-    found: list[str] = []
-    for names in several:
-        place = len(found)
-        for name in reversed([*names]):
-            if name in found:
-                place = found.index(name)
+    def _best(self, alike: Sequence[Taken]) -> Taken:
+        """Return the cell that got furthest, with what others of its status have besides."""
+        best = max(alike, key=lambda one: RANKS[one.result.status])  # the first of them
+        for other in (one for one in alike if one is not best):
+            name = cell_name(other.result.cell)
+            note = f"{name}: taken from {best.run.folder.name}, where it"
+            if other.result.status != best.result.status:
+                theirs = f"{other.result.status} in {other.run.folder.name}"
+                self.notes.append(f"{note} is {best.result.status}, but {theirs}")
+            elif not (how := _conflict(best, other)):
+                best = Taken(_united(best.result, other.result), best.run)
+            elif best.run in self.runs[: self.preferred]:
+                self.notes.append(f"{note} differs from that in {other.run.folder.name} ({how})")
             else:
-                found.insert(place, name)
-    return found
+                self.conflicts.setdefault(how, []).append(name)
+        return best
+
+
+def _conflict(one: Taken, other: Taken) -> str:
+    """Say how two results of a cell differ; nothing if one may stand for both."""
+    ours, theirs = one.result, other.result
+    where = f"({one.run.folder} and {other.run.folder})"
+    if any(theirs.artifacts.get(name, key) != key for name, key in ours.artifacts.items()):
+        return f"{_computed_with(one, other)} {where}"
+    if any(repr(theirs.numbers.get(name, number)) != repr(number) for name, number in ours.numbers.items()):
+        return f"other numbers under the same keys; `bench verify` tells which are not those of a store {where}"
+    return ""
+
+
+def _computed_with(*several: Taken) -> str:
+    """Say what two results were computed with that differs."""
+    words = unlike_words([environments(one.run)[place] for one in several for place in one.result.environments])
+    sizes = dict.fromkeys(str(one.run.suite.limits.batch_size) for one in several)
+    return ", ".join([*words, *([f"batch_size {' and '.join(sizes)}"] if len(sizes) > 1 else [])])
+
+
+def _united(one: CellResult, other: CellResult) -> CellResult:
+    """Return a cell with all that two runs have of it, who agree where both have it."""
+    numbers, artifacts = {**other.numbers, **one.numbers}, {**other.artifacts, **one.artifacts}
+    probes = {**other.probes, **one.probes}
+    return replace(one, numbers=numbers, artifacts=artifacts, probes=probes)

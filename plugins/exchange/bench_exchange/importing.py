@@ -1,101 +1,220 @@
-"""Puts what came from another machine into a store, and a run among others; what is there already is kept."""
+"""Adds what `bench export` wrote elsewhere to a store and to the runs: all of it is checked before any is written."""
 
 from __future__ import annotations
 
+import json
+import re
+import tempfile
+import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from filecmp import cmpfiles
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from shutil import copyfile, copytree
-from typing import TYPE_CHECKING
+from typing import Annotated, Any, Literal
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from bench_core.runs.results import write_run
-from bench_core.storage.artifact import Artifact, unwritable
-from bench_core.storage.contents import SCHEME
+from pydantic import Field
+
+from bench_core.errors import BenchError, StoreError
+from bench_core.runs.results import read_histories, read_run, write_run
+from bench_core.storage.artifact import MANIFEST, Artifact, reason
+from bench_core.storage.contents import FILES, RECORDS, SCHEME
+from bench_core.storage.file_formats import Open, TooLarge, check, parsed
 from bench_core.storage.partial import differing, kept_as
-from bench_exchange.bundle import about
-from bench_exchange.unbundle import WHOLE, Bundle, Name
+from bench_core.storage.store import Store
+from bench_exchange.exporting import CONTENTS, RUN_FILES, about
 
-if TYPE_CHECKING:
-    from bench_core.storage.store import Store
+LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
+LARGEST = 2**30  #: bytes of an entry, which is read as a whole
+LONGEST = 300  # characters of what is wrong
+DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
+KINDS = {record: kind for kind, record in RECORDS.items()}
+ENTRY = re.compile("|".join([
+    *(re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in RUN_FILES))),
+    r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl",
+    *(f"store/{kind}/[0-9a-f]{{64}}/{re.escape(name)}" for kind in FILES for name in (MANIFEST, *FILES[kind])),
+]))  # fmt: skip
+
+
+class Contents(Open):
+    """What is in a file."""
+
+    format: Literal["bench export 2"]
+    run: Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=250)]
+    digests: dict[str, str]
+
+
+class Ingredients(Open):
+    """What an artifact was made of."""
+
+    kind: str
+    inputs: dict[str, tuple[str, str]]  # role -> kind and key
 
 
 @dataclass
 class Imported:
     """What became of a file."""
 
-    run: Path
-    scheme: int  # of its keys
+    run: Path = Path()
     added: Counter[str] = field(default_factory=Counter)  # artifacts by kind
     known: int = 0  # artifacts that were there already
-    aside: list[str] = field(default_factory=list)  # why others were set aside, and where
+    left_out: dict[str, str] = field(default_factory=dict)  # key -> why an artifact was not added
 
 
-def take_in(bundle: Bundle, store: Store, runs: Path) -> Imported:
-    """Put artifacts into a store, and the run among others; what is there already is kept."""
-    told = Imported(Path(), bundle.about["scheme"])
-    if told.scheme == SCHEME:
-        with store.in_use():
-            placed = _Placing(bundle, store, told)
-            for (kind, key), files in bundle.artifacts.items():
-                placed.place(kind, key, files)
-    told.run = _placed_run(bundle, runs)
-    return told
+def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Imported:
+    """Add artifacts to a store and the run to others; what is there already is kept.
 
-
-@dataclass
-class _Placing:
-    """Puts artifacts into a store."""
-
-    bundle: Bundle
-    store: Store
-    told: Imported
-    strangers: set[Name] = field(default_factory=set)  # set aside: what was computed from them is, too
-
-    def place(self, kind: str, key: str, files: Sequence[str]) -> None:
-        """Put one artifact where it belongs; set it aside if the store has another under its key."""
-        whole = WHOLE.get(kind, kind)
-        with self.bundle.artifact(kind, key, files) as artifact:
-            why = self._stranger(whole, key, artifact)
-            if why:
-                self.strangers.add((whole, key))
-                self._set_aside(kind, key, artifact, why)
-            elif self.store.has(kept_as(self.store, whole, key), key):
-                self.told.known += 1
-            else:
-                with self.store.writing(kind, key, about(artifact.manifest)) as folder:
-                    for name in artifact.manifest["files"]:
-                        copyfile(artifact.folder / name, folder / name)
-                self.told.added[whole] += 1
-
-    def _stranger(self, kind: str, key: str, artifact: Artifact) -> str:
-        """Say why an artifact is not that of this store; nothing if it is, or the store has none."""
-        here = kept_as(self.store, kind, key)
-        if self.store.has(here, key):
-            files = differing(self.store.get(here, key).manifest, artifact.manifest)
-            return f"the one that is here has another content ({', '.join(files)})" if files else ""
-        inputs = artifact.manifest["ingredients"]["inputs"].values()
-        other = next((pair for pair in inputs if tuple(pair) in self.strangers), None)
-        return f"it was computed from a {other[0]} whose content is another here" if other else ""
-
-    def _set_aside(self, kind: str, key: str, artifact: Artifact, why: str) -> None:
-        place = self.store.root / "set-aside" / f"{kind}-{key[:12]}-{token_hex(4)}" / key
+    Raises StoreError that says what is wrong with the file, which may hold at most `limit` bytes unpacked.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-import-") as name:
+        folder = Path(name)
         try:
-            place.parent.mkdir(parents=True)
-            copytree(artifact.folder, place)
-        except OSError as error:
-            raise unwritable(place, error) from error
-        self.told.aside.append(f"{kind} {key} is set aside in {place}: {why}")
+            contents = _unpack(path, folder, limit)
+            artifacts = _artifacts(Store(folder / "store"), limit)
+            _check_run(folder / "run")
+        except (BenchError, ValueError, OSError) as error:
+            text = reason(error) if isinstance(error, OSError) else str(error).replace(f"{name}/", "")
+            why = " ".join(text.split())[:LONGEST].rstrip(".")
+            raise StoreError(f"{path}: {why}. Nothing of it was imported.") from None
+        imported = _add(artifacts, store)
+        imported.run = _add_run(folder / "run", runs, contents.run)
+    return imported
 
 
-def _placed_run(bundle: Bundle, runs: Path) -> Path:
-    """Put the run among others, unless it is there."""
-    there: Path = runs / bundle.about["run"]
-    if there.is_dir() and all(_same(there / name, bundle.content(f"run/{name}")) for name in bundle.run_files):
-        return there
-    return write_run(runs, bundle.about["run"], bundle.write_run)
+def _unpack(path: Path, folder: Path, limit: int) -> Contents:
+    """Unpack a file into a folder; raise ValueError for what no export writes."""
+    try:
+        archive = ZipFile(path)
+    except (BadZipFile, NotImplementedError):
+        raise ValueError("it is no zip, or not all of it; copy or export it again") from None
+    with archive:
+        entries = {info.filename: info for info in archive.infolist()}
+        _check_entries(archive.infolist(), limit)
+        contents = _contents(archive, entries)
+        for name, digest in contents.digests.items():
+            content = _content(archive, entries[name])
+            if sha256(content).hexdigest() != digest:
+                raise ValueError(f"{name} is damaged: its digest is not that of {CONTENTS}")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+    return contents
 
 
-def _same(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
+    """Raise ValueError for entries that are too large together or alone, and for names that no export gives."""
+    sizes, names = [info.file_size for info in entries], [info.filename for info in entries]
+    if sum(sizes) > limit:
+        raise _too_large(limit)
+    if max(sizes, default=0) > LARGEST:
+        raise ValueError(f"an entry has more than {LARGEST:,} bytes")
+    odd = next((name for name, count in Counter(names).items() if count > 1 or not ENTRY.fullmatch(name)), None)
+    if odd is not None:
+        raise ValueError(f"it holds {odd!r}, which no export does, or holds it twice")
+
+
+def _too_large(limit: int) -> ValueError:
+    return ValueError(f"unpacked it has more than {limit:,} bytes; give a higher --limit if you know who wrote it")
+
+
+def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> Contents:
+    """Return the list of entries; raise ValueError unless it is that of an export, and of just these entries."""
+    try:
+        contents: Contents = parsed(Contents, _content(archive, entries[CONTENTS]))
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"no `bench export` of this version wrote it ({CONTENTS}: {error}); export it again"
+        ) from None
+    odd = sorted({*contents.digests, CONTENTS} ^ {*entries})
+    if odd:
+        raise ValueError(f"{odd[0]!r} is not both in it and in its {CONTENTS}")
+    return contents
+
+
+def _content(archive: ZipFile, info: ZipInfo) -> bytes:
+    """Return an entry, of which no more is read than the size that it declares."""
+    try:
+        with archive.open(info) as file:
+            return file.read(info.file_size + 1)
+    except DAMAGED as error:
+        raise ValueError(f"{info.filename} is damaged: {error}") from None
+
+
+def _artifacts(store: Store, limit: int) -> list[Artifact]:
+    """Return the artifacts of a file, inputs first; raise StoreError or ValueError for what is wrong with them."""
+    store.root.mkdir(exist_ok=True)
+    entries = sorted(store.entries(), key=lambda entry: ([*FILES].index(entry[0]), entry[1]))
+    artifacts, left = [store.get(*entry) for entry in entries], limit
+    for artifact in artifacts:
+        artifact.check()
+        try:
+            _check_ingredients(artifact.manifest)
+            for name in artifact.manifest["files"]:
+                left -= check(name, (artifact.folder / name).read_bytes(), left)
+        except TooLarge:
+            raise _too_large(limit) from None
+        except ValueError as error:
+            raise ValueError(f"{artifact.folder}: it is not what it should be: {error}") from None
+    return artifacts
+
+
+def _check_ingredients(manifest: Mapping[str, Any]) -> None:
+    found: Ingredients = parsed(Ingredients, json.dumps(manifest.get("ingredients")).encode())
+    if found.kind != KINDS.get(manifest["kind"], manifest["kind"]):
+        raise ValueError(f"the ingredients are those of a {found.kind} stage")
+
+
+def _check_run(folder: Path) -> None:
+    """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
+    from bench_core.storage.draws import read_draws
+
+    (folder / "history").mkdir(parents=True, exist_ok=True)
+    read_run(folder)
+    dict(read_histories(folder))
+    for path in (path for path in folder.iterdir() if path.is_file()):
+        try:
+            (read_draws if path.suffix == ".safetensors" else bytes.decode)(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path} is not what it should be: {error}") from None
+
+
+def _add(artifacts: Sequence[Artifact], store: Store) -> Imported:
+    imported = Imported()
+    with store.in_use():
+        for artifact in artifacts:
+            manifest, key = artifact.manifest, artifact.manifest["key"]
+            kind = KINDS.get(manifest["kind"], manifest["kind"])
+            here = kept_as(store, kind, key)
+            if why := _conflict(manifest, store, here, imported.left_out):
+                imported.left_out[key] = f"{kind} {key} is left out: {why}"
+            elif store.has(here, key):
+                imported.known += 1
+            else:
+                imported.added[kind] += 1
+                with store.writing(manifest["kind"], key, about(manifest)) as folder:
+                    for name in manifest["files"]:
+                        copyfile(artifact.folder / name, folder / name)
+    return imported
+
+
+def _conflict(manifest: Mapping[str, Any], store: Store, here: str, left_out: Mapping[str, str]) -> str:
+    """Say why an artifact does not belong to a store; nothing if it does."""
+    if manifest.get("scheme", SCHEME) != SCHEME:
+        return f"its key is of scheme {manifest['scheme']}, and this bench makes keys of scheme {SCHEME}"
+    if store.has(here, manifest["key"]):
+        files = differing(store.get(here, manifest["key"]).manifest, manifest)
+        return f"the one that is here has another content ({', '.join(files)})" if files else ""
+    inputs = manifest["ingredients"]["inputs"].values()
+    other = next((kind for kind, key in inputs if key in left_out), None)
+    return f"it was computed from a {other} that is left out" if other else ""
+
+
+def _add_run(folder: Path, runs: Path, name: str) -> Path:
+    """Put a run among others, unless it is there."""
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    if cmpfiles(folder, runs / name, files, shallow=False)[0] == files:
+        return runs / name
+    return write_run(runs, name, partial(copytree, folder, dirs_exist_ok=True))

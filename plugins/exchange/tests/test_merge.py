@@ -18,12 +18,10 @@ from bench_core import registry
 from bench_core.errors import SuiteError
 from bench_core.runs.results import read_run, write_cells
 from bench_core.storage.store import Store
-from bench_exchange.bundle import export
 from bench_exchange.commands.merge import command
-from bench_exchange.compatibility import in_order
-from bench_exchange.importing import take_in
+from bench_exchange.exporting import export_run
+from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
-from bench_exchange.unbundle import opened
 
 FIGURES = """
 figures:
@@ -91,9 +89,8 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     imported = []
     for name, seeds in (("a", "seeds=[0, 2]"), ("b", "seeds=[1]")):
         part = made(seeds)
-        export(part, Store(part.folder.parent.parent / "store"), tmp_path / f"{name}.zip")
-        with opened(tmp_path / f"{name}.zip") as bundle:
-            imported.append(take_in(bundle, Store(tmp_path / "home"), tmp_path / "runs").run)
+        export_run(part, Store(part.folder.parent.parent / "store"), tmp_path / f"{name}.zip")
+        imported.append(import_run(tmp_path / f"{name}.zip", Store(tmp_path / "home"), tmp_path / "runs").run)
     merged = merge(imported, tmp_path / "merged")
     ours, theirs = report(tmp_path, merged, figures=True), report(tmp_path, whole, figures=True)
     assert {"report.md", "report.tex", "results.json", "figures/spread.svg", "figures/curve.csv"} <= ours.keys()
@@ -151,17 +148,6 @@ def test_models_that_only_one_machine_knows_stand_in_their_order(made, tmp_path)
     assert [*merged.suite.models] == ["one", "two", "three"]
     assert [*merge([three.folder, made().folder], tmp_path / "merged").suite.models] == ["one", "two", "three"]
     assert report(tmp_path, merged) == report(tmp_path, three)
-
-
-@pytest.mark.parametrize(
-    ("several", "order"),
-    [
-        (["ac", "abc"], "abc"), (["abc", "ac"], "abc"), (["c", "abc"], "abc"), (["ab", "cd"], "abcd"), (["", "ab"], "ab"),
-        (["ab", "ba"], "ab"), (["ad", "abd", "acd"], "abcd"), (["abc", "ad"], "abcd"),
-    ],
-)  # fmt: skip
-def test_names_are_put_in_one_order(several, order):
-    assert "".join(in_order(several)) == order
 
 
 def test_metrics_that_only_one_machine_measured_are_united(made, tmp_path):

@@ -19,10 +19,9 @@ from bench_core import Hypothesis, Outcome
 from bench_core.runs.record import detailed
 from bench_core.storage.store import Store
 from bench_core.suites.schema import Figure
-from bench_exchange.bundle import export
-from bench_exchange.importing import take_in
+from bench_exchange.exporting import export_run
+from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
-from bench_exchange.unbundle import opened
 from bench_indigo import generation_order
 from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
 from bench_reports.content.page import figure_notes
@@ -318,8 +317,7 @@ def test_a_run_carried_elsewhere_and_merged_there_draws_the_same(tmp_path, suite
     imported = []
     for seed in (0, 1):
         part = bench_core.run(path, settings=[f"seeds=[{seed}]"], **made)
-        export(part, Store(tmp_path / "store"), tmp_path / f"{seed}.zip", numbers_only=bool(seed))
-        with opened(tmp_path / f"{seed}.zip") as bundle:
-            imported.append(take_in(bundle, Store(tmp_path / "home"), tmp_path / "away").run)
+        export_run(part, Store(tmp_path / "store"), tmp_path / f"{seed}.zip", numbers_only=bool(seed))
+        imported.append(import_run(tmp_path / f"{seed}.zip", Store(tmp_path / "home"), tmp_path / "away").run)
     merged = merge(imported, tmp_path / "merged")
     assert [draw(picture) for picture in pictures(merged)] == drawn

@@ -17,7 +17,7 @@ from bench_core.errors import StoreError
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_exchange.bundle import export
+from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
 from bench_reports.content.page import footnotes
 from bench_reports.content.permutation_tests import MARGIN, keep_permutations
@@ -167,7 +167,7 @@ def test_a_run_keeps_its_tests_and_carries_them_elsewhere(made, tmp_path):
     assert kept, "done where the run was"
     with registry.extra(bench_small.plugin):
         merged = merge([folder, shutil.copytree(folder, tmp_path / "again")], tmp_path).folder
-        export(read_run(folder), Store(store), tmp_path / "run.zip")
+        export_run(read_run(folder), Store(store), tmp_path / "run.zip")
     assert json.loads((merged / FILE).read_text()) == kept
     with ZipFile(tmp_path / "run.zip") as bundle:
         name = next(name for name in bundle.namelist() if name.endswith(FILE))

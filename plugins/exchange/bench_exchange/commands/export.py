@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say
-
-if TYPE_CHECKING:
-    from bench_exchange.bundle import Exported
-
-NAMES = {
-    "decode": "outputs of cells", "score": "scores of cells", "measure": "numbers", "probe": "probes",
-    "train": "trainings without weights", "prepare": "facts of tasks",
-}  # fmt: skip
+from bench_core.terminal import say, size
+from bench_exchange.commands import counted
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(path_type=Path),
-    help="File to write [default: the run's name and .zip].",
-)
+@click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write [default: RUN.zip].")
 @click.option("--numbers-only", is_flag=True, help="Leave out outputs and all other texts that come from the data.")
 @options.store
 def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> int:
@@ -40,24 +26,15 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Path) -> in
     """
     from bench_core.runs.results import read_run
     from bench_core.storage.store import Store
-    from bench_exchange.bundle import export
+    from bench_exchange.exporting import export_run
 
-    found = read_run(run)
-    told = export(found, Store(store), file or Path(f"{run.resolve().name}.zip"), numbers_only)
-    tell(told)
-    for text in told.damaged:
+    file = file or Path(f"{run.resolve().name}.zip")
+    found = export_run(read_run(run), Store(store), file, numbers_only)
+    say(f"{file}: {size(file.stat().st_size)}: the run, {counted(found.carried)}")
+    if found.left_out:
+        say(f"left out, as they hold texts: {counted(found.left_out)}")
+    if found.missing:
+        say(f"not in the store: {found.missing:,} artifacts behind the cells of the run")
+    for text in found.damaged:
         say(f"left out, as it is damaged: {text}", err=True)
-    return 1 if told.damaged else 0
-
-
-def tell(told: Exported) -> None:
-    """Say what went into a file, and what did not."""
-    from bench_core.terminal import size
-
-    parts = [f"{told.counts[kind]:,} {name}" for kind, name in NAMES.items() if told.counts[kind]]
-    say(f"{told.path}: {size(told.path.stat().st_size)}: {', '.join(['the run', *parts])}")
-    left = [f"{what} ({len(sizes):,}, {size(sum(sizes))})" for what, sizes in told.left_out.items()]
-    if left:
-        say(f"left out: {', '.join(left)}")
-    if told.missing:
-        say(f"not in the store: {told.missing:,} artifacts behind the cells of the run")
+    return 1 if found.damaged else 0

@@ -9,19 +9,15 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import say
 
+PREFER = "Whose result is taken where cells differ; the first before the others."
+
 
 @click.command()
 @click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--prefer",
-    multiple=True,
-    metavar="RUN",
-    type=click.Path(path_type=Path),
-    help="Whose result is taken where cells differ; the first before the others.",
-)
+@click.option("--prefer", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help=PREFER)
 @options.runs
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
+    "--out", type=click.Path(path_type=Path), default="reports", show_default=True, help="Folder of reports."
 )
 def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out: Path) -> int:
     """Make one run of several of the same suite, and write its report.

@@ -1,0 +1,138 @@
+"""One file that carries a run between machines: its folder, and all that is small of the artifacts behind it.
+
+It is a zip of `run/...`, of artifacts in `store/<kind>/<key>/...`, and of `bundle.json` with the digest of each of
+these files. The same run and store give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from shutil import copyfile
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from bench_core.errors import StoreError, SuiteError
+from bench_core.runs.results import Run, history_files
+from bench_core.storage.artifact import Artifact, reason, write_manifest
+from bench_core.storage.contents import FILES, RECORDS
+from bench_core.storage.file_formats import lines
+from bench_core.storage.garbage import artifacts
+from bench_core.storage.partial import kept_as
+from bench_core.storage.store import Store
+
+FORMAT = "bench export 2"
+CONTENTS = "bundle.json"
+RUN_FILES = (
+    "suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "distributions.jsonl",
+    "draws.safetensors", "permutations.json", "log",
+)  # fmt: skip
+WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts that hold texts of the data
+NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
+OF_FOLDER = ("kind", "key", "files", "format", "seal")  # what `write_manifest` adds to a manifest
+
+
+@dataclass
+class Exported:
+    """What went into a file, and what did not."""
+
+    carried: Counter[str] = field(default_factory=Counter)  # artifacts by kind
+    left_out: Counter[str] = field(default_factory=Counter)  # those that hold texts
+    missing: int = 0  # artifacts that are not in the store
+    damaged: list[str] = field(default_factory=list)  # what is wrong with those that are
+
+
+def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
+    """Write a run and what is small behind its cells; raise SuiteError where the file is there or cannot be."""
+    if path.exists():
+        raise SuiteError(f"{path} is there already. Name another file by -o, or remove that one.")
+    found = Exported()
+    with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
+        _copy_run(run.folder, Path(folder) / "run")
+        for kind, key in artifacts(run):
+            _add(found, store, kind, key, Path(folder) / "store", numbers_only)
+        _write(path, Path(folder), run.folder.resolve().name)
+    return found
+
+
+def _copy_run(source: Path, target: Path) -> None:
+    (target / "history").mkdir(parents=True)
+    for path in [*(source / name for name in RUN_FILES), *history_files(source).values()]:
+        if path.is_file():
+            copyfile(path, target / path.relative_to(source))
+
+
+def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
+    """Copy what is carried of an artifact; count it, or note why it is not."""
+    here = kept_as(store, kind, key)
+    if not os.path.lexists(store.path(here, key)):
+        found.missing += 1
+        return
+    try:
+        artifact = store.get(here, key)
+        if numbers_only and (kind in WITH_TEXTS or _has_texts(kind, artifact)):
+            found.left_out[kind] += 1
+            return
+        _copy(artifact, RECORDS.get(kind, kind), target)
+        found.carried[kind] += 1
+    except StoreError as error:
+        found.damaged.append(str(error))
+
+
+def _copy(artifact: Artifact, kind: str, target: Path) -> None:
+    """Copy the small files of an artifact; its manifest tells the digests of the others."""
+    known, key = artifact.manifest["files"], artifact.manifest["key"]
+    sources = {name: artifact.file(name) for name in FILES[kind] if name in known}
+    folder = target / kind / key
+    folder.mkdir(parents=True)
+    for name, path in sources.items():
+        copyfile(path, folder / name)
+    rest = {name: entry for name, entry in known.items() if name not in sources}
+    record = {"left_out": rest} if artifact.manifest["kind"] != kind else {}
+    write_manifest(folder, kind, key, {**about(artifact.manifest), **record})
+
+
+def about(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a manifest tells of an artifact besides its name and its files."""
+    return {name: value for name, value in manifest.items() if name not in OF_FOLDER}
+
+
+def _has_texts(kind: str, artifact: Artifact) -> bool:
+    """Return whether a metric keeps more of an example than numbers, such as its n-grams."""
+    parts = lines(artifact.file("parts.jsonl.gz").read_bytes()) if kind == "measure" else ()
+    return any(_is_text(json.loads(part)) for part in parts)
+
+
+def _is_text(value: Any) -> bool:
+    return any(map(_is_text, value)) if isinstance(value, list) else isinstance(value, (str, dict))
+
+
+def _write(path: Path, folder: Path, run: str) -> None:
+    """Pack a folder under a temporary name, and rename the file; raise SuiteError if that fails."""
+    partial, digests = path.with_name(f".{path.name}-{token_hex(4)}"), {}
+    try:
+        with ZipFile(partial, "w") as archive:
+            for source in sorted(one for one in folder.rglob("*") if one.is_file()):
+                name, content = source.relative_to(folder).as_posix(), source.read_bytes()
+                digests[name] = sha256(content).hexdigest()
+                _pack(archive, name, content)
+            contents = {"format": FORMAT, "run": run, "digests": digests}
+            _pack(archive, CONTENTS, json.dumps(contents, indent=1).encode())
+        os.rename(partial, path)
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Name another file by -o.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _pack(archive: ZipFile, name: str, content: bytes) -> None:
+    info = ZipInfo(name, NEVER)
+    info.create_system, info.external_attr = 3, 0o100644 << 16  # as on Unix, wherever it is written
+    archive.writestr(info, content, ZIP_DEFLATED, 6)
