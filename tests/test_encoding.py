@@ -35,7 +35,7 @@ def _is_text(call):
     return any(word in words and ast.unparse(words[word]) == "True" for word in ("text", "universal_newlines"))
 
 
-BINARY = {"gzip.open", "self.archive.open", "os.open"}
+BINARY = {"gzip.open", "archive.open", "os.open"}
 
 
 def test_calls_in_the_encoding_of_the_locale_are_found():

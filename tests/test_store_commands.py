@@ -176,7 +176,7 @@ def workers(monkeypatch):
         assert isolate
         return Here(Store(store), data)
 
-    monkeypatch.setattr("bench_core.execution.workers.Workers", here)
+    monkeypatch.setattr("bench_core.runs.verify.Workers", here)
 
 
 def test_a_run_is_as_the_store_has_it_and_done_again_it_is_the_same(bench, workers):
