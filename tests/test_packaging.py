@@ -121,13 +121,11 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     wheels = tmp_path / "wheels"
     subprocess.run([sys.executable, ROOT / "tools" / "wheels.py", wheels], check=True, capture_output=True)
     assert len(list(wheels.glob("*.whl"))) == len(EVERY)
-    (core,) = wheels.glob("bench_core*.whl")
-    assert {
-        "bench_reports/render/templates/report.md.j2",
-        "bench_reports/render/templates/page.js",
-        "bench_core/corpora.yaml",
-        "bench_core/py.typed",
-    } <= set(ZipFile(core).namelist())
+    for path in PROJECTS:
+        folder = package(path)
+        (wheel,) = wheels.glob(f"{project(path)['project']['name'].replace('-', '_')}-*.whl")
+        files = (file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+        assert {file.relative_to(folder.parent).as_posix() for file in files} <= {*ZipFile(wheel).namelist()}
     programs = environment_without(tmp_path / "environment", (), ours=False)
     wanted = [*wheels.glob("bench_core*"), *wheels.glob("bench_rnn*")]
     install = [
