@@ -12,6 +12,7 @@ from bench_core.errors import BenchError, DataError
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
+    from bench_core.storage.store import Store
     from bench_core.suites.cells import Cell
     from bench_core.suites.suite import Suite
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--profile", help="One profile; by default all of them, and none.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value.")
+@options.changed
 @click.option("--build", is_flag=True, help="Also prepare the tasks and build every model, without weights.")
 @options.data
 @options.store
@@ -28,8 +29,8 @@ def command(
     profile: str | None,
     settings: tuple[str, ...],
     build: bool,
-    data: Path | None,
-    store: Path,
+    data: Path,
+    store: Store,
 ) -> int:
     """Check suites without running them; all mistakes are told at once."""
     from bench_core.suites import yaml_source as located
@@ -54,9 +55,7 @@ def command(
     return 2 if wrong else 0
 
 
-def _check(
-    path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path | None, store: Path
-) -> int:
+def _check(path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store) -> int:
     """Return how many cells a suite has; raise BenchError with all that is wrong."""
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
@@ -72,17 +71,15 @@ def _check(
     return len(cells)
 
 
-def _look_for_data(suite: Suite, data: Path | None) -> None:
+def _look_for_data(suite: Suite, data: Path) -> None:
     """Say which files are not here: no mistake of the suite, since data may lie elsewhere."""
-    from bench_core.files import data_folder
     from bench_core.planning.plan import Planner, located_suite
 
-    folder = data_folder(data)
-    planner = Planner(located_suite(suite, folder), folder)
+    planner = Planner(located_suite(suite, data), data)
     missing = set()
     for name, task in planner.suite.tasks.items():
         try:
-            task.reads(folder)
+            task.reads(data)
         except (DataError, OSError) as error:  # the system's own, of names that cannot be those of files
             missing.add(("task", name))
             say(f"note: task {name!r}: {error}")
@@ -98,13 +95,10 @@ def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
         say(f"note: {text}")
 
 
-def _build(suite: Suite, data: Path | None, store: Path) -> None:
-    from bench_core.files import data_folder
+def _build(suite: Suite, data: Path, store: Store) -> None:
     from bench_core.runs.runner import Runner, Silent, executor
-    from bench_core.storage.store import Store
 
-    place, kept = data_folder(data), Store(store)
-    runner = Runner(suite, place, kept, executor(0, kept, place), Silent())
+    runner = Runner(suite, data, store, executor(0, store, data), Silent())
     runner.build()
     if runner.failures:
         raise BenchError("\n".join(dict.fromkeys(runner.failures.values())))

@@ -12,14 +12,13 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
-from bench_core.files import data_folder
 from bench_core.terminal import say, to_json
 
 
 @click.command()
 @options.data
 @options.as_json
-def command(data: Path | None, as_json: bool) -> int:
+def command(data: Path, as_json: bool) -> int:
     """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, data."""
     rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
     if as_json:
@@ -31,7 +30,7 @@ def command(data: Path | None, as_json: bool) -> int:
     return 1 if any(row["state"] == "broken" for row in rows) else 0
 
 
-def _findings(data: Path | None) -> Iterator[tuple[str, str, str]]:
+def _findings(data: Path) -> Iterator[tuple[str, str, str]]:
     version = platform.python_version()
     yield "Python", "ok" if sys.version_info >= (3, 11) else "broken", f"{version} (3.11 or newer is needed)"
     yield from _torch()
@@ -39,8 +38,7 @@ def _findings(data: Path | None) -> Iterator[tuple[str, str, str]]:
     yield from _plugins()
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     yield "disk", "ok" if free > 1 else "low", f"{free:.0f} GiB free in this folder"
-    folder = data_folder(data)
-    yield "data", "ok" if folder.is_dir() else "none", f"{folder}"
+    yield "data", "ok" if data.is_dir() else "none", f"{data}"
 
 
 def _torch() -> Iterator[tuple[str, str, str]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from math import inf, nan
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 Decorated = Callable[..., Any]
 
@@ -32,37 +36,46 @@ class Duration(click.ParamType[float]):
 
 DURATION = Duration()
 
-data = click.option("--data", type=click.Path(path_type=Path), help="Folder of corpora [default: $BENCH_DATA].")
+FOLDER = click.Path(path_type=Path)
+
+
+def _data(ctx: click.Context, option: click.Parameter, given: Path | None) -> Path:
+    from bench_core.files import data_folder
+
+    return data_folder(given)
+
+
+def _store(ctx: click.Context, option: click.Parameter, given: Path) -> Store:
+    from bench_core.storage.store import Store
+
+    return Store(given)
+
+
+data = click.option("--data", type=FOLDER, callback=_data, help="Folder of corpora [default: $BENCH_DATA].")
 store = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path(".bench/store"),
-    show_default=True,
-    help="Folder of artifacts.",
+    "--store", type=FOLDER, default=".bench/store", show_default=True, callback=_store, help="Folder of artifacts."
 )
-runs = click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
+runs = click.option("--runs", type=FOLDER, default="runs", show_default=True, help="Folder of runs.")
+out = click.option("--out", type=FOLDER, default="reports", show_default=True, help="Folder of reports.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def of_suite(function: Decorated) -> Decorated:
-    """Add the arguments that choose a suite and how it is changed."""
-    return changes(click.argument("suite", type=click.Path(path_type=Path))(function))
+changed = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value, such as models.lstm.hidden=64."
+)
 
 
 def changes(function: Decorated) -> Decorated:
     """Add the options that change a suite."""
-    for option in (
-        click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds."),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Change a value, such as models.lstm.hidden=64.",
-        ),
-        click.option("--profile", help="A profile of the suite."),
-    ):
-        function = option(function)
-    return function
+    seeds = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds.")
+    return click.option("--profile", help="A profile of the suite.")(changed(seeds(function)))
+
+
+def of_suite(function: Decorated) -> Decorated:
+    """Add the argument SUITE and the options that change it; the function is given the suite that was read."""
+
+    @wraps(function)
+    def command(suite: Path, profile: str | None, settings: Sequence[str], seeds: int | None, **others: Any) -> Any:
+        from bench_core.suites.load import load
+
+        return function(load(suite, profile, settings, seeds), **others)
+
+    return changes(click.argument("suite", type=FOLDER)(command))

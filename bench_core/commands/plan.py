@@ -14,7 +14,7 @@ from bench_core.terminal import say, to_json
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
     from bench_core.storage.store import Store
-
+    from bench_core.suites.suite import Suite
 
 STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 
@@ -25,42 +25,28 @@ STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 @options.store
 @click.option("--executor", "elsewhere", help="The one that `bench run` is to use; devices are then not looked for.")
 @options.as_json
-def command(
-    suite: Path,
-    profile: str | None,
-    settings: tuple[str, ...],
-    seeds: int | None,
-    data: Path | None,
-    store: Path,
-    elsewhere: str | None,
-    as_json: bool,
-) -> None:
+def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_json: bool) -> None:
     """Show the cells of a suite, the stages that they take, and how many of those are stored."""
-    from bench_core.files import data_folder
     from bench_core.planning.hardware import check_devices
     from bench_core.planning.plan import needed, plan
     from bench_core.storage.partial import is_stored
-    from bench_core.storage.store import Store
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
-    from bench_core.suites.load import load
 
-    loaded = load(suite, profile, settings, seeds)
-    check_fit(loaded, cells_of(loaded))
-    found = plan(loaded, data_folder(data))
-    kept = Store(store)
-    left = needed(found, loaded, lambda stage, told: is_stored(kept, stage, told))
+    check_fit(suite, cells_of(suite))
+    found = plan(suite, data)
+    left = needed(found, suite, lambda stage, told: is_stored(store, stage, told))
     if not elsewhere:
-        check_devices(loaded, left)
-    rows = [_row(kind, found, kept, sum(stage.kind == kind for stage in left)) for kind in STAGES]
+        check_devices(suite, left)
+    rows = [_row(kind, found, store, sum(stage.kind == kind for stage in left)) for kind in STAGES]
     rows = [row for row in rows if row["used"] or row["stage"] != "together"]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
-        say(to_json({"suite": loaded.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
+        say(to_json({"suite": suite.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
         return
     from tabulate import tabulate
 
-    say(f"{loaded.label}: {len(found.cells)} cells")
+    say(f"{suite.label}: {len(found.cells)} cells")
     say("expected: by the median cost of such stages in this store; saved: what other cells share\n")
     say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():

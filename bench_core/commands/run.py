@@ -15,18 +15,16 @@ if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
     from bench_core.runs.results import Run
     from bench_core.runs.runner import Runner
+    from bench_core.storage.store import Store
+    from bench_core.suites.suite import Suite
 
 
 @click.command()
 @options.of_suite
 @options.data
 @options.store
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
-)
+@options.runs
+@options.out
 @click.option(
     "--workers",
     type=click.IntRange(min=0),
@@ -51,12 +49,9 @@ if TYPE_CHECKING:
 @click.option("--executor", "name", help="Perform stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 def command(
-    suite: Path,
-    profile: str | None,
-    settings: tuple[str, ...],
-    seeds: int | None,
-    data: Path | None,
-    store: Path,
+    suite: Suite,
+    data: Path,
+    store: Store,
     runs: Path,
     out: Path,
     workers: int,
@@ -69,19 +64,14 @@ def command(
 ) -> int:
     """Run a suite: compute what is not stored, then write its report."""
     from bench_core.execution.progress import Lines
-    from bench_core.files import data_folder
     from bench_core.runs.place import home
     from bench_core.runs.runner import Runner, executor
-    from bench_core.storage.store import Store
-    from bench_core.suites.load import load
 
-    loaded = load(suite, profile, settings, seeds)
-    home(out, loaded.label)  # an error before anything runs
-    progress, elsewhere = Lines(loaded.label), chosen(name, given)
-    corpora, kept = data_folder(data), Store(store)
-    with executor(workers, kept, corpora, elsewhere, isolate, stage_timeout) as performing, progress:
+    home(out, suite.label)  # an error before anything runs
+    progress, elsewhere = Lines(suite.label), chosen(name, given)
+    with executor(workers, store, data, elsewhere, isolate, stage_timeout) as performing, progress:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(loaded, corpora, kept, performing, progress, until, checkpoint_every)
+        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every)
         found = runner.run(runs)
     _tell(found, runner, out)
     if runner.stopped:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
 from bench_core.terminal import say, size, to_json
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 SHOWN = 16  # letters of a key
 
@@ -22,14 +26,13 @@ def command() -> None:
 @click.option("--kind", help="One kind only, such as train.")
 @options.store
 @options.as_json
-def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
+def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
     """List the stored artifacts: kind, key, what it is, and its size."""
     from bench_core.storage.garbage import entries
-    from bench_core.storage.store import Store
 
-    found = list(entries(Store(store), kind))
+    found = list(entries(store, kind))
     if as_json:
-        say(to_json({"store": str(store), "artifacts": [asdict(one) for one in found]}))
+        say(to_json({"store": str(store.root), "artifacts": [asdict(one) for one in found]}))
         return
     from tabulate import tabulate
 
@@ -38,20 +41,19 @@ def list_artifacts(kind: str | None, store: Path, as_json: bool) -> None:
     rows = [(visible(one.kind), visible(one.key[:SHOWN]), visible(one.what), size(one.size)) for one in found]
     if rows:
         say(tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20]))
-    say(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store}")
+    say(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store.root}")
 
 
 @command.command("verify")
 @click.option("--repair", is_flag=True, help="Set damaged artifacts aside; the next run makes them again.")
 @options.store
-def verify_artifacts(repair: bool, store: Path) -> int:
+def verify_artifacts(repair: bool, store: Store) -> int:
     """Read all that is stored, and name every file that is not what it was when it was written."""
     from bench_core.storage.garbage import damages
-    from bench_core.storage.store import Store
     from bench_core.terminal import visible
 
     number = damaged = 0
-    for _, wrong, place in damages(Store(store), repair):
+    for _, wrong, place in damages(store, repair):
         number += 1
         damaged += bool(wrong)
         for problem in wrong:
@@ -77,7 +79,7 @@ def verify_artifacts(repair: bool, store: Path) -> int:
 @click.option("--set-aside", is_flag=True, help="Also remove the damaged artifacts that were set aside.")
 @options.store
 def collect_garbage(
-    runs: tuple[Path, ...], more: tuple[Path, ...], dry_run: bool, set_aside: bool, store: Path
+    runs: tuple[Path, ...], more: tuple[Path, ...], dry_run: bool, set_aside: bool, store: Store
 ) -> None:
     """Remove what no run that is kept refers to, and what killed runs left unfinished.
 
@@ -85,11 +87,10 @@ def collect_garbage(
     """
     from bench_core.runs.results import read_run
     from bench_core.storage.garbage import collect
-    from bench_core.storage.store import Store
     from bench_core.terminal import visible
 
     kept = [read_run(run) for run in (*runs, *more)]
-    found = collect(Store(store), kept, dry_run, set_aside)
+    found = collect(store, kept, dry_run, set_aside)
     for what, sizes in sorted(found.sizes.items()):
         say(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
     for text in found.left:

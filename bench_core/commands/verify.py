@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
 from bench_core.terminal import say
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 
 @click.command()
@@ -31,21 +35,20 @@ from bench_core.terminal import say
 )
 @options.data
 @options.store
-def command(run: Path, again: bool, limit: int | None, workers: int, data: Path | None, store: Path) -> int:
+def command(run: Path, again: bool, limit: int | None, workers: int, data: Path, store: Store) -> int:
     """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
     from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
     from bench_core.runs.verify import damaged, differing, repeated
     from bench_core.storage.garbage import artifacts
-    from bench_core.storage.store import Store
     from bench_core.terminal import visible
 
     if limit is not None and not again:
         raise click.UsageError("--limit N is for what is done --again.")
-    found, kept = read_run(run), Store(store)
+    found = read_run(run)
     wrong, left = 0, 0
-    whole = (Remark(text) for text in chain(damaged(found, kept), differing(found, kept)))
-    for remark in chain(whole, repeated(found, kept, data, workers, limit) if again else ()):
+    whole = (Remark(text) for text in chain(damaged(found, store), differing(found, store)))
+    for remark in chain(whole, repeated(found, store, data, workers, limit) if again else ()):
         say(visible(remark.text))
         wrong, left = wrong + remark.differs, left + (not remark.differs)
     number = sum(len(cell.numbers) for cell in found.cells)

@@ -13,6 +13,7 @@ from bench_core.terminal import say, to_json, visible
 
 if TYPE_CHECKING:
     from bench_core.runs.why import Answer, Found
+    from bench_core.storage.store import Store
 
 INPUTS = {"prepare": "task", "train": "training", "decode": "outputs", "score": "scores"}
 SAME = "nothing changed since that run: it was not finished there, or was removed since"
@@ -32,8 +33,8 @@ def command(
     profile: str | None,
     settings: tuple[str, ...],
     seeds: int | None,
-    data: Path | None,
-    store: Path,
+    data: Path,
+    store: Store,
     runs: Path,
     as_json: bool,
 ) -> None:
@@ -43,11 +44,9 @@ def command(
     cells. CELL chooses cells by names, such as `words/lstm/greedy/test, seed 0` or a part of that, or by AXIS=NAME.
     """
     from bench_core.errors import SuiteError
-    from bench_core.files import data_folder
     from bench_core.planning.plan import plan
     from bench_core.runs.results import read_run, suite_of
     from bench_core.runs.why import of_run, of_suite
-    from bench_core.storage.store import Store
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load
@@ -57,11 +56,11 @@ def command(
         if profile is not None or settings or seeds is not None:
             raise SuiteError(f"{target} is a run, which has its own suite. Leave out --profile, --set and --seeds.")
         run = read_run(target)
-        found = of_run(run, plan(suite_of(target), data_folder(data)), Store(store), which)
+        found = of_run(run, plan(suite_of(target), data), store, which)
     else:
         suite = load(target, profile, settings, seeds)
         check_fit(suite, cells_of(suite))
-        found = of_suite(suite, plan(suite, data_folder(data)), Store(store), runs, which)
+        found = of_suite(suite, plan(suite, data), store, runs, which)
     say(to_json(asdict(found), 1) if as_json else text(found))
 
 

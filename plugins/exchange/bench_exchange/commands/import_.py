@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
 from bench_core.terminal import say
 from bench_exchange.commands import counted
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 
 @click.command("import")
@@ -18,7 +22,7 @@ from bench_exchange.commands import counted
 @click.option(
     "--limit", type=click.IntRange(1), default=8, show_default=True, help="Most GiB that FILE may unpack to."
 )
-def command(file: Path, store: Path, runs: Path, limit: int) -> None:
+def command(file: Path, store: Store, runs: Path, limit: int) -> None:
     """Add FILE, which `bench export` wrote on another machine, to a store and to the runs.
 
     All of it is checked before any of it is written: sizes, digests, keys, and that there is nothing else in it. What
@@ -26,11 +30,10 @@ def command(file: Path, store: Path, runs: Path, limit: int) -> None:
     A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come
     without weights: they are done again where these are needed.
     """
-    from bench_core.storage.store import Store
     from bench_exchange.importing import import_run
 
-    imported = import_run(file, Store(store), runs, limit * 2**30)
-    say(f"{store}: {counted(imported.added)} new, {imported.known:,} were there")
+    imported = import_run(file, store, runs, limit * 2**30)
+    say(f"{store.root}: {counted(imported.added)} new, {imported.known:,} were there")
     for text in imported.left_out.values():
         say(f"warning: {text}", err=True)
     say(f"run     {imported.run}")

@@ -16,9 +16,7 @@ PREFER = "Whose result is taken where cells differ; the first before the others.
 @click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--prefer", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help=PREFER)
 @options.runs
-@click.option(
-    "--out", type=click.Path(path_type=Path), default="reports", show_default=True, help="Folder of reports."
-)
+@options.out
 def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out: Path) -> int:
     """Make one run of several of the same suite, and write its report.
 

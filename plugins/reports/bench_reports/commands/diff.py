@@ -13,6 +13,7 @@ from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Run
+    from bench_core.storage.store import Store
 
 
 class Lengths(click.ParamType[tuple[int, ...]]):
@@ -42,7 +43,7 @@ def command(
     run: Path,
     a: str,
     b: str,
-    store: Path,
+    store: Store,
     draws: int,
     buckets: tuple[int, ...] | None,
     examples: int,
@@ -54,14 +55,13 @@ def command(
     Axes that have one name may be left out, and names may be cut short; without a seed, all seeds are compared.
     """
     from bench_core.runs.results import read_run
-    from bench_core.storage.store import Store
     from bench_reports.diff.difference_text import text
     from bench_reports.diff.differences import difference, looked_into, plain
     from bench_reports.diff.example_diff import Shelf
 
     found = read_run(run)
     told = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
-    told = looked_into(told, Shelf(Store(store)), draws, buckets or (), examples, by)
+    told = looked_into(told, Shelf(store), draws, buckets or (), examples, by)
     say(to_json(plain(run, told), 1) if as_json else text(told, draws))
 
 

@@ -12,9 +12,7 @@ from bench_core.terminal import say, to_json
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reports"), show_default=True, help="Folder of reports."
-)
+@options.out
 @options.as_json
 def command(run: Path, out: Path, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""

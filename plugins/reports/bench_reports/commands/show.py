@@ -14,6 +14,7 @@ from bench_core.terminal import say, to_json
 if TYPE_CHECKING:
     from bench_core.data import Outcome
     from bench_core.runs.results import CellResult, Number, Run
+    from bench_core.storage.store import Store
 
 OUTPUTS = 3  # how many outputs are shown
 
@@ -23,7 +24,7 @@ OUTPUTS = 3  # how many outputs are shown
 @click.argument("cell", nargs=-1, required=True)
 @options.store
 @options.as_json
-def command(run: Path, cell: tuple[str, ...], store: Path, as_json: bool) -> None:
+def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> None:
     """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
 
     Axes that have one name may be left out, and names may be cut short.
@@ -50,15 +51,14 @@ def find(run: Run, filters: str) -> CellResult:
     raise SuiteError(f"{len(cells)} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
 
 
-def first_outputs(store: Path, cell: CellResult, count: int) -> Sequence[Outcome]:
+def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:
     """Return the first decoded outcomes of a cell; none if the store does not hold them."""
     from bench_core.storage.outcomes import read_outcomes
-    from bench_core.storage.store import Store
 
     key = cell.artifacts.get("decode", "")
-    if not key or not Store(store).has("decode", key):
+    if not key or not store.has("decode", key):
         return []
-    return read_outcomes(Store(store).get("decode", key).file("outcomes.jsonl.gz"))[:count]
+    return read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz"))[:count]
 
 
 def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:

@@ -19,16 +19,14 @@ def command() -> None:
 @command.command("list")
 @options.data
 @options.as_json
-def list_corpora(data: Path | None, as_json: bool) -> None:
+def list_corpora(data: Path, as_json: bool) -> None:
     """List the corpora known by name, and whether they are here."""
-    from bench_core.files import data_folder
     from bench_text.corpora import catalogue, present
 
-    folder = data_folder(data)
     rows = [
         {
             "corpus": name,
-            "here": "yes" if present(name, folder) else "no",
+            "here": "yes" if present(name, data) else "no",
             "fetch": "yes" if entry.fetchable else "no",
             "about": entry.about,
             "licence": entry.licence,
@@ -36,30 +34,28 @@ def list_corpora(data: Path | None, as_json: bool) -> None:
         for name, entry in catalogue().items()
     ]
     if as_json:
-        say(to_json({"folder": str(folder), "corpora": rows}))
+        say(to_json({"folder": str(data), "corpora": rows}))
         return
     from tabulate import tabulate
 
-    say(f"corpora in {folder}")
+    say(f"corpora in {data}")
     say(tabulate(rows, headers="keys", maxcolwidths=[None, None, None, 50, 40]))
 
 
 @command.command("verify")
 @click.argument("names", nargs=-1)
 @options.data
-def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
+def verify_corpora(names: tuple[str, ...], data: Path) -> int:
     """Check the files of corpora against their published digests; of all that are here, if none is named."""
-    from bench_core.files import data_folder
     from bench_text.corpora import catalogue, present, verify
 
-    folder = data_folder(data)
-    chosen = names or tuple(name for name in catalogue() if present(name, folder))
+    chosen = names or tuple(name for name in catalogue() if present(name, data))
     if not chosen:
-        say(f"no corpus is in {folder}. See `bench data list`.")
+        say(f"no corpus is in {data}. See `bench data list`.")
     code = 0
     for name in chosen:
         try:
-            say(f"{name}: {len(verify(name, folder))} files as published")
+            say(f"{name}: {len(verify(name, data))} files as published")
         except DataError as error:
             say(f"bench: {error}", err=True)
             code = 2
@@ -69,15 +65,14 @@ def verify_corpora(names: tuple[str, ...], data: Path | None) -> int:
 @command.command("fetch")
 @click.argument("names", nargs=-1, required=True)
 @options.data
-def fetch_corpora(names: tuple[str, ...], data: Path | None) -> int:
+def fetch_corpora(names: tuple[str, ...], data: Path) -> int:
     """Download corpora from their public homes, with a check of every file."""
-    from bench_core.files import data_folder
     from bench_text.corpora import corpus, fetch
 
-    folder, code = data_folder(data), 0
+    code = 0
     for name in names:
         try:
-            say(f"{name}: {len(fetch(name, folder))} files in {folder / name}; licence: {corpus(name).licence}")
+            say(f"{name}: {len(fetch(name, data))} files in {data / name}; licence: {corpus(name).licence}")
         except DataError as error:
             say(f"bench: {error}", err=True)
             code = 2
