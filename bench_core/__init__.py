@@ -45,15 +45,8 @@ _HOMES = {
     "computing.guarded_steps": ["checked"],
     "computing.guards": ["diverged"],
     "config": [
-        "ProbeConfig",
-        "Config",
-        "DecoderConfig",
-        "ExecutorConfig",
-        "MetricConfig",
-        "ModelConfig",
-        "Settings",
-        "TaskConfig",
-        "kinded",
+        "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ProbeConfig", "Settings",
+        "TaskConfig", "kinded",
     ],
     "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
@@ -70,7 +63,7 @@ _HOMES = {
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
     "walking": ["best", "draw", "ended", "invert", "limits", "walk"],
-}
+}  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [

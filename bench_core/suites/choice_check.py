@@ -14,6 +14,7 @@ def check_choices(names: Names) -> None:
     """Note every mistake in a choice."""
     for number, choice in enumerate(names.suite.choose):
         _check_choice(names, number, choice)
+    names.unlike("choose", "choice", [choice.id for choice in names.suite.choose])
 
 
 def _check_choice(names: Names, number: int, choice: Choice) -> None:
@@ -29,26 +30,19 @@ def _check_choice(names: Names, number: int, choice: Choice) -> None:
         text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
         note([*keys, "by"], text)
     if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
-        note(
-            [*keys, "by"],
-            f"{choice.by!r} is the same whatever the decoder. Choose by a metric of generated text.",
-        )
+        text = f"{choice.by!r} is the same whatever the decoder. Choose by a metric of generated text."
+        note([*keys, "by"], text)
     if choice.split not in suite.splits:
         splits = ", ".join([choice.split, *suite.splits])
         text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
         note([*keys, "split"], text)
-    if choice.id in [other.id for other in suite.choose[:number]]:
-        note([*keys, "id"], f"two choices have the id {choice.id!r}.")
 
 
 def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
     """Note models that have nothing to choose from."""
     for name in choice.model:
         names.known(keys, "model", [name])
-        if name in names.names("model") and name not in {
-            *names.suite.grids,
-            *names.whole["grids"],
-        }:
+        if name in names.names("model") and name not in {*names.suite.grids, *names.whole["grids"]}:
             text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
             names.mistakes.add(keys, text)
 

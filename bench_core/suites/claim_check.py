@@ -29,9 +29,8 @@ class _Claims:
     def check(self) -> None:
         """Note every mistake in a claim."""
         claims = self.names.suite.claims
+        self.names.unlike("claims", "claim", [claim.id for claim in claims])
         for place, claim in enumerate(claims):
-            if any(claim.id == other.id for other in claims[:place]):
-                self.names.mistakes.add(("claims", place, "id"), f"two claims have the id {claim.id!r}.")
             expression = read(claim.expression)
             for text in (*expression.mistakes, *(text for one in expression.queries for text in self._mistakes(one))):
                 self.names.mistakes.add(("claims", place, "assert"), text)

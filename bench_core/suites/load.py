@@ -24,6 +24,7 @@ from bench_core.suites.yaml_source import Located
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
+AS_WRITTEN = ("title", "source", "splits", "limits", "skip", "tables", "figures", "claims", "choose")
 
 
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
@@ -49,34 +50,17 @@ def resolve(
         raise mistakes.error()
     file = plainly(file, grids)
     suite = Suite(
-        name=file.suite,
-        profile=profile,
-        title=file.title,
-        source=file.source,
-        tasks=tasks,
-        models=models,
-        decoders=decoders,
-        metrics=metrics,
-        probes=parts.probes(models),
+        **{name: getattr(file, name) for name in AS_WRITTEN},
+        name=file.suite, profile=profile, effective=effective, grids=grids, asked=asked,
+        tasks=tasks, models=models, decoders=decoders, metrics=metrics, probes=parts.probes(models),
         seeds=list(range(file.seeds)) if isinstance(file.seeds, int) else file.seeds,
-        splits=file.splits,
-        limits=file.limits,
         hardware={"default": file.hardware} if isinstance(file.hardware, Hardware) else file.hardware,
-        skip=file.skip,
-        tables=file.tables,
-        figures=file.figures,
-        claims=file.claims,
-        choose=file.choose,
-        grids=grids,
         published=load_published(folder / "references"),
-        effective=effective,
         changes=[setting.partition("=")[0] for setting in settings],
-        asked=asked,
-    )
+    )  # fmt: skip
     if len(suite.label.encode()) > LONGEST_LABEL:
-        mistakes.add(
-            ("suite",), f"the name of a suite, with its profile, has {LONGEST_LABEL} letters at most. Shorten it."
-        )
+        text = f"the name of a suite, with its profile, has {LONGEST_LABEL} letters at most. Shorten it."
+        mistakes.add(("suite",), text)
     _check_size(suite, mistakes)
     check_names(Names(suite, source, mistakes, whole))
     if mistakes.found:
@@ -137,9 +121,8 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
         source.put(tuple(way), located.scalar(value, origin), origin)
     asked = [*settings]
     if seeds is not None:
-        asked += (
-            [] if source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))]) else [f"seeds={seeds}"]
-        )
+        same = source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))])
+        asked += [] if same else [f"seeds={seeds}"]
         source.put(("seeds",), seeds, "--seeds")
     return asked
 

@@ -47,6 +47,12 @@ class Names:
                 hint = f"Tables with `chosen: {ids[0]}` show what is chosen under this name." if ids else hint
                 self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
 
+    def unlike(self, section: str, what: str, ids: Sequence[str]) -> None:
+        """Note ids that two things of a section share."""
+        for number, one in enumerate(ids):
+            if one in ids[:number]:
+                self.mistakes.add((section, number, "id"), f"two {what}s have the id {one!r}.")
+
     def shown_in(self, table: Table, axis: str) -> list[str]:
         """Return the names on an axis that a table can show; what is chosen goes by the name of its grid."""
         grids = self.groups(table, axis)

@@ -239,12 +239,10 @@ class SuiteFile(Strict):
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         """Tell a mapping of several from one, so that errors name the right keys."""
-        several = isinstance(value, Mapping) and value and all(isinstance(item, Mapping) for item in value.values())
-        return (
-            {name: Hardware.model_validate(item) for name, item in value.items()}
-            if several
-            else (Hardware.model_validate(value) if isinstance(value, Mapping) else value)
-        )
+        if not isinstance(value, Mapping):
+            return value
+        several = value and all(isinstance(item, Mapping) for item in value.values())
+        return {name: Hardware.model_validate(one) for name, one in value.items()} if several else Hardware(**value)
 
 
 def chosen_alone(where: Any) -> dict[Any, Any]:

@@ -20,10 +20,7 @@ def check_tables(names: Names) -> None:
     """Note every mistake in a table."""
     for number, table in enumerate(names.suite.tables):
         _check_table(names, number, table)
-    ids = [table.id for table in names.suite.tables]
-    for number, one in enumerate(ids):
-        if one in ids[:number]:
-            names.mistakes.add(("tables", number, "id"), f"two tables have the id {one!r}.")
+    names.unlike("tables", "table", [table.id for table in names.suite.tables])
 
 
 def _check_table(names: Names, number: int, table: Table) -> None:
