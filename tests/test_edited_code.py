@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import bench_core
+import bench_text
 from bench_core import registry
 from bench_core.planning import keys
 
@@ -29,16 +30,17 @@ training: {epochs: 1}
 hardware: {threads: 1, device: cpu}
 """
 EDITS = {
-    "_sum of metric.py": ("metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
-    "read_lines of corpora.py": ("corpora.py", '.split("\\n")', '.lower().split("\\n")'),
+    "_sum of bench_core": ("bench_core/metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
+    "read_lines of bench_text": ("bench_text/corpora.py", '.split("\\n")', '.lower().split("\\n")'),
 }
 
 
 @pytest.fixture
 def copied(tmp_path):
-    """A copy of the core, and a function that runs the command of that copy."""
-    core = Path(bench_core.__file__).parent
-    shutil.copytree(core, tmp_path / "copy" / "bench_core", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the core and of what reads corpora, and a function that runs the command of that copy."""
+    for package in (bench_core, bench_text):
+        place = tmp_path / "copy" / package.__name__
+        shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "suite.yaml").write_text(SUITE)
     for name, lines in (("a.txt", 12), ("b.txt", 6)):
         (tmp_path / name).write_text("".join(f"{'Go go' if n % 2 else 'go Go Stop'} now\n" for n in range(lines)))
@@ -57,7 +59,7 @@ def copied(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_function_of_the_core_is_computed_with_again(copied, tmp_path, edit):
+def test_an_edited_function_is_computed_with_again(copied, tmp_path, edit):
     def value(store):
         told = copied("run", "suite.yaml", "--workers", "0", "--store", store)
         (run,) = (line.split()[1] for line in told.splitlines() if line.startswith("run "))
@@ -66,10 +68,12 @@ def test_an_edited_function_of_the_core_is_computed_with_again(copied, tmp_path,
 
     before = value("store")
     name, old, new = EDITS[edit]
-    path = tmp_path / "copy" / "bench_core" / name
+    path = tmp_path / "copy" / name
     assert path.read_text().count(old) == 1
     path.write_text(path.read_text().replace(old, new))
-    assert "code of bench-core changed" in copied("why", "suite.yaml", "--store", "store")
+    assert f"code of {name.partition('/')[0].replace('_', '-')} changed" in copied(
+        "why", "suite.yaml", "--store", "store"
+    )
     after = value("store")
     assert after == value("fresh")
     assert after != before
