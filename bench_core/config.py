@@ -1,4 +1,4 @@
-"""Settings of one part: light to import, strict to parse."""
+"""Configs: the settings of a part, and what it declares about itself without importing torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain data that flows between the parts."""
+"""The data classes that parts exchange: Batch, Facts, Hypothesis, Outcome."""
 
 from __future__ import annotations
 

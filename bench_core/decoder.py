@@ -1,4 +1,4 @@
-"""How sequences are drawn out of a model."""
+"""The interface of decoders."""
 
 from __future__ import annotations
 

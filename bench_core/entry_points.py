@@ -1,4 +1,4 @@
-"""What installed distributions declare for this project, read once."""
+"""The entry points that installed distributions declare for bench, read once."""
 
 from __future__ import annotations
 

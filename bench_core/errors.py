@@ -1,4 +1,4 @@
-"""Errors meant for the reader of a terminal: what cannot be, what was found, what to do.
+"""Exceptions whose message is for the user: what is wrong, what was found, what to do.
 
 * BenchError
   * SuiteError     the suite or the command asks for something that cannot be

@@ -1,4 +1,4 @@
-"""Optional dependencies: which extra of a distribution a part needs, and the command that installs it."""
+"""Optional dependencies: which extra of a distribution a part needs, and how to install it."""
 
 from __future__ import annotations
 

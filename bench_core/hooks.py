@@ -1,4 +1,4 @@
-"""What the core asks plugins: which parts they bring, and what they add to runs and reports."""
+"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well it went: one statistic per example, one number per cell."""
+"""The interface of metrics: one statistic per example, one score per cell."""
 
 from __future__ import annotations
 

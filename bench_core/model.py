@@ -1,4 +1,4 @@
-"""What a model can do: be trained, be sampled, be stepped, be scored.
+"""The interfaces of models: train, sample, step, score.
 
 A model inherits the capabilities it has, so its class header says which decoders and metrics can use it. Nothing
 here imports torch: models bring it, the core does not.

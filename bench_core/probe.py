@@ -1,4 +1,4 @@
-"""Probes: what else may be asked of a trained model, besides decoding and scoring."""
+"""The interface of probes: questions about a trained model besides decoding and scoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts are installed, by kind and name: found through entry points, loaded without torch."""
+"""The registry of installed parts, by kind and name; found through entry points, without torch."""
 
 from __future__ import annotations
 

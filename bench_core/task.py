@@ -1,4 +1,4 @@
-"""What is to be generated, from what, and from which files."""
+"""The interface of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line prints: text from names, samples and errors can neither control a terminal nor hide in it.
+"""Printing: text from names, samples and errors cannot control the terminal.
 
 All that is printed passes through `say`, which shows control and format characters as their code points; the linter
 refuses `print` and `click.echo`.

@@ -1,4 +1,4 @@
-"""A file for each command; `main` finds them, `options` are what several share.
+"""One file per command; `main` finds them, `options` holds what several share.
 
-Commands read arguments, call what does the work, and print. Plugins add commands by entry points of `bench.commands`.
+Commands parse arguments, call the layers below, and print. Plugins add commands by entry points of `bench.commands`.
 """

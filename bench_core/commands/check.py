@@ -1,4 +1,4 @@
-"""`bench check SUITE...`."""
+"""`bench check SUITE...`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench describe KIND NAME`."""
+"""`bench describe KIND NAME`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench doctor`."""
+"""`bench doctor`"""
 
 from __future__ import annotations
 

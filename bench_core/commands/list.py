@@ -1,4 +1,4 @@
-"""`bench list [KIND]`."""
+"""`bench list [KIND]`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: a file for each command, which is imported when it is called.
+"""The command line: one file per command, imported when it is called.
 
 Commands of other distributions are entry points of the group `bench.commands`; the first line of a module's docstring
 is what `bench --help` shows of its command.

@@ -1,4 +1,4 @@
-"""`bench new KIND NAME`."""
+"""`bench new KIND NAME`"""
 
 from __future__ import annotations
 

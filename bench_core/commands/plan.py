@@ -1,4 +1,4 @@
-"""`bench plan SUITE`."""
+"""`bench plan SUITE`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench run SUITE`."""
+"""`bench run SUITE`"""
 
 from __future__ import annotations
 

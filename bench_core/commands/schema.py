@@ -1,4 +1,4 @@
-"""`bench schema`."""
+"""`bench schema`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench store ls|verify|gc`."""
+"""`bench store ls|verify|gc`"""
 
 from __future__ import annotations
 

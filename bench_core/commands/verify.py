@@ -1,4 +1,4 @@
-"""`bench verify RUN`."""
+"""`bench verify RUN`"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench why TARGET [CELL]`."""
+"""`bench why TARGET [CELL]`"""
 
 from __future__ import annotations
 

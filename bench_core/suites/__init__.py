@@ -1,9 +1,8 @@
-"""What a suite says: its keys, its names, and whether all of it fits together.
+"""The language of suite files, and the checks that a suite is valid.
 
-`schema` is the language, `yaml_source` reads files with the places of what stands there, `grids` expands models with
-grids, `parts` looks parts up, `load` brings all of it together into a `suite` of `cells`; the files called `check`
-find mistakes. Not here: what a suite takes to be carried out (`planning`), and what is made of its tables, figures
-and claims (a plugin).
+`schema` is the language, `yaml_source` reads files and remembers the place of every value, `grids` expands
+hyper-parameter grids, `parts` looks parts up, `load` combines all of this into a `suite` of `cells`; the files called
+`check` find problems. Not here: planning a run (`planning`), and filling tables, figures and claims (a plugin).
 """
 
 #: What readers of finished runs may build on, besides the interfaces.

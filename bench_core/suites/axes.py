@@ -1,4 +1,4 @@
-"""The axes of a suite's matrix, and how names on them are written."""
+"""The axes of the evaluation matrix: task, model, decoder, split, hardware, seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the parts of a suite fit each other, by what their Configs say; imports no torch."""
+"""Checks that tasks, models, decoders and metrics are compatible, by their Configs alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the choices of a suite can be made, and its tables can show them."""
+"""Checks of `choose:`: that choices can be made, and that tables can show them."""
 
 from __future__ import annotations
 

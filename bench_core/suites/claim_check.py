@@ -1,4 +1,4 @@
-"""Whether the values that the claims of a suite ask for can be had."""
+"""Checks of `claims:`: that every value they ask for exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language of claims: comparisons of the values of a suite, read by a whitelist over `ast` and never executed."""
+"""The expression language of claims, parsed by a whitelist over `ast`; nothing is evaluated here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the figures of a suite show things that there are, one in each place."""
+"""Checks of `figures:`: that names exist, and that no two cells share a place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite can say of a figure."""
+"""The schema of `figures:`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids: models of a suite that stand for every combination of some settings, and what choices are made among."""
+"""Hyper-parameter grids: models that stand for every combination of some settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cells of a heat map stand: by their names on an axis, or by a setting of what these name."""
+"""The position of a cell in a heat map: its name on an axis, or the value of a setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading suite files: profile and changes applied, parts looked up, every mistake told at its place."""
+"""Loads a suite file: applies profile and `--set`, looks parts up, reports every problem with its place."""
 
 from __future__ import annotations
 

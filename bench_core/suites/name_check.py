@@ -1,4 +1,4 @@
-"""Whether the names that a suite uses inside itself stand for something."""
+"""Checks that every name used in a suite is defined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that a suite gives to things, and whether a name that is used stands for one of them."""
+"""The names that a suite defines, and lookups among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that a suite names, looked up, with their settings parsed."""
+"""Looks up the parts that a suite names, and parses their settings."""
 
 from __future__ import annotations
 

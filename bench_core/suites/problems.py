@@ -1,4 +1,4 @@
-"""All that is wrong with a suite, told at once: file, line, column, finding and remedy."""
+"""Collects the problems of a suite, to report all of them at once: file, line, column, finding, remedy."""
 
 from __future__ import annotations
 

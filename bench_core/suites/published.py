@@ -1,4 +1,4 @@
-"""Numbers that papers print: `references/*.yaml` beside the suites, all of one schema."""
+"""Published numbers: the schema of `references/*.yaml` beside the suites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of suites/**/*.yaml: what can stand where, and the defaults."""
+"""The schema of suite files, and the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite whose names are resolved and whose settings are parsed: what all else works from."""
+"""A loaded suite: names resolved, settings parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the tables of a suite show things that there are, and published numbers have a place in them."""
+"""Checks of `tables:`: that names exist, and that published numbers map to cells."""
 
 from __future__ import annotations
 

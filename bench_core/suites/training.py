@@ -1,4 +1,4 @@
-"""How models are trained, in a suite and in the stages that train them; unlike the rest of a suite, it is in keys."""
+"""The schema of `training:`. Unlike the rest of a suite, it is part of cache keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML files as plain data that remembers where each value stands."""
+"""YAML files as plain data that remembers the line and column of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What contracts are tried on: a part, small and in float64, with data that suits it."""
+"""Cases: a small part in float64, with data that suits it, for contracts to test."""
 
 from __future__ import annotations
 

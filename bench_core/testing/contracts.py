@@ -1,4 +1,4 @@
-"""What a contract is: a sentence about an interface, as a test, with the mistakes that it must catch."""
+"""Contracts: a statement about an interface as a test, with the mutants that it must catch."""
 
 from __future__ import annotations
 

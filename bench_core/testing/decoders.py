@@ -1,4 +1,4 @@
-"""What every decoder must keep to, with any model that it can use."""
+"""Contracts of decoders, with any model that they support."""
 
 from __future__ import annotations
 

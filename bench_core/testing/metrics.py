@@ -1,4 +1,4 @@
-"""What every metric must keep to."""
+"""Contracts of metrics."""
 
 from __future__ import annotations
 

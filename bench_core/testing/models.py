@@ -1,4 +1,4 @@
-"""What every model must keep to."""
+"""Contracts of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every task must keep to."""
+"""Contracts of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tiny model of each family, in as few lines as show how the family meets the interfaces."""
+"""Toy models: one of each family, as short as the interfaces allow."""
 
 from __future__ import annotations
 

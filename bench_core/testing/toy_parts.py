@@ -1,4 +1,4 @@
-"""Tiny decoders, tasks and metrics."""
+"""Toy decoders, tasks and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny parts of every kind, one model of each family: a plugin that no distribution brings.
+"""The plugin of toy parts, which no distribution installs.
 
 Tests that need parts add them with `registry.extra(toys)`. Like every plugin's face this file imports no torch of
 its own; the classes are in `toy_models.py` and `toy_parts.py`.

@@ -1,4 +1,4 @@
-"""Mistakes in decoders."""
+"""Mutants of decoders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in metrics."""
+"""Mutants of metrics."""
 
 from __future__ import annotations
 

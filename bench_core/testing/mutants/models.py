@@ -1,4 +1,4 @@
-"""Mistakes in models."""
+"""Mutants of models."""
 
 from __future__ import annotations
 

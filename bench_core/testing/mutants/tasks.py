@@ -1,4 +1,4 @@
-"""Mistakes in tasks."""
+"""Mutants of tasks."""
 
 from __future__ import annotations
 

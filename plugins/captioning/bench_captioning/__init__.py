@@ -1,1 +1,1 @@
-"""Image captioning for bench: annotations, generated scenes, features, and the metrics of the COCO evaluation."""
+"""Image captioning: the task, generated scenes, image features, and the metrics of the COCO evaluation."""

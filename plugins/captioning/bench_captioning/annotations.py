@@ -1,4 +1,4 @@
-"""Annotated images, in COCO's layout or in that of Karpathy and Fei-Fei's splits."""
+"""Reads image annotations: COCO's format, or that of Karpathy and Fei-Fei's splits."""
 
 from __future__ import annotations
 

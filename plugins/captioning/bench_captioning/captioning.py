@@ -1,4 +1,4 @@
-"""Image captioning: features of an image, and what is said of it."""
+"""The captioning task: image features in, captions out."""
 
 from __future__ import annotations
 

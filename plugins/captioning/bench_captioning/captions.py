@@ -1,4 +1,4 @@
-"""What the metrics of captions share."""
+"""Code shared by the caption metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the settings of a corpus to its captioned images, and to the digests of what is read for it."""
+"""Loads a captioning corpus: captioned images, and digests of the files read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of features once they are in the folder of a task."""
+"""The features in the folder of a prepared task, and their metadata."""
 
 from __future__ import annotations
 

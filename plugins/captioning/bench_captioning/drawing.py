@@ -1,4 +1,4 @@
-"""Scenes as images."""
+"""Renders generated scenes as images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that a file holds."""
+"""Precomputed features, read from a file."""
 
 from __future__ import annotations
 

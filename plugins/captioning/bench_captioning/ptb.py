@@ -1,4 +1,4 @@
-"""The tokenizer of the COCO evaluation: Stanford's, for the Penn Treebank, less the punctuation.
+"""The tokenizer of the COCO evaluation: Stanford's PTB tokenizer, punctuation removed.
 
 pycocoevalcap's own wrapper writes into the installed package, shifts all that follows a caption with U+2028 or the
 like, and waits for ever for a Java that hangs. So the jar that comes with it is asked by our own hand.

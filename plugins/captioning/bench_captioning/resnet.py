@@ -1,4 +1,4 @@
-"""Features that a frozen ResNet computes, once (He et al., 2016)."""
+"""Features of a frozen ResNet, computed once (He et al., 2016)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated scenes: two to four coloured shapes, where they are, and five captions from a grammar.
+"""Generated scenes: two to four coloured shapes with positions, and five captions from a grammar.
 
 Numbers come from `random.Random.random`, which is the same in all versions of Python.
 """

@@ -1,4 +1,4 @@
-"""What a suite may say of captioned images and of their features."""
+"""The settings of captioning corpora and features."""
 
 from __future__ import annotations
 

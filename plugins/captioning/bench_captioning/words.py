@@ -1,4 +1,4 @@
-"""From captions to the words that are learnt, nearly as the evaluation cuts them."""
+"""Tokenizes captions for training, close to the tokenizer of the evaluation."""
 
 from __future__ import annotations
 

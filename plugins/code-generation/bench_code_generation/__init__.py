@@ -1,1 +1,1 @@
-"""Code generation for bench: from pseudo-code to Python."""
+"""Code generation: the task from pseudo-code to Python, and its metrics."""

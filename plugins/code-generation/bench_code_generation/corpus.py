@@ -1,4 +1,4 @@
-"""From the settings of a corpus to its pairs of pseudo-code and code, and to the digests of what is read for it."""
+"""Loads a corpus of pseudo-code and code, and digests of the files read."""
 
 from __future__ import annotations
 

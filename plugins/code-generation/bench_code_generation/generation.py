@@ -1,4 +1,4 @@
-"""Code generation: pseudo-code, and the line of Python that it describes."""
+"""The code generation task: pseudo-code in, one line of Python out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of pseudo-code and code that every Python brings along: the lines of its own library, said by rules."""
+"""A corpus built from Python's standard library: its lines of code, with pseudo-code by rules."""
 
 from __future__ import annotations
 

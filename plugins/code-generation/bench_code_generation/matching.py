@@ -1,4 +1,4 @@
-"""How often what is said is the right program, or a program at all."""
+"""Metrics of code: exact match of programs, and the share of outputs that parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a line of code to what it means: parsed and printed back, with what its block lacks put in. Never executed."""
+"""Normalizes a line of code by parsing and unparsing it; code is never executed."""
 
 from __future__ import annotations
 

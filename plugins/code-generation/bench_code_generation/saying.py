@@ -1,4 +1,4 @@
-"""What a line of Python does, in English, by rules: one phrase for each shape that they know, and none for others.
+"""Describes a line of Python in English by rules, one phrase per syntactic form.
 
 A phrase tells all of its line, so that equal phrases are of equal lines: what is inside of a phrase stands in
 brackets if it could be read in another way without. Words, signs and brackets are separated by single spaces.

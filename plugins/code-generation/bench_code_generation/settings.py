@@ -1,4 +1,4 @@
-"""What a suite may say of a corpus of pseudo-code and code."""
+"""The settings of corpora of pseudo-code and code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Decoders for bench: greedy, beam, sampling from trimmed distributions, exhaustive."""
+"""Decoders: greedy, beam search, sampling from truncated distributions, exhaustive search."""

@@ -1,4 +1,4 @@
-"""What a search costs: how often it asked the model what comes next."""
+"""Counts the calls of a model during search."""
 
 from __future__ import annotations
 

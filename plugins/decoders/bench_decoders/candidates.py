@@ -1,4 +1,4 @@
-"""What a search has found for each row, and whether it can still find better."""
+"""The finished candidates of each row in a search, and the test whether a better one is still possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greedy choice and sampling."""
+"""Greedy decoding and sampling."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Error-correcting output codes, other approximations of the softmax, and mixing of predictions into inputs."""
+"""Error-correcting output codes and other approximations of the softmax, and mixed training inputs."""

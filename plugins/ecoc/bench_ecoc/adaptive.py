@@ -1,4 +1,4 @@
-"""Adaptive softmax: rare tokens in clusters of their own, with fewer numbers for each."""
+"""Adaptive softmax: rare tokens in clusters with smaller projections."""
 
 from __future__ import annotations
 

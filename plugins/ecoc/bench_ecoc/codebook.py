@@ -1,4 +1,4 @@
-"""Codewords: a Gray code that names each rank, and check bits that tell it from the ranks around it.
+"""Codebooks: a Gray code for the rank of a token, followed by check bits.
 
 Section 2 of the paper gives frequent tokens more error checks; how many, and which, is our reading. Rank r gets
 

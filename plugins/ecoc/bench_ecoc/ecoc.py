@@ -1,4 +1,4 @@
-"""Error-correcting output codes: a token is named by bits, each predicted on its own.
+"""Error-correcting output codes: a token is a codeword whose bits are predicted independently.
 
     s_w = sum over bits of [ C_wc log sig(z_c) + (1 - C_wc) log sig(-z_c) ] = C_w . z - sum_c softplus(z_c)
 

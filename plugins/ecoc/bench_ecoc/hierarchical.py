@@ -1,4 +1,4 @@
-"""Hierarchical softmax: first a class of tokens, then one of its tokens."""
+"""Hierarchical softmax with two levels: class, then token."""
 
 from __future__ import annotations
 

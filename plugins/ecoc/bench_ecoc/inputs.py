@@ -1,4 +1,4 @@
-"""What a model reads while it learns: gold tokens, or, here and there, what it would have predicted itself.
+"""Training inputs: gold tokens, some of them replaced by or mixed with predictions of the model.
 
 Every method tosses a coin for each position, or for each latent of a position. Where at least one says so, the
 embedding that is read is made from the prediction of the step before. Coins and noise are numbers of an example and a

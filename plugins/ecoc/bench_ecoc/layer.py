@@ -1,4 +1,4 @@
-"""What all output layers of this distribution can do besides those of `bench_rnn`."""
+"""The interface of output layers of this package, beyond that of `bench_rnn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An LSTM layer whose hidden units pass a mask from step to step, with a gradient of its own.
+"""An LSTM layer with a dropout mask on the recurrent connection and a hand-written gradient.
 
 What autograd would keep and add up step by step is computed for all steps at once here, before and after the chain
 that there has to be: d_c and d_h of a step are products of what came after it with factors that are known beforehand,

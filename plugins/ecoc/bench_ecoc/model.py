@@ -1,4 +1,4 @@
-"""Recurrent language models with an output layer, a source and a way of reading in training to choose."""
+"""Recurrent language models with a choice of output layer, source and training inputs."""
 
 from __future__ import annotations
 

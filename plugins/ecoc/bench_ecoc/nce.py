@@ -1,4 +1,4 @@
-"""Noise-contrastive estimation: training tells the gold token from tokens of noise."""
+"""Noise-contrastive estimation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of the tokens: which of them are neighbours in the codebook."""
+"""Orders of the vocabulary: which tokens are neighbours in the codebook."""
 
 from __future__ import annotations
 

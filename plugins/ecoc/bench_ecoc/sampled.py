@@ -1,4 +1,4 @@
-"""Sampled softmax: training looks at the gold token and at a few that are drawn."""
+"""Sampled softmax: trains on the gold token and a sample of others."""
 
 from __future__ import annotations
 

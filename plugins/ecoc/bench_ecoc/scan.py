@@ -1,4 +1,4 @@
-"""C_w . z of all tokens in a time that does not depend on the length of the code.
+"""Computes C_w . z of all tokens in time independent of the code length.
 
 Neighbours in rank differ in one base bit and, but for the first ranks, in one check bit, so that
 

@@ -1,4 +1,4 @@
-"""How much of what a model reads in training is its own: rising from almost nothing."""
+"""The schedule by which the share of predicted inputs grows during training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say of output layers, of dropout, and of what a model reads while it learns."""
+"""The settings of output layers, dropout and training inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers under variational dropout."""
+"""Recurrent layers with variational dropout."""
 
 from __future__ import annotations
 

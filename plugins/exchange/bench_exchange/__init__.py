@@ -1,5 +1,5 @@
-"""Runs that travel between machines.
+"""Exchange of runs between machines.
 
-`exporting` writes a run to one file, `importing` checks such a file and adds it to a store; `merge` makes one run of
-several that `compatibility` finds to be of one suite. `commands` are those of the command line.
+`exporting` writes a run to one zip file, `importing` checks such a file and adds it to a store; `merge` combines runs
+of one suite, as far as `compatibility` allows. `commands` holds the commands.
 """

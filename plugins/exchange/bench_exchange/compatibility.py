@@ -1,4 +1,4 @@
-"""Whether runs can stand in one table, and which of them each cell is taken from.
+"""Checks whether runs can be merged, and chooses the run that each cell is taken from.
 
 They may differ in seeds, in what is skipped, in which names of an axis there are, in hardware, and in limits that no
 result depends on. Where two runs have the same name, it must mean the same.

@@ -1,4 +1,4 @@
-"""One file that carries a run between machines: its folder, and all that is small of the artifacts behind it.
+"""Exports a run as one zip file: the run folder, and the small files of its artifacts.
 
 It is a zip of `run/...`, of artifacts in `store/<kind>/<key>/...`, and of `bundle.json` with the digest of each of
 these files. The same run and store give the same bytes.

@@ -1,4 +1,4 @@
-"""Adds what `bench export` wrote elsewhere to a store and to the runs: all of it is checked before any is written."""
+"""Imports an exported file into a store; everything is checked before anything is written."""
 
 from __future__ import annotations
 

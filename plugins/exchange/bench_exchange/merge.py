@@ -1,4 +1,4 @@
-"""Several runs of one suite as one: their cells, and all that a report of them needs."""
+"""Merges several runs of one suite into one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Causal language models of Hugging Face's transformers, for bench."""
+"""Causal language models of Hugging Face transformers."""

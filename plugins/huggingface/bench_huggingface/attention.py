@@ -1,4 +1,4 @@
-"""Attention of one query a row to buffers with room for more, on a processor.
+"""Attention of one query per row to a preallocated cache, on the CPU.
 
 torch's own takes more than twice as long there. An architecture that lets its attention be chosen is given this one,
 which is torch's own in every other case.

@@ -1,4 +1,4 @@
-"""The files that `save_pretrained` leaves: configuration, tokenizer, and weights in one file or in several."""
+"""The files that `save_pretrained` writes: configuration, tokenizer, weights in one file or several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From logits to probabilities: the part of a causal language model that others replace."""
+"""The output head: from logits to log-probabilities; the part that self-terminating models replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From settings to a network of transformers: by its own code, from files at hand, never from what is fetched."""
+"""Builds a network of transformers from settings and local files; nothing is fetched, no remote code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One vocabulary, numbered in two ways."""
+"""Maps between the tokenizer's token ids and those of the task."""
 
 from __future__ import annotations
 

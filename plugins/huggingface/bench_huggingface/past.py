@@ -1,4 +1,4 @@
-"""What a model keeps of the tokens that it has read: a cache of transformers, as a State.
+"""The key-value cache of transformers, as a State.
 
 Such a cache changes when a model goes on from it; a State must not. Plain keys and values lie in buffers with room
 for more, which one of the states that share them may fill. Any other cache is copied before each step.

@@ -1,4 +1,4 @@
-"""What this distribution offers; imports neither torch nor transformers."""
+"""The parts that this plugin provides, as Configs and hooks; imports neither torch nor transformers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Insertion-based generation with inferred order (InDIGO), and the Transformers beside it."""
+"""Insertion-based generation with inferred order (InDIGO), the Insertion Transformer, and the Transformer."""

@@ -1,4 +1,4 @@
-"""In which order outputs were generated, told by the actions of their first hypotheses."""
+"""Metrics of generation order: how outputs were generated, read from the actions of the first hypothesis."""
 
 from __future__ import annotations
 

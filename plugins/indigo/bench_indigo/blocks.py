@@ -1,4 +1,4 @@
-"""The blocks of all Transformers here: attention that knows who stands where, and residual layers after it."""
+"""Transformer blocks: attention with relative positions, and residual layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads a source: tokens, bags of tokens, or features."""
+"""Encoders of a source: tokens, bags of tokens, or features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outputs whose course figures of orders show: which ones, and what a run keeps of them."""
+"""Selects the outputs whose generation order a figure shows, and keeps them with the run."""
 
 from __future__ import annotations
 

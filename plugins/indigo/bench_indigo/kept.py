@@ -1,4 +1,4 @@
-"""Orders that have been found, to be learnt from again."""
+"""A cache of searched orders, reused in later updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the models of this distribution are made of: embeddings, an encoder, and the layers of a decoder."""
+"""Embeddings, encoder and decoder layers shared by the models of this package."""
 
 from __future__ import annotations
 

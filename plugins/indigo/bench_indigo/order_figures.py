@@ -1,4 +1,4 @@
-"""Figures of orders: outputs as they grew, word after word, and how the words stand to each other.
+"""Figures of generation order: outputs as they grew word by word, with relative positions.
 
 As Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box, and a matrix
 shows on which side of each other the items stand, numbered as they came; it only ever grows by a row and a column.

@@ -1,4 +1,4 @@
-"""Orders of generation that are known beforehand, for the rows of a batch.
+"""Fixed generation orders, for the rows of a batch.
 
 An order is a tensor pi [N, T] of reading positions, in the order in which their words are generated: pi[row, k] is
 the place of the word that comes as number k. Its first n = length - 1 entries are a permutation of the n words of

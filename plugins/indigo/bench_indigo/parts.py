@@ -1,4 +1,4 @@
-"""Which parts of speech come first: words are known by their tags in a treebank, generated ones too."""
+"""A metric: which parts of speech are generated first, by the tags of a treebank."""
 
 from __future__ import annotations
 

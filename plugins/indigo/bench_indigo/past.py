@@ -1,4 +1,4 @@
-"""What generations in progress remember, without ever copying it for one of them.
+"""The key-value cache of generations in progress, shared without copying.
 
 All that has been read about a source is kept once, in the columns of a pool, which is only ever added to. A
 generation is a list of columns: choosing, repeating and reordering generations moves these lists alone, and those

@@ -1,4 +1,4 @@
-"""Which slot a word goes to (Gu et al., 2019, section 3.2)."""
+"""The pointer that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
 
 from __future__ import annotations
 

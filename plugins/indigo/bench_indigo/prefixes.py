@@ -1,4 +1,4 @@
-"""Several orders of one target as a tree of items: what orders begin with in common is there once."""
+"""Several orders of one target as a prefix tree of items."""
 
 from __future__ import annotations
 

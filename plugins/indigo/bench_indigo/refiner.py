@@ -1,4 +1,4 @@
-"""What a model that rereads a canvas can do; imports no torch."""
+"""The interface of models that fill a canvas; imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where items stand to each other: relations, places, and the slots between them (Gu et al., 2019, section 3.1).
+"""Relative positions of items: relations, absolute positions, slots (Gu et al., 2019, section 3.1).
 
 Items come in the order of generation: the boundaries `<s>` (0) and `</s>` (1), then words. The place z of an item is
 its position in reading order, and only the order of places matters, not their size. R is kept as int8, by rows.

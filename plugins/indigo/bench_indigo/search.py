@@ -1,4 +1,4 @@
-"""The orders of a known target that a model finds most probable (Gu et al., 2019, section 4.2)."""
+"""Searches the most probable orders of a known target (Gu et al., 2019, section 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say of the orders in which an insertion model places words, and of what comes first."""
+"""The settings of generation orders."""
 
 from __future__ import annotations
 

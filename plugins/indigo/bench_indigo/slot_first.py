@@ -1,4 +1,4 @@
-"""Slots before words: an option of the insertion model (Gu et al., 2019, section 3), with an end that is no word.
+"""The variant that predicts slots before words (Gu et al., 2019, section 3), with a separate end action.
 
 The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, which is one choice more:
 its two keys are e_stop C and e_stop D, as if stop were an item that has been placed. Then the word, stop excepted,

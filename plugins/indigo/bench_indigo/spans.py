@@ -1,4 +1,4 @@
-"""Canvases with a part of their targets, and what is missing in the slots (Stern et al., 2019)."""
+"""Partial canvases for training, and the spans missing in their slots (Stern et al., 2019)."""
 
 from __future__ import annotations
 

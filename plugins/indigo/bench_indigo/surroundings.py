@@ -1,4 +1,4 @@
-"""What a word is predicted by where its slot is known (Gu et al., 2019, section 3)."""
+"""Features of a slot, from which its word is predicted (Gu et al., 2019, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How outputs came about: where their words stand in the end, in the order of their generation."""
+"""Final positions of the words of an output, in the order of generation."""
 
 from __future__ import annotations
 

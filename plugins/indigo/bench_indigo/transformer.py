@@ -1,4 +1,4 @@
-"""The plain Transformer, from left to right (Vaswani et al., 2017)."""
+"""The left-to-right Transformer (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Language modeling tasks for bench: sentence completion and streams."""
+"""Language modeling: the sentence completion and stream tasks."""

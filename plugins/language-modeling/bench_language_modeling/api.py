@@ -1,4 +1,4 @@
-"""What other plugins may use: the text of a corpus, sentences, tokens, and rows of unequal length.
+"""What other plugins may import: corpus text, sentences, tokens, and ragged rows.
 
 What needs numpy and torch loads when it is first used.
 """

@@ -1,4 +1,4 @@
-"""Sentence completion: the first words of a sentence, and what may follow."""
+"""The sentence completion task: continue the first words of a sentence."""
 
 from __future__ import annotations
 

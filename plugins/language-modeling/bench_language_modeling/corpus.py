@@ -1,4 +1,4 @@
-"""From the settings of a corpus to its text, and to the digests of what is read for it."""
+"""Loads the text of a corpus, and digests of the files read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""English that every Python brings along: the docstrings of its standard library and the topics of `help()`."""
+"""English text from Python itself: docstrings of the standard library and the topics of `help()`."""
 
 from __future__ import annotations
 

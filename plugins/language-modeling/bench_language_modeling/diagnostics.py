@@ -1,4 +1,4 @@
-"""Generated streams whose best possible model is known.
+"""Generated streams whose entropy is known.
 
 Numbers come from `random.Random.random`, which is the same in all versions of Python.
 """

@@ -1,4 +1,4 @@
-"""Generated sentences that look like English.
+"""Generated sentences that resemble English.
 
 A small grammar with relative clauses, prepositional phrases and joined clauses, so that lengths vary without bound;
 subjects and verbs agree in number, however far apart; the words of a kind follow Zipf's law. Numbers come from

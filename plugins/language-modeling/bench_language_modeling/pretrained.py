@@ -1,4 +1,4 @@
-"""The tokenizer of a pretrained model, renumbered so that the token that ends a text is 0.
+"""The tokenizer of a pretrained model, renumbered so that its end-of-text token is 0.
 
 That token and the one that was 0 change places. A model that knows the tokenizer undoes it: the facts of a task tell
 it the digest of the file, as `tokenizer`, and the number of that token there, as `stop`.

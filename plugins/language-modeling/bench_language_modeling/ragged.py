@@ -1,4 +1,4 @@
-"""Rows of unequal length in one array of tokens, and batches of them."""
+"""Ragged rows of tokens in one array, and batches of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to cut paragraphs of tokenised text into sentences; words are never changed."""
+"""Splits tokenized paragraphs into sentences; words are never changed."""
 
 from __future__ import annotations
 

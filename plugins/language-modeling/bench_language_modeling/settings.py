@@ -1,4 +1,4 @@
-"""What a suite may say of a corpus and of a tokenizer."""
+"""The settings of corpora and tokenizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language modeling: every token of one long stream, given all that came before."""
+"""The language modeling task: every token of a stream, given all tokens before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every corpus comes down to: lines of white-space separated words."""
+"""Corpus text as lines of white-space separated words."""
 
 from __future__ import annotations
 

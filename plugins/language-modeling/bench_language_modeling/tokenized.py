@@ -1,4 +1,4 @@
-"""What both tasks share: a vocabulary that outlives `prepare`, and what they tell about their corpus."""
+"""Code shared by both tasks: the stored vocabulary, and corpus statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From lines to numbers and back: vocabularies of words, characters and byte pairs.
+"""Tokenizers: vocabularies of words, characters and byte pairs.
 
 Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
 token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in

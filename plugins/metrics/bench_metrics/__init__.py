@@ -1,1 +1,1 @@
-"""Metrics for bench."""
+"""Metrics of text and of likelihood."""

@@ -1,4 +1,4 @@
-"""What other plugins may use: metrics of text, METEOR, intervals of shares, and programs in Java.
+"""What other plugins may import: text metrics, METEOR, intervals of proportions, Java processes.
 
 What METEOR and intervals need loads when it is first used.
 """

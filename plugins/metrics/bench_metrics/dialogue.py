@@ -1,4 +1,4 @@
-"""Questions to a program, one a line, each answered by one line."""
+"""A subprocess that answers one line per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the text is right to the letter."""
+"""Exact match."""
 
 from __future__ import annotations
 

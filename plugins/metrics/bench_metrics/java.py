@@ -1,4 +1,4 @@
-"""Where Java is."""
+"""Finds a Java runtime."""
 
 from __future__ import annotations
 

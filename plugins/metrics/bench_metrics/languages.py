@@ -1,4 +1,4 @@
-"""What metrics of words need to know of a language: where its words end, and what cuts them."""
+"""Tokenizers and word boundaries by language, for metrics of words."""
 
 from __future__ import annotations
 

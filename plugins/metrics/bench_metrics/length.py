@@ -1,4 +1,4 @@
-"""How long outputs are."""
+"""The length of outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variant of BLEU that introductions to sequence models define; no substitute for corpus BLEU."""
+"""The BLEU variant of introductory notes on sequence models; not comparable with corpus BLEU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How surprised a model is by the references."""
+"""Perplexity of the references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution offers; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
 from __future__ import annotations
 

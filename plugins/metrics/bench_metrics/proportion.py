@@ -1,4 +1,4 @@
-"""The interval of a share."""
+"""The confidence interval of a proportion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often outputs say again what they have said."""
+"""Repetition of n-grams within an output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models and decoders say of an output themselves."""
+"""Values that models and decoders report with their outputs."""
 
 from __future__ import annotations
 

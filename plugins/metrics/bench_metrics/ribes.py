@@ -1,4 +1,4 @@
-"""RIBES, how well the order of words agrees (Isozaki et al., 2010)."""
+"""RIBES: rank correlation of word order (Isozaki et al., 2010)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which outputs end by themselves (Welleck et al., 2020, arXiv:2002.02492)."""
+"""Non-termination: the share of outputs cut off by a limit (Welleck et al., 2020, arXiv:2002.02492)."""
 
 from __future__ import annotations
 

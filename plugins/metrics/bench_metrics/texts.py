@@ -1,4 +1,4 @@
-"""What metrics of text compare: the first text of each example with all of its references."""
+"""The base of text metrics: the first output of each example and all its references."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stages as Ray tasks."""
+"""The executor on Ray."""

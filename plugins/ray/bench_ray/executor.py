@@ -1,4 +1,4 @@
-"""Stages as Ray tasks: each with the processors and the GPU that it computes with."""
+"""The executor on Ray: one task per stage, with its CPUs and GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution offers; imports no Ray."""
+"""The parts that this plugin provides, as Configs and hooks; imports no Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the processes of Ray: stages, and the board on which they tell how far they are."""
+"""The code that runs in Ray's processes: stages, and the actor that collects their progress."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Recurrent language models for bench."""
+"""Recurrent language models, recurrent encoder-decoders, and n-gram baselines."""

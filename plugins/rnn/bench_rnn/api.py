@@ -1,4 +1,4 @@
-"""What other plugins may build on, besides the Configs in `bench_rnn.plugin`."""
+"""What other plugins may import, besides the Configs in `bench_rnn.plugin`."""
 
 from __future__ import annotations
 

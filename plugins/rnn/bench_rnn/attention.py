@@ -1,4 +1,4 @@
-"""Attention: from decoder units to places of the source."""
+"""Attention from decoder states to source positions."""
 
 from __future__ import annotations
 

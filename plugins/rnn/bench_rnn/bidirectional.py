@@ -1,4 +1,4 @@
-"""A language model that has seen what it is to predict."""
+"""A bidirectional language model, which also reads the tokens after the one it predicts."""
 
 from __future__ import annotations
 

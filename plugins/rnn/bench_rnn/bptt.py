@@ -1,4 +1,4 @@
-"""Back-propagation through time: how far back in time gradients travel (RNN notes, section 4).
+"""Truncated and full back-propagation through time (RNN notes, section 4).
 
 A recurrent step hands the units of all layers over from one time to the next, so that each path of the gradient from
 the loss at step i to the use of a parameter at step t takes i - t of them, whatever the cell and the depth. Values

@@ -1,4 +1,4 @@
-"""Stacked recurrent layers with one kind of state, whatever their cell.
+"""Stacked recurrent layers with one state type for every cell.
 
 The weights are always those of `torch.nn`, by name, shape and start; so are the layers themselves where it has them.
 """

@@ -1,4 +1,4 @@
-"""Recurrent layers that read a whole sequence before anything is made of it."""
+"""Recurrent encoders."""
 
 from __future__ import annotations
 

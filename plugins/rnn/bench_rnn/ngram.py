@@ -1,4 +1,4 @@
-"""The count baseline: n-grams, seen and smoothed."""
+"""N-gram baselines with smoothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From hidden units to probabilities: the part of a recurrent model that others replace."""
+"""Output layers: from hidden states to log-probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say of back-propagation through time."""
+"""The settings of back-propagation through time."""
 
 from __future__ import annotations
 

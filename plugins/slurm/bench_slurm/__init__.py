@@ -1,1 +1,1 @@
-"""Stages as Slurm jobs."""
+"""The executor on Slurm."""

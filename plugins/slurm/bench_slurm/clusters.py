@@ -1,4 +1,4 @@
-"""Where jobs run: on Slurm, or, to try it out, on this machine; what submitit does not do alike for all."""
+"""Clusters: Slurm through submitit, or this machine for trying it out."""
 
 from __future__ import annotations
 

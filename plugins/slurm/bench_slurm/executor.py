@@ -1,4 +1,4 @@
-"""Stages as jobs: submitted, looked after until they answer, and cleaned up after."""
+"""The executor on Slurm: submits jobs, watches them, cleans up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in a job: one stage, and files that tell of it."""
+"""The code that runs in a job: one stage, and the files that report its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution offers; imports no submitit."""
+"""The parts that this plugin provides, as Configs and hooks; imports no submitit."""
 
 from __future__ import annotations
 

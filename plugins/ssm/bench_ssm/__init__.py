@@ -1,1 +1,1 @@
-"""Deep state space models for bench."""
+"""Deep state space models."""

@@ -1,4 +1,4 @@
-"""Scores by trajectories that all targets share, drawn once."""
+"""Scores averaged over trajectories that all targets share."""
 
 from __future__ import annotations
 

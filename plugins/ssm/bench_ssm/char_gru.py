@@ -1,4 +1,4 @@
-"""The baseline of deep state space models: a recurrent language model that reads the letters before."""
+"""The baseline of deep state space models: an autoregressive character GRU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transition functions: h_t = F(h_{t-1}, x), invertible in x for every h_{t-1}."""
+"""Transition flows: h_t = F(h_{t-1}, x), invertible in x for every h_{t-1}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model that samples along a latent trajectory can do besides; imports no torch."""
+"""The interface of models with latent trajectories; imports no torch."""
 
 from __future__ import annotations
 

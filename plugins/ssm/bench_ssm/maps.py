@@ -1,4 +1,4 @@
-"""Invertible maps from noise to states: what a flow is, once the state before is known.
+"""Invertible maps from noise to states, given the previous state.
 
 Each is about N states at once, and takes any number of points for each of them. `forward` takes points [*, K, d] to
 others, `inverse` takes them back, and both also return ln |det J| [*, K], or [*, 1] where all points have the same: J

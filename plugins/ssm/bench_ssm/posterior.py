@@ -1,4 +1,4 @@
-"""What the noise of a trajectory may have been, inferred from the target that it led to."""
+"""The inference network: a posterior over the noise of a trajectory, given the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P(w) as the mean over trajectories that all targets share: P^(w) = 1/N sum_n prod_t P(w_t | h_t^n).
+"""P(w) as a mean over shared trajectories: P^(w) = 1/N sum_n prod_t P(w_t | h_t^n).
 
 Sorted targets form a trie, whose nodes are their beginnings. A node's products [N] are its parent's times those of
 one token, for as many trajectories at a time as fit in a cache. The last two tokens of targets, few pairs where the

@@ -1,1 +1,1 @@
-"""Self-terminating language models and a probe of consistency for bench."""
+"""Self-terminating language models, and the consistency probe."""

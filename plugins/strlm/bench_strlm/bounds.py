@@ -1,4 +1,4 @@
-"""What is proven about termination (Welleck et al., 2020, arXiv:2002.02492), of the program: rounding is counted in.
+"""Bounds on termination (Welleck et al., 2020, arXiv:2002.02492), valid in floating point.
 
 Numbers only, no model.
 """

@@ -1,4 +1,4 @@
-"""Must decoding end? What theory says of a model and a decoder, its premises checked on the trained weights."""
+"""The consistency probe: what theory says about termination, its premises checked on trained weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large the numbers in a recurrent model can become, whatever it reads: a proof that none of them overflows.
+"""Bounds on the activations of a recurrent model for any input, to rule out overflow.
 
 Every sum of products is at most the sum of their absolute values, in whatever order it is added up.
 """

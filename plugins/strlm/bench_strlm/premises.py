@@ -1,4 +1,4 @@
-"""What a theorem needs to know of a model: its room, and whether it has what theorems ask for."""
+"""The premises of the theorems, checked on a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for tasks: corpora by name, their files, and reading them line by line.
+"""Corpora by name, their files, and reading text line by line.
 
-`corpora` knows places, digests and licences, `commands` are those of the command line. Other plugins build on `api`.
+`corpora` is the catalogue (places, digests, licences), `commands` holds the commands. Other plugins import `api`.
 """

@@ -1,4 +1,4 @@
-"""What other plugins build on."""
+"""What other plugins may import."""
 
 from bench_text import corpora
 

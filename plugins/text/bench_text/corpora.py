@@ -1,4 +1,4 @@
-"""Corpora: names, places and digests of files, and their text.
+"""The catalogue of corpora: names, places, digests and licences of files.
 
 A corpus is a folder below the data directory. Those that tasks know by name stand in `corpora.yaml`, with the digest
 of each file and where it comes from; a user may add folders of any other name.

@@ -1,4 +1,4 @@
-"""What this distribution offers: what corpora are to be cited by."""
+"""Hooks: the citations of corpora."""
 
 from __future__ import annotations
 

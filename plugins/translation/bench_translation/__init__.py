@@ -1,1 +1,1 @@
-"""Machine translation for bench: parallel corpora, own files and a generated language."""
+"""Machine translation: parallel corpora, your own files, and a generated language."""

@@ -1,4 +1,4 @@
-"""What other plugins may use: pairs of lines in files, and pairs of tokens, without the task.
+"""What other plugins may import: parallel files, and pairs of token sequences.
 
 What needs numpy and torch loads when it is first used.
 """

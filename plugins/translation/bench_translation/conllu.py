@@ -1,4 +1,4 @@
-"""Dependency trees from CoNLL-U files, and how they fit the lines of a corpus."""
+"""Reads dependency trees from CoNLL-U files, and aligns them with the lines of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The translation that changes nothing: what any other must do better than."""
+"""The baseline that copies the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the settings of a parallel corpus to its lines, and to the digests of what is read for it."""
+"""Loads a parallel corpus, and digests of the files read."""
 
 from __future__ import annotations
 

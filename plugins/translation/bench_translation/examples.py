@@ -1,4 +1,4 @@
-"""The pairs of one split, in files that batches read piece by piece."""
+"""The examples of a split, in files that batches read piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the words of a target depend on each other, told for its tokens.
+"""Dependency heads of the words of a target, mapped to its tokens.
 
 `Batch.extras["heads"]` [N, T] has the place of a head for the first token of each word: that of the first token of
 the word above it, its own at a root. Every further token of a word has CONTINUES, stop and what pads have PADDING.

@@ -1,4 +1,4 @@
-"""Where the files of each corpus are, by the names that its publishers gave them."""
+"""The file layout of each corpus, as published."""
 
 from __future__ import annotations
 

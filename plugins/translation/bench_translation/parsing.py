@@ -1,4 +1,4 @@
-"""What tells how the words of a target depend on each other, and the files behind it; imports no spaCy by itself."""
+"""Chooses the dependency parser of the target language, and digests its files; imports no spaCy."""
 
 from __future__ import annotations
 

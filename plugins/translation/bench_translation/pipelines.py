@@ -1,4 +1,4 @@
-"""Where pipelines of spaCy are; imports no spaCy."""
+"""Finds spaCy's pipelines; imports no spaCy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say of a parallel corpus and of its tokens."""
+"""The settings of parallel corpora and tokenizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One language of a task: from its raw lines to spaced tokens, and from tokens back to plain text."""
+"""One language of a task: normalization, tokenization, detokenization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsers of spaCy: pipelines that are there, and one that is learnt from a treebank."""
+"""spaCy parsers: installed pipelines, or one trained on a treebank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of speech: the tag that each word has most often in a treebank of the target's language."""
+"""Parts of speech: the most frequent tag of each word in a treebank."""
 
 from __future__ import annotations
 

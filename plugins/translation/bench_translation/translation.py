@@ -1,4 +1,4 @@
-"""Machine translation: sentences of one language, and what they are in another."""
+"""The translation task."""
 
 from __future__ import annotations
 

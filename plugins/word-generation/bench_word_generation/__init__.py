@@ -1,1 +1,1 @@
-"""Unconditional generation of words: the task, its metrics and its oracles."""
+"""Unconditional word generation: the task, its metrics and its oracles."""

@@ -1,4 +1,4 @@
-"""From a text or a list to words and how often each occurs."""
+"""Counts words of a text or list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What metrics and oracles know of the words: which there are, and how often each occurs in each split."""
+"""The empirical distribution of words in each split."""
 
 from __future__ import annotations
 

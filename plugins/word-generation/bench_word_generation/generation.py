@@ -1,4 +1,4 @@
-"""The task: spell words from nothing."""
+"""The word generation task: spell words from nothing."""
 
 from __future__ import annotations
 

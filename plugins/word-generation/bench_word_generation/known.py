@@ -1,4 +1,4 @@
-"""Which outputs are words."""
+"""A metric: the share of outputs that are known words."""
 
 from __future__ import annotations
 

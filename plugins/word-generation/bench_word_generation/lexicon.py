@@ -1,4 +1,4 @@
-"""Which words count, and which of them fall to which split."""
+"""The lexicon: which words count, and their split."""
 
 from __future__ import annotations
 

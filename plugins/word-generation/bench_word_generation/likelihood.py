@@ -1,4 +1,4 @@
-"""How probable a model finds the words, weighted as they occur."""
+"""The likelihood of words, weighted by frequency."""
 
 from __future__ import annotations
 

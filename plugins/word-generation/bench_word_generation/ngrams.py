@@ -1,4 +1,4 @@
-"""Letter n-grams of the corpus, and how surprising they find generated words."""
+"""Letter n-gram perplexity of generated words."""
 
 from __future__ import annotations
 

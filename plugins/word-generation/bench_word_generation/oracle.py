@@ -1,4 +1,4 @@
-"""The distribution of words that a corpus has, as a model."""
+"""The oracle: the empirical distribution of a corpus, as a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models report of the trajectories behind their outputs, position by position."""
+"""Metrics of latent trajectories, from values that models report by position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say of the words' origin."""
+"""The settings of word lists."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Word-order recovery for bench: a sentence from the bag of its words."""
+"""Word-order recovery: a sentence from the bag of its words."""

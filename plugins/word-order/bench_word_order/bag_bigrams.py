@@ -1,4 +1,4 @@
-"""The count baseline: the words of the bag, each after the one that it followed most often."""
+"""The bigram baseline: each word of the bag after its most frequent predecessor."""
 
 from __future__ import annotations
 

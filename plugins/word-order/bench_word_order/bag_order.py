@@ -1,4 +1,4 @@
-"""The bag as it stands: what any other model must do better than."""
+"""The baseline that keeps the order of the bag."""
 
 from __future__ import annotations
 

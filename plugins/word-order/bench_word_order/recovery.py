@@ -1,4 +1,4 @@
-"""Word-order recovery: the bag of a sentence's tokens, and the sentence."""
+"""The word-order recovery task: from the bag of its tokens to the sentence."""
 
 from __future__ import annotations
 

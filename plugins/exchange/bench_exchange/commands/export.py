@@ -1,4 +1,4 @@
-"""Write a run to one file, for another machine."""
+"""Export a run to one file."""
 
 from __future__ import annotations
 

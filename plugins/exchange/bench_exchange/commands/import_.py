@@ -1,4 +1,4 @@
-"""Add a file that was exported to a store, after checking all of it."""
+"""Import an exported file into a store."""
 
 from __future__ import annotations
 

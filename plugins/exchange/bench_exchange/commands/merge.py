@@ -1,4 +1,4 @@
-"""Make one run of several of the same suite."""
+"""Merge several runs of one suite."""
 
 from __future__ import annotations
 
