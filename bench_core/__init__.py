@@ -1,7 +1,6 @@
 """A small core for benchmarks of neural sequence generation.
 
-Everything that a plugin may import is named here; names load when they are first used, so that importing the
-package costs nothing.
+Every name that a plugin may import is listed here; names load on first use, so importing the package is free.
 """
 
 from __future__ import annotations

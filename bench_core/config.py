@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Settings(BaseModel):
-    """Settings inside those of a part, such as a corpus: no key but those that are declared, and no infinity."""
+    """A nested group of settings, such as a corpus: undeclared keys, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def kinded(default: str | None = None) -> Callable[[Any], Any]:
-    """Return a validator that takes a bare word for `{kind: WORD}`; a mapping without one is of `default`."""
+    """Return a validator that reads a bare word as `{kind: WORD}`; a mapping without a kind has kind `default`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str):
@@ -36,10 +36,10 @@ def kinded(default: str | None = None) -> Callable[[Any], Any]:
 
 
 class Config(Settings):
-    """The face of a part: its name in suites, its settings, and the class that they build.
+    """A part without its implementation: its name in suites, its settings, and the class to build.
 
-    A setting of type `Path`, however deep it stands, names a file or folder: relative to the working directory, else
-    to the data directory. The core digests it for the keys, and gives the part its absolute path.
+    A setting of type `Path`, at any depth, names a file or folder relative to the working directory, else to the data
+    directory. The core puts its digest into cache keys, and gives the part the absolute path.
     """
 
     name: ClassVar[str]  #: what a suite calls it
@@ -60,7 +60,7 @@ class Config(Settings):
 
 
 class ModelConfig(Config):
-    """What all models say about themselves before torch is imported."""
+    """The Config of a model: its capabilities, without importing torch."""
 
     gives: ClassVar[Set[type[Model]]]  #: its capabilities
     sources: ClassVar[Set[Source]] = frozenset({Source.NONE})
@@ -69,15 +69,15 @@ class ModelConfig(Config):
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the files that it is built from, by role, for `facts.files`; raise DataError without one.
+        """Return the files needed to build it, by role, for `facts.files`; raise DataError if one is missing.
 
-        Those that settings of type `Path` name need not be among them.
+        Files named by settings of type `Path` may be left out.
         """
         return {}
 
 
 class DecoderConfig(Config):
-    """What all decoders say about themselves, and the one setting that they share."""
+    """The Config of a decoder, with the one setting that all decoders share."""
 
     needs: ClassVar[type[Model]]
     limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}
@@ -86,62 +86,62 @@ class DecoderConfig(Config):
 
 
 class MetricConfig(Config):
-    """What all metrics say about themselves.
+    """The Config of a metric.
 
-    A metric that needs a Scorer sees the outcomes of scoring, by the likelihood `by` if it has such a setting;
-    every other sees those of decoding.
+    A metric that needs a Scorer is given the outcomes of scoring, by the likelihood in its setting `by` if it has
+    one; any other is given those of decoding.
     """
 
     needs: ClassVar[type[Model]] = Model
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why it cannot measure what is generated for a task; None where it can, as by default."""
+        """Return why it cannot be used with a task; None, the default, if it can."""
         return None
 
 
 class ProbeConfig(Config):
-    """What all probes say about themselves; the settings that they share with a metric must agree with its own.
+    """The Config of a probe; settings of the same name in the metric of a statement must have the same value.
 
-    So a promise about the first 1,500 tokens is never held against what was measured of 500.
+    So a statement about the first 1,500 tokens is never compared with a measurement of 500.
     """
 
     with_decoder: ClassVar[bool] = False  #: whether it asks about a model under each decoder, or about the model
 
 
 class TaskConfig(Config):
-    """What all tasks say about themselves."""
+    """The Config of a task."""
 
     source: ClassVar[Source] = Source.NONE
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return what the rows of `split` can be used for; nothing where there is no such split."""
+        """Return what the rows of `split` can be used for; the empty set if there is no such split."""
         return set(Purpose) if split in ("train", "valid", "test") else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of every file (or other origin) that `prepare` reads; raise DataError without one.
+        """Return the digest of every file (or other source) that `prepare` reads; raise DataError if one is missing.
 
-        Those that settings of type `Path` name need not be among them.
+        Files named by settings of type `Path` may be left out.
         """
         return {}
 
     @property
     def language(self) -> str | None:
-        """Return the language of targets by its ISO 639 code; None where that is not known, as by default."""
+        """Return the ISO 639 code of the language of targets; None, the default, if it is unknown."""
         return None
 
     @property
     def tokenized(self) -> bool:
-        """Return whether spaces stand between all tokens of the references; by default they are text."""
+        """Return whether references are tokenized, with spaces between all tokens; by default they are raw text."""
         return False
 
     def known(self, facts: Facts) -> Facts:
-        """Return what `prepare` has found out, with what these settings say."""
+        """Return the facts of `prepare`, completed from these settings."""
         return replace(facts, source=self.source, language=self.language, tokenized=self.tokenized)
 
 
 class ExecutorConfig(Config):
-    """What all executors say about themselves; `bench run --executor NAME --with KEY=VALUE` chooses one.
+    """The Config of an executor; `bench run --executor NAME --with KEY=VALUE` selects one.
 
-    The class that it names is an `Executor`, built as `Class(config, store, data, workers)`: the folders of the store
-    and of the corpora, which every machine must see at the same place, and how many stages may be under way.
+    Its class is an `Executor`, built as `Class(config, store, data, workers)`: the folders of the store and of the
+    corpora, which all machines must see at the same path, and the number of concurrent stages.
     """

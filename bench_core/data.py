@@ -44,7 +44,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a task knows of its training data; lists and numbers, stored as JSON."""
+    """What a task tells models about its training data: lists and numbers, stored as JSON."""
 
     vocabulary: Sequence[str]  # target tokens; the first is stop
     counts: Sequence[int] = ()  # of each in the training split
@@ -60,7 +60,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    """N examples; their openings are equally long, their targets padded with stop."""
+    """N examples: openings of equal length, targets padded with stop."""
 
     ids: Tensor  # [N] each example's number in its split
     opening: Tensor  # [N, P] stop, then the prefix; in a window of a stream, the token before it
@@ -76,7 +76,7 @@ class Batch(Rows):
 
     @property
     def inputs(self) -> Tensor:
-        """Return what a left-to-right model reads [N, P + T - 1]; its last T outputs predict `gold`."""
+        """Return the input of a left-to-right model [N, P + T - 1], whose last T outputs predict `gold`."""
         import torch
 
         return torch.cat([self.opening, self.gold[:, :-1]], 1)
@@ -100,7 +100,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that metrics may know of one example; plain data."""
+    """Everything that metrics may see of one example; plain data."""
 
     id: int
     prompt: str = ""  # the source, or else the prefix, as text

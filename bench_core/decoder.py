@@ -17,11 +17,11 @@ M = TypeVar("M", bound=Model, default=Model)
 
 
 class Decoder(ABC, Generic[M]):
-    """Chooses sequences, given what a model says about them; built as `Class(config)`."""
+    """Generates sequences with a model; built as `Class(config)`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def decode(self, model: M, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each row of `batch`, best first, at least one a row."""
+        """Return the hypotheses of each row of `batch`, best first, at least one per row."""

@@ -1,24 +1,24 @@
 """Exceptions whose message is for the user: what is wrong, what was found, what to do.
 
 * BenchError
-  * SuiteError     the suite or the command asks for something that cannot be
-  * DataError      a file of a corpus is missing or not what it should be
+  * SuiteError     the suite or the command asks for something impossible
+  * DataError      a data file is missing, or not as published
   * PluginError    a plugin breaks the interface that it claims
   * StoreError     an artifact is missing or damaged
-  * TrainingError  a training cannot go on, for example because its loss is not a number
+  * TrainingError  training cannot continue, for example because the loss is NaN
 """
 
 
 class BenchError(Exception):
-    """Base of all errors that the command line prints without a traceback."""
+    """The base class of errors that the command line prints without a traceback."""
 
 
 class SuiteError(BenchError):
-    """The suite or the command asks for something that cannot be."""
+    """The suite or the command asks for something impossible."""
 
 
 class DataError(BenchError):
-    """A file of a corpus is missing or not what it should be."""
+    """A data file is missing, or not as published."""
 
 
 class PluginError(BenchError):
@@ -30,8 +30,8 @@ class StoreError(BenchError):
 
 
 class TrainingError(BenchError):
-    """A training cannot go on."""
+    """Training cannot continue."""
 
 
 class Stopped(Exception):
-    """Time is up; no failure: what is done is kept, and another run goes on from there."""
+    """The time limit was reached: not a failure; finished stages are stored, and another run continues from there."""

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def missing(owner: str, extras: Iterable[str]) -> list[str]:
-    """Return the third-party requirements of a distribution's extras that are not installed, as pip takes them.
+    """Return the missing third-party requirements of a distribution's extras, in pip's syntax.
 
-    Our own distributions are never among them, only what they require in turn: nobody is told to ask a package index
-    for a name that is not ours there. Raise PluginError for an extra that the distribution does not declare.
+    Our own distributions are replaced by what they require: their names on a package index may belong to others.
+    Raise PluginError for an extra that the distribution does not declare.
     """
     return list(dict.fromkeys(_missing(owner, extras, set())))
 
@@ -63,14 +63,14 @@ def _plain(requirement: Requirement) -> str:
 
 
 def command(requirements: Iterable[str]) -> str:
-    """Return the one command that installs requirements into this environment."""
+    """Return the command that installs requirements into this environment."""
     python = Path(sys.executable)
     shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
     return shlex.join([str(shown), "-m", "pip", "install", *requirements])
 
 
 def remedy(part: Part, config: Config | None = None) -> str | None:
-    """Return the command without which a part cannot work with these settings, by default its own; None if it can."""
+    """Return the command that installs what a part needs with these settings, by default its own; None if none."""
     extras = (config or part.config.model_construct()).extras()
     requirements = missing(part.distribution, extras) if extras else []
     return command(requirements) if requirements else None

@@ -29,49 +29,49 @@ hookimpl = HookimplMarker("bench")
 
 @hookspec
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the model families that this plugin offers."""
+    """Return the model families that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return the decoders that this plugin offers."""
+    """Return the decoders that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return the tasks that this plugin offers."""
+    """Return the tasks that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_metrics() -> list[type[MetricConfig]]:
-    """Return the metrics that this plugin offers."""
+    """Return the metrics that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_probes() -> list[type[ProbeConfig]]:
-    """Return the probes that this plugin offers."""
+    """Return the probes that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_executors() -> list[type[ExecutorConfig]]:
-    """Return the executors that this plugin offers."""
+    """Return the executors that this plugin provides."""
     raise NotImplementedError
 
 
 @hookspec(firstresult=True)
 def bench_report(run: Any, folder: Path) -> str:
-    """Write the report of a `Run` into a folder, unless it is there; return what to show of it on a screen."""
+    """Write the report of a `Run` into a folder, unless it is up to date; return its text for the terminal."""
     raise NotImplementedError
 
 
 @hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
-    """Return the `FigureKind` that makes and draws figures of a kind; None if it is not yours."""
+    """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
     raise NotImplementedError
 
 
@@ -82,27 +82,27 @@ def bench_samples(
     vocabulary: Sequence[str],
     hidden: Callable[[Sequence[Outcome]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
-    """Return what your figures need to know of single outputs, as JSON data by the ids of examples; None if nothing.
+    """Return the data that figures of this plugin need about single outputs, as JSON by example id; None if nothing.
 
-    A run keeps it beside the samples of a decoding, of which `outcomes` reads all outputs; `hidden` returns the ids
-    of those that no report may show.
+    The run stores it beside its samples. `outcomes` reads all outputs of a decoding; `hidden` returns the ids of
+    examples that no report may show.
     """
     raise NotImplementedError
 
 
 @hookspec
 def bench_corpus_citations(corpus: str) -> Sequence[str]:
-    """Return the keys, in the citations.bib of your package, of what a corpus is to be cited by."""
+    """Return the citation keys of a corpus, in the citations.bib of this package."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_run_written(run: Any, store: Any) -> None:
-    """Add files to the folder of a `Run` that has just been written, while its `Store` is at hand."""
+    """Add files to the folder of a `Run` that was just written, from its `Store`."""
     raise NotImplementedError
 
 
 @hookspec
 def bench_runs_merged(runs: Sequence[Any], folder: Path) -> None:
-    """Add to the folder of a merged run what `bench_run_written` left in those of its `runs`."""
+    """Merge the files that `bench_run_written` added to the folders of `runs` into that of a merged run."""
     raise NotImplementedError

@@ -20,7 +20,7 @@ X = TypeVar("X", default=Any)
 
 
 class Metric(ABC, Generic[X]):
-    """A number about a cell, computed from plain outcomes: no model, no torch. Built as `Class(config)`."""
+    """Scores a cell from plain outcomes, without model or torch; built as `Class(config)`."""
 
     better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither is
     unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
@@ -33,40 +33,40 @@ class Metric(ABC, Generic[X]):
         self.config = config
 
     def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return a metric that knows the data, such as document frequencies; by default itself."""
+        """Return a metric fitted to the data, for example with document frequencies; by default itself."""
         return self
 
     @abstractmethod
     def measure(self, outcomes: Sequence[Outcome]) -> list[X]:
-        """Return what each example of a whole cell contributes, such as matched and total n-grams, as JSON data."""
+        """Return the statistic of each example of a cell, such as matched and total n-grams, as JSON data."""
 
     @abstractmethod
     def combine(self, parts: Sequence[X]) -> float:
-        """Return the score of the examples behind `parts`; resampling calls it again and again."""
+        """Return the score of the examples with statistics `parts`; called for every bootstrap sample."""
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
-        """Return the score of each of D samples, in which the i-th example occurs counts[d, i] times [D, N].
+        """Return the score of each of D bootstrap samples, in which example i occurs counts[d, i] times [D, N].
 
-        By default every sample is combined by itself; to override where that can be had faster, as in `Summed`.
+        By default calls `combine` for each sample; override it where a faster way exists, as in `Summed`.
         """
         repeated = (chain.from_iterable(map(repeat, parts, row)) for row in counts.tolist())
         return [self.combine([*sample]) for sample in repeated]
 
     def interval(self, parts: Sequence[X], level: float = 0.95) -> tuple[float, float] | None:
-        """Return a confidence interval that follows from theory, where there is one; by default None."""
+        """Return an analytic confidence interval, if there is one; by default None."""
         return None
 
 
 class Summed(Metric[X]):
-    """A metric that needs no more than the sums of what its examples contribute, so that it is resampled fast."""
+    """A metric that is a function of sums of per-example statistics; its bootstrap is a matrix product."""
 
     def row(self, part: X) -> Sequence[float]:
-        """Return what of a part is summed [K], finite numbers; by default the part, a list of numbers or one."""
+        """Return the finite numbers of a statistic that are summed [K]; by default all of it."""
         return part if isinstance(part, list | tuple) else [part]  # type: ignore[list-item]
 
     @abstractmethod
     def total(self, sums: Sequence[float], examples: int) -> float:
-        """Return the score of so many examples from the sums of their rows [K]; of none, the sums are empty."""
+        """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
     def combine(self, parts: Sequence[X]) -> float:
         return self.total([_sum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
@@ -80,7 +80,7 @@ class Summed(Metric[X]):
 
 
 def _sum(numbers: Sequence[float]) -> float:
-    """Return the sum, rounded once; infinite where it is more than a float can hold."""
+    """Return the correctly rounded sum; infinite on overflow."""
     try:
         return fsum(numbers)
     except OverflowError:

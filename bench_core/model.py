@@ -1,7 +1,7 @@
 """The interfaces of models: train, sample, step, score.
 
 A model inherits the capabilities it has, so its class header says which decoders and metrics can use it. Nothing
-here imports torch: models bring it, the core does not.
+here imports torch; models do.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ S = TypeVar("S", bound="State", default=Any)
 
 @dataclass(frozen=True)
 class State(Rows):
-    """What N generations in progress remember; a frozen dataclass to inherit."""
+    """The state of N generations in progress; inherit it as a frozen dataclass of tensors, rows first."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a loss may depend on besides its batch."""
+    """What a loss may depend on besides the batch."""
 
     step: int  # updates done before this one
     steps: int  # updates planned
@@ -45,7 +45,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one batch costs."""
+    """The loss of one batch."""
 
     value: Tensor  # [] to minimise, per target token
     weight: Tensor  # [] the target tokens behind it, to add up unequal batches
@@ -55,7 +55,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What a score may depend on besides its batch."""
+    """What a score may depend on besides the batch."""
 
     by: str  # one of the likelihoods in the model's Config
     noise: Noise
@@ -64,7 +64,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Scores:
-    """How probable the targets of one batch are."""
+    """The log-probabilities of the targets of one batch."""
 
     log_probs: Tensor  # [N] nats, stop included
     values: Mapping[str, Tensor] = field(default_factory=dict)  # [N] what only the model knows
@@ -72,90 +72,90 @@ class Scores:
 
 
 class Model(ABC):
-    """Something that learns from batches; built as `Class(config, facts)`.
+    """A trainable model; built as `Class(config, facts)`.
 
-    Shapes: N rows of a batch, T target tokens, A actions open at a step. Probabilities are natural logarithms
-    (nats). The constructor only allocates, so that a model can be built on the meta device.
+    Shapes: N rows of a batch, T target tokens, A actions available at a step. Log-probabilities are in nats. The
+    constructor only allocates parameters, so that a model can be built on the meta device.
     """
 
     def setup(self, facts: Facts, noise: Noise) -> None:
-        """Fill what is computed once before training, such as a codebook; by default nothing."""
+        """Compute buffers that are fixed before training, such as a codebook; by default nothing."""
 
     def survey(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
-        """Learn from a look at the training split what no update teaches, such as word vectors; by default nothing.
+        """Fit statistics of the training split, such as counts or word vectors; by default nothing.
 
         Called once, after `setup` and before the first update; `batches()` yields one epoch in file order.
         """
 
     def about(self) -> Mapping[str, str]:
-        """Return what readers of its numbers should know, such as its word vectors; by default nothing."""
+        """Return notes for readers of its results, by name, such as the word vectors used; by default none."""
         return {}
 
     @abstractmethod
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """Return what to minimise, per target token, and how many tokens are behind it."""
+        """Return the loss per target token, and the number of tokens."""
 
 
 class Sampler(Model):
-    """Draws whole sequences by a process of its own."""
+    """Samples whole sequences."""
 
     @abstractmethod
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        """Draw one target for each row."""
+        """Sample one target for each row."""
 
 
 class Stepper(Sampler, Generic[S]):
-    """Builds a sequence by a chain of choices, one *action* a step.
+    """Generates a sequence step by step, one *action* per step.
 
-    An action is an integer and 0 is always `stop`, -inf where a row cannot stop. Left to right, actions are tokens;
-    an insertion model alternates a word and a slot (slot s is action s + 1), all rows in one phase. A may change
-    from step to step. Decoders choose actions; only the model knows what they mean. Nothing is drawn at random
-    inside: the probability of a chain is the product of its steps.
+    An action is an integer; 0 is always `stop`, with log-probability -inf where a row cannot stop. Left to right,
+    actions are tokens; an insertion model alternates words and slots (slot s is action s + 1), all rows in step. A
+    may change from step to step. Decoders choose actions, and only the model knows what they mean. Steps are
+    deterministic: the probability of a chain of actions is the product over its steps.
     """
 
     actions_per_token: ClassVar[int] = 1
 
     @abstractmethod
     def start(self, batch: Batch) -> tuple[Tensor, S]:
-        """Read source and opening; return the first actions' log-probabilities [N, A] and the state."""
+        """Read source and opening; return the log-probabilities of the first actions [N, A], and the state."""
 
     @abstractmethod
     def step(self, state: S, actions: Tensor) -> tuple[Tensor, S]:
-        """Take `actions` [N], none of them 0; return the next log-probabilities [N, A] and state."""
+        """Take `actions` [N], none of them 0; return the next log-probabilities [N, A], and the next state."""
 
     def limit(self, batch: Batch) -> Tensor | None:
-        """Return the most target tokens that each row may take [N]; by default None, no limit of its own."""
+        """Return the maximum number of target tokens of each row [N]; by default None, no limit."""
         return None
 
     def read(self, actions: list[int]) -> list[int]:
-        """Turn a chain of actions, without its last 0, into target tokens; by default they are the tokens."""
+        """Convert a chain of actions, without the final 0, to target tokens; by default they are the tokens."""
         return actions
 
     def chain(self, batch: Batch, noise: Noise) -> Tensor:
-        """Return a chain that reads as `gold` [N, K], 0-padded: the one that `score` weighs; by default `gold`."""
+        """Return the chain of actions that generates `gold` [N, K], 0-padded, as in `score`; by default `gold`."""
         return batch.gold
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        """Draw every action in proportion to its probability."""
+        """Sample every action from its distribution."""
         return walk(self, batch, draw(noise), max_tokens)
 
 
 class Stackable(Model):
-    """Can be trained as several copies at once, which see the same batches (`training: {together: true}`)."""
+    """Can train several seeds at once on the same batches, by `torch.func.vmap` (`training: {together: true}`)."""
 
     def stacked_loss(self, batch: Batch, training: Training) -> Loss:
-        """Return what `loss` does, within `torch.func.vmap` over the copies; by default `loss`.
+        """Return the same as `loss`, inside `torch.func.vmap` over the seeds; by default calls `loss`.
 
-        So it does without what vmap has no rule for, such as torch's own recurrent layers, without torch's generator,
-        which dropout draws from, and without a memory; and no Python number or branch may come of weights or noise.
-        Buffers that are not kept with the weights are those of the first copy.
+        It may not use operations without a batching rule (such as torch's recurrent layers), torch's generator (such
+        as dropout), a memory, or Python control flow that depends on weights or noise. Non-persistent buffers are
+        those of the first seed.
         """
         return self.loss(batch, training)
 
 
 class Scorer(Model):
-    """Knows how probable a given target is."""
+    """Computes the log-probability of a given target."""
 
     @abstractmethod
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        """Return log p(target, stop | source, prefix) of each row, by `scoring.by` of its Config's likelihoods."""
+        """Return log p(target, stop | source, prefix) of each row, by the likelihood `scoring.by`."""

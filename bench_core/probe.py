@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Premise:
-    """What a statement presupposes, and whether this model has it."""
+    """A premise of a statement, and whether it holds for this model."""
 
     text: str
     holds: bool
@@ -23,7 +23,7 @@ class Premise:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is known of a model before anything is measured, such as what a theorem says of it."""
+    """What theory says of a model, before anything is measured."""
 
     source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty where nothing is known of this model
     says: str  # what follows where every premise holds, or why nothing does
@@ -34,28 +34,28 @@ class Statement:
 
     @property
     def holds(self) -> bool:
-        """Return whether there is a source all of whose premises hold."""
+        """Return whether it has a source, and every premise holds."""
         return bool(self.source) and all(premise.holds for premise in self.premises)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a probe leaves: numbers by name, and statements."""
+    """The result of a probe: numbers by name, and statements."""
 
     numbers: Mapping[str, float] = field(default_factory=dict)
     statements: tuple[Statement, ...] = ()
 
 
 class Probe(ABC):
-    """Asks a trained model something that is neither decoding nor scoring; built as `Class(config)`."""
+    """Asks about a trained model what neither decoding nor scoring tells; built as `Class(config)`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
-        """Return what is found of a trained model, on the CPU and in evaluation mode.
+        """Return the finding on a trained model, which is on the CPU and in evaluation mode.
 
-        `decoder` is that of the cell, or None for probes whose Config has `with_decoder = False`. `batches` hold the
-        rows that are decoded in this cell, and are read as they are iterated over.
+        `decoder` is that of the cell, or None for probes whose Config has `with_decoder = False`. `batches` yields
+        the rows that this cell decodes, lazily.
         """

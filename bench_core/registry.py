@@ -25,7 +25,7 @@ IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages 
 
 @dataclass(frozen=True)
 class Part:
-    """One installed part, and who brought it."""
+    """An installed part, and the distribution that provides it."""
 
     kind: PartKind
     config: type[Config]
@@ -37,14 +37,14 @@ class Part:
 
 @dataclass
 class Installed:
-    """What discovery found: working plugins, and those that could not be loaded with the reason."""
+    """The plugins found: those that work, and those that could not be loaded, with the reason."""
 
     manager: PluginManager = field(default_factory=lambda: PluginManager("bench"))
     origins: dict[str, tuple[str, str]] = field(default_factory=dict)  # plugin -> distribution, version
     broken: dict[str, str] = field(default_factory=dict)  # distribution -> reason
 
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
-        """Register a plugin's module; raise PluginError if it does not work with this core."""
+        """Register the module of a plugin; raise PluginError if it is incompatible with this core."""
         first, last = getattr(module, "supports", (0, 0))
         if not first <= hooks.API <= last:
             raise PluginError(
@@ -61,7 +61,7 @@ class Installed:
                 list(getattr(module, f"bench_{kind}s", list)())
         except PluginValidationError as error:
             self.manager.unregister(module)
-            raise PluginError(f"{module.__name__} answers a hook that the core does not have: {error}.") from None
+            raise PluginError(f"{module.__name__} implements a hook that the core does not have: {error}.") from None
         except Exception:
             self.manager.unregister(module)
             raise
@@ -70,7 +70,7 @@ class Installed:
 
 @cache
 def installed() -> Installed:
-    """Load every plugin's light module; one that fails is kept as broken, with its distribution and the reason."""
+    """Load the light module of every plugin; record those that fail as broken, with the reason."""
     found = Installed()
     found.manager.add_hookspecs(hooks)
     for entry in entry_points.declared(entry_points.PARTS):
@@ -83,13 +83,13 @@ def installed() -> Installed:
 
 
 def hook() -> HookRelay:
-    """Return the hooks of all working plugins, to be called."""
+    """Return the hooks of all working plugins."""
     return installed().manager.hook
 
 
 @contextmanager
 def extra(*modules: ModuleType) -> Iterator[None]:
-    """Add plugins that no distribution brings, such as a test's, for a while."""
+    """Register plugins without a distribution, such as those of tests, inside a `with` block."""
     found = installed()
     for module in modules:
         found.add(module.__name__, module)
@@ -115,7 +115,7 @@ def parts(kind: PartKind) -> dict[str, Part]:
             part = Part(kind, config, implementation.plugin_name, distribution, version, package)
             other = found.setdefault(config.name, part)
             if other is not part:
-                clashes.append(f"{kind} {config.name!r} is offered by both {other.distribution} and {distribution}")
+                clashes.append(f"{kind} {config.name!r} is provided by both {other.distribution} and {distribution}")
     if clashes:
         raise PluginError(f"{'; '.join(sorted(clashes))}. Uninstall or rename one of them.")
     return dict(sorted(found.items()))
@@ -130,13 +130,13 @@ def part(kind: PartKind, name: str) -> Part:
 
 
 def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:
-    """Return the Config of a part from its settings as JSON data, its name among them."""
+    """Return the Config of a part from its settings as JSON data, including its name."""
     schema = part(kind, settings["name"]).config
     return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:
-    """Return the nearest of the known names as a question, or all of them."""
+    """Return a question with the most similar known names, or else all of them."""
     near = get_close_matches(name, known, n=3)
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else f"{what}: {', '.join(known) or 'none'}."
 

@@ -1,7 +1,7 @@
 """Printing: text from names, samples and errors cannot control the terminal.
 
-All that is printed passes through `say`, which shows control and format characters as their code points; the linter
-refuses `print` and `click.echo`.
+Everything is printed by `say`, which shows control and format characters as code points; the linter rejects `print`
+and `click.echo`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # control and format characters, 
 
 
 def say(text: str, err: bool = False, end: str = "\n") -> None:
-    """Print text, with what cannot be seen as code points; to standard error if `err`."""
+    """Print text, with invisible characters as code points; to standard error if `err`."""
     import click
 
     click.echo(legible(text) + end, err=err, nl=False)  # noqa: TID251 (the one place)
 
 
 def to_json(value: Any, indent: int | None = None, default: Callable[[Any], str] | None = None) -> str:
-    """Return JSON in which all but printable ASCII is escaped, so that `say` changes nothing in it."""
+    """Return JSON with everything but printable ASCII escaped, so that `say` leaves it unchanged."""
     return json.dumps(value, indent=indent, default=default).replace("\x7f", "\\u007f")
 
 
 def legible(text: str) -> str:
-    """Return text with what cannot be seen written as its code point; line feeds stay."""
+    """Return text with invisible characters written as code points; line feeds stay."""
     return re.sub(r"[^ -~\n]", lambda found: _seen(found[0]), text)
 
 
 def visible(text: str) -> str:
-    """Return text on one line, with what cannot be seen written as its code point."""
+    """Return text on one line, with invisible characters written as code points."""
     return legible(re.sub(r"\r?\n", " ↵ ", text)).strip()
 
 
 def size(number: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in readable units."""
     value, unit = float(number), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if value < 1024:
@@ -48,7 +48,7 @@ def size(number: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things in words, such as `1 cell` or `1,200 cells`."""
+    """Return a number with its noun, such as `1 cell` or `1,200 cells`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""The one loop behind greedy choice and sampling."""
+"""The generation loop of greedy decoding and sampling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M,
 
 
 class Steps(Protocol):
-    """What is walked: a `Stepper`, as far as this matters here."""
+    """What the loop needs of a `Stepper`."""
 
     actions_per_token: ClassVar[int]
 
@@ -27,7 +27,7 @@ class Steps(Protocol):
 
 
 def walk(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
-    """Take one action a step in every row until it stops, dropping rows as they do."""
+    """Choose one action per step in every row until it stops; finished rows leave the batch."""
     import torch
 
     most = limits(model, batch, max_tokens)
@@ -52,7 +52,7 @@ def walk(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypoth
 
 
 def _gathered(taken: list[tuple[Tensor, Tensor]], number: int) -> list[list[int]]:
-    """Return the chain of each row; rows leave for good, so the steps of a row are the first ones."""
+    """Return the chain of each row; a row that has left never returns, so its steps are the first ones."""
     import torch
 
     table = taken[0][1].new_zeros(number, len(taken))
@@ -65,25 +65,25 @@ def _gathered(taken: list[tuple[Tensor, Tensor]], number: int) -> list[list[int]
 
 
 def limits(model: Steps, batch: Batch, max_tokens: int) -> Tensor:
-    """Return the most target tokens that each row may take [N], stop included."""
+    """Return the maximum number of target tokens of each row [N], stop included."""
     own = model.limit(batch)
     return batch.ids.new_full((len(batch),), max_tokens) if own is None else own.clamp(max=max_tokens)
 
 
 def ended(model: Steps, chain: list[int], log_prob: float) -> Hypothesis:
-    """Return what `chain`, with its stop if it has one, says."""
+    """Return the hypothesis of a chain of actions, which ends in stop if it is finished."""
     finished = chain[-1] == STOP
     actions = chain[:-1] if finished else chain
     return Hypothesis(model.read(actions), finished, log_prob, actions)
 
 
 def draw(noise: Noise) -> Pick:
-    """Pick at random, in proportion to probability, with one number a row and step."""
+    """Return a pick that samples by one random number per row and step."""
     return lambda log_probs, ids, step: invert(log_probs, noise.uniform(ids, step))
 
 
 def invert(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """Return the action [M] at which the summed probabilities reach `uniform` [M], never one of probability 0."""
+    """Return the action [M] at which the cumulative probability reaches `uniform` [M], never one of probability 0."""
     import torch
 
     reached = log_probs.exp().cumsum(1, dtype=torch.float64)
@@ -91,9 +91,9 @@ def invert(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the `k` highest of each row [N, k] and their places, best first; ties to the lower place.
+    """Return the `k` highest values of each row [N, k] and their indices, descending; ties to the lower index.
 
-    One place more than asked for tells which rows have ties, which topk settles as it likes: they are read again.
+    `topk` breaks ties arbitrarily: looking up one value more finds the rows with ties, which are sorted again.
     """
     k, size = min(k, values.shape[1]), values.shape[1]
     found, places = values.topk(min(k + 1, size), 1)

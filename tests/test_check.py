@@ -28,7 +28,7 @@ def test_all_misfits_are_told_at_once(suite_file):
     found = misfits(suite_file(**text))
     assert "12 of 16 cells cannot run" in found or "16 of 16" in found
     assert "shapes x one" in found
-    assert "pictures gives grid; bigram takes none." in found
+    assert "pictures provides source grid; bigram takes none." in found
     assert "two x argmax" in found
     assert "argmax needs a Stepper (start, step); blind is a Sampler." in found
     assert "two x nats" in found

@@ -188,7 +188,7 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert "interrupted; what was finished is stored" in errors
+    assert "interrupted; finished stages are stored" in errors
     assert list(store.glob("prepare/*/manifest.json"))
     assert not list(store.glob("unfinished/*"))
     bench("run", "suite.yaml")
@@ -232,7 +232,7 @@ def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
 @pytest.mark.parametrize("option", ["--stop-after", "--checkpoint-every"])
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "nan", "inf", "1e999h", "9 parsecs", "1:30", "s"])
 def test_what_is_no_length_of_time_is_refused(option, text):
-    with pytest.raises(UsageError, match="is no length of time, such as 90s, 9m or"):
+    with pytest.raises(UsageError, match="is not a duration, such as 90s, 9m or"):
         CliRunner().invoke(
             group, ["run", "x.yaml", f"{option}={text}"], catch_exceptions=False, standalone_mode=False
         )

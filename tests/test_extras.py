@@ -83,8 +83,8 @@ def test_a_suite_that_needs_extras_is_told_where_and_how_before_anything_runs(le
     assert second.startswith(f"{tmp_path}/suite.yaml:6:")
     assert first.endswith("-m pip install 'spacy>=3.7'")
     assert second.endswith("-m pip install 'nltk>=3.10.4'")
-    assert "task 'sequence-completion' needs what is not installed: spacy of bench-language-modeling" in first
-    assert count == "2 mistakes."
+    assert "task 'sequence-completion' needs extras not installed: spacy of bench-language-modeling" in first
+    assert count == "2 problems."
 
 
 def test_without_reports_a_run_shows_its_numbers_and_says_how_to_have_a_report(lean):

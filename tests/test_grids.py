@@ -89,14 +89,14 @@ def test_combinations_that_are_wrong_only_together_are_told_once_with_one_of_the
 @pytest.mark.parametrize(
     ("grid", "message"),
     [
-        ("{scale: []}", "'scale' needs a list of values here, such as `[1, 2]` (found [])"),
-        ("{scale: 3}", "'scale' needs a list of values here, such as `[1, 2]` (found 3)"),
-        ("{}", "a grid gives settings lists of values"),
-        ("[scale]", "a grid gives settings lists of values"),
+        ("{scale: []}", "'scale' must be a list of values, such as `[1, 2]` (found [])"),
+        ("{scale: 3}", "'scale' must be a list of values, such as `[1, 2]` (found 3)"),
+        ("{}", "a grid maps settings to lists of values"),
+        ("[scale]", "a grid maps settings to lists of values"),
         ("{scale: [1, 2, 1]}", "'scale' lists 1 twice"),
-        ("{breaks: [nan, never]}", "'breaks' is given both in the grid and in the model's settings"),
-        ("{training.clip: [1, 2]}", "'training.clip' is given both in the grid and in the model's settings"),
-        ("{output: [{a: 1}], output.a: [2]}", "'output.a' lies inside 'output', which the grid varies as a whole"),
+        ("{breaks: [nan, never]}", "'breaks' is set both in the grid and in the model"),
+        ("{training.clip: [1, 2]}", "'training.clip' is set both in the grid and in the model"),
+        ("{output: [{a: 1}], output.a: [2]}", "'output.a' is inside 'output', which the grid varies as a whole"),
         (f"{{scale: {list(range(101))}, words: {list(range(100))}}}", "this grid makes 10,100, 10,000 are left"),
     ],
 )
@@ -109,7 +109,9 @@ def test_a_grid_that_cannot_be_is_refused_at_its_place(suite_file, grid, message
 
 def test_a_combination_and_a_model_cannot_share_a_name(suite_file):
     text = with_grid("{scale: [1, 2]}").replace("  one: {", "  two/scale=2: {")
-    assert "S:7:3: a combination of 'two' is called 'two/scale=2', as another model is" in mistakes(suite_file(text))
+    assert "S:7:3: a combination of 'two' has the name 'two/scale=2', as another model does" in mistakes(
+        suite_file(text)
+    )
 
 
 def test_a_grid_of_ten_thousand_is_resolved(suite_file):

@@ -125,7 +125,7 @@ def test_nothing_is_written_over(tmp_path, capsys):
         new(*words, "--folder", tmp_path)
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         new(*words, "--folder", tmp_path, code=2)
-        assert "is there already" in capsys.readouterr().err
+        assert "already exists" in capsys.readouterr().err
         assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -134,16 +134,16 @@ def test_nothing_is_written_over(tmp_path, capsys):
 )
 def test_names_that_are_none_are_refused(tmp_path, capsys, name):
     new("model", "--folder", tmp_path, "--", name, code=2)
-    assert "is no name" in capsys.readouterr().err
+    assert "is not a valid name" in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
-        ("model", "rnn-lm", "installed already, by bench-rnn"),
-        ("model", "core", "'bench_core' is installed already"),
-        ("decoder", "rnn", "'bench_rnn' is installed already"),
+        ("model", "rnn-lm", "already installed, by bench-rnn"),
+        ("model", "core", "'bench_core' is already installed"),
+        ("decoder", "rnn", "'bench_rnn' is already installed"),
     ],
 )
 def test_names_in_use_are_refused(tmp_path, capsys, kind, name, message):

@@ -100,7 +100,7 @@ def test_a_name_that_is_not_found_tells_which_plugins_were_not_loaded(install):
 def test_two_distributions_that_claim_a_name_are_refused_with_both(install):
     install("tree-search", DECODER.format(name="tree"))
     install("wood-search", DECODER.format(name="tree"))
-    with pytest.raises(PluginError, match=r"decoder 'tree' is offered by both") as error:
+    with pytest.raises(PluginError, match=r"decoder 'tree' is provided by both") as error:
         parts("decoder")
     assert "tree-search" in str(error.value)
     assert "wood-search" in str(error.value)

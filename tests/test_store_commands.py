@@ -133,7 +133,7 @@ def test_damaged_artifacts_are_listed_as_such(bench):
 
 
 def test_a_whole_store_is_told_to_be_so(bench):
-    assert f"{len(list(STORE.entries()))} artifacts read, all as they were written" in bench("store", "verify")
+    assert f"{len(list(STORE.entries()))} artifacts read, all intact" in bench("store", "verify")
 
 
 def test_every_damaged_file_is_named_and_set_aside_on_request(bench):

@@ -32,7 +32,7 @@ def command(
     data: Path,
     store: Store,
 ) -> int:
-    """Check suites without running them; all mistakes are told at once."""
+    """Check suites without running them, and report every problem at once."""
     from bench_core.suites import yaml_source as located
 
     wrong: list[str] = []
@@ -56,7 +56,7 @@ def command(
 
 
 def _check(path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store) -> int:
-    """Return how many cells a suite has; raise BenchError with all that is wrong."""
+    """Return the number of cells of a suite; raise BenchError with all its problems."""
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load
@@ -72,7 +72,7 @@ def _check(path: Path, profile: str | None, settings: tuple[str, ...], build: bo
 
 
 def _look_for_data(suite: Suite, data: Path) -> None:
-    """Say which files are not here: no mistake of the suite, since data may lie elsewhere."""
+    """Report missing data files as notes: the suite may run where they are."""
     from bench_core.planning.plan import Planner, located_suite
 
     planner = Planner(located_suite(suite, data), data)
@@ -88,7 +88,7 @@ def _look_for_data(suite: Suite, data: Path) -> None:
 
 
 def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
-    """Say that a device is not here, which is no mistake of a suite that runs elsewhere."""
+    """Report a missing device as a note: the suite may run elsewhere."""
     from bench_core.planning.hardware import missing_device
 
     if cells and (text := missing_device({one.device for one in suite.hardware.values()})):

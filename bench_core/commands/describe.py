@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:
-    """Show what a part is, what it gives or needs, and its settings with their defaults."""
+    """Show a part: its capabilities or requirements, and its settings with defaults."""
     from bench_core.registry import part
 
     found = part(kind, name)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def _about(found: Part) -> dict[str, Any]:
 
 
 def _type(annotation: Any) -> str:
-    """Return a type as a suite's writer would say it, such as `int | null` or `{name, states}`."""
+    """Return a type in the terms of suite files, such as `int | null` or `{name, states}`."""
     origin, inside = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(inside[0])

@@ -19,7 +19,7 @@ from bench_core.terminal import say, to_json
 @options.data
 @options.as_json
 def command(data: Path, as_json: bool) -> int:
-    """Check what a run needs of this machine: Python, torch and its devices, plugins, disk, data."""
+    """Check this machine: Python, torch and its devices, plugins, disk, data."""
     rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
     if as_json:
         say(to_json(rows))
@@ -58,6 +58,6 @@ def _plugins() -> Iterator[tuple[str, str, str]]:
 
     found = installed()
     names = ", ".join(sorted(f"{name} {version}" for name, version in found.origins.values()))
-    yield "plugins", "ok" if names else "none", names or "none; the README says how to install some"
+    yield "plugins", "ok" if names else "none", names or "none; see Install in the README"
     for distribution, reason in found.broken.items():
         yield f"plugin {distribution}", "broken", reason

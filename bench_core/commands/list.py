@@ -39,7 +39,7 @@ def command(kind: str | None, as_json: bool) -> int:
         from tabulate import tabulate
 
         shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
-        say(tabulate(shown, headers="keys") if rows else "nothing is installed; the README says how, under Install.")
+        say(tabulate(shown, headers="keys") if rows else "no parts are installed; see Install in the README.")
         for distribution, reason in broken.items():
             say(f"broken: {distribution}: {reason}", err=True)
     return 0

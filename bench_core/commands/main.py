@@ -27,13 +27,13 @@ from bench_core.terminal import say
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
     "describe": "Show what a part is and its settings.",
-    "check": "Check suites: every mistake, with file, line and column.",
+    "check": "Check suites: every problem, with file, line and column.",
     "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
-    "why": "Say what changed where something is not stored.",
+    "why": "Explain why results are not stored: what changed.",
     "verify": "Check the artifacts and numbers of a run against the store.",
-    "store": "List, verify and clean up what is stored.",
-    "new": "Write a plugin, or a suite, to begin with.",
+    "store": "List, verify and clean up the artifact store.",
+    "new": "Create a plugin or a suite from a template.",
     "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }
@@ -48,13 +48,13 @@ BROUGHT = {
 
 @cache
 def further() -> dict[str, EntryPoint]:
-    """Return the commands of other distributions; the core's cannot be replaced."""
+    """Return the commands of other distributions; those of the core cannot be replaced."""
     found = entry_points.declared(entry_points.COMMANDS)
     return {entry.name: entry for entry in found if entry.name not in COMMANDS}
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are called."""
+    """Commands that are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *further()]
@@ -98,7 +98,7 @@ def _advice(name: str, known: list[str]) -> str:
 
 
 def _line(entry: EntryPoint) -> str:
-    """Return the first line of the docstring of a command's module, which is read without being imported."""
+    """Return the first line of the docstring of a command's module, without importing it."""
     try:
         spec = find_spec(entry.module)
         source = spec.loader.get_source(entry.module) if spec and isinstance(spec.loader, SourceLoader) else None
@@ -114,7 +114,10 @@ def bench() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 well; 1 a cell failed; 2 a mistake; 3 stopped in time; 130 interrupted."""
+    """Run the command line.
+
+    Exit codes: 0 success; 1 a cell failed; 2 usage error; 3 stopped by --stop-after; 130 interrupted.
+    """
     from bench_core.errors import BenchError
 
     for stream in (sys.stdout, sys.stderr):
@@ -134,7 +137,7 @@ def main() -> None:
         sys.stderr.close()  # the reader of our output has gone; so do we, quietly
         code = 0
     except (KeyboardInterrupt, click.Abort):
-        say("bench: interrupted; what was finished is stored.", err=True)
+        say("bench: interrupted; finished stages are stored.", err=True)
         code = 130
     except Exception:  # a mistake of ours, whose message may hold text of others
         say(traceback.format_exc(), err=True)

@@ -22,11 +22,16 @@ LONGEST = 30  # letters of a name, so that no line becomes too long
 @click.command()
 @click.argument("kind", type=click.Choice([*PARTS, "suite"]))
 @click.argument("name")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(), help="Where it is put [default: here].")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Folder to create it in [default: the current one].",
+)
 def command(kind: str, name: str, folder: Path) -> None:
-    """Write a plugin with one part that works, and tests that pass: or a suite that runs.
+    """Create a plugin with one working part and its tests, or a suite that runs.
 
-    What it does is simple, and to be replaced by what yours does.
+    Its implementation is a simple example, to be replaced by yours.
     """
     name = name.removeprefix("bench-")
     _check_name(name)
@@ -39,13 +44,13 @@ def _check_name(name: str) -> None:
 
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         raise SuiteError(
-            f"{name[: LONGEST + 1]!r} is no name. Write words of small letters and digits joined by -, such as "
-            f"small-lstm, with {LONGEST} signs at most."
+            f"{name[: LONGEST + 1]!r} is not a valid name. Use lower-case letters and digits, joined by -, such as "
+            f"small-lstm, {LONGEST} characters at most."
         )
 
 
 def new_plugin(kind: str, name: str, folder: Path) -> Path:
-    """Write a distribution with one part into a new folder, and return that; raise SuiteError for a name in use."""
+    """Create a distribution with one part in a new folder, and return that; raise SuiteError if the name is taken."""
     from bench_core.errors import SuiteError
     from bench_core.registry import parts
 
@@ -53,10 +58,10 @@ def new_plugin(kind: str, name: str, folder: Path) -> Path:
     known = parts(kind)
     if name in known:
         raise SuiteError(
-            f"a {kind} called {name!r} is installed already, by {known[name].distribution}. Name another."
+            f"a {kind} called {name!r} is already installed, by {known[name].distribution}. Choose another name."
         )
     if find_spec(package):
-        raise SuiteError(f"a package called {package!r} is installed already. Name another.")
+        raise SuiteError(f"a package called {package!r} is already installed. Choose another name.")
     words = {
         "kind": kind,
         "part": name,
@@ -69,18 +74,18 @@ def new_plugin(kind: str, name: str, folder: Path) -> Path:
 
 
 def new_suite(name: str, folder: Path) -> Path:
-    """Write a suite file and return its path; raise SuiteError if there is one."""
+    """Create a suite file, and return its path; raise SuiteError if it exists."""
     return _write(folder, {f"{name}.yaml": _filled("suite.yaml.tmpl", {"part": name})}, new=False) / f"{name}.yaml"
 
 
 def class_name(kind: str, name: str) -> str:
-    """Return what a class is called, such as `SmallLstmModel`, which no name of the core can be."""
+    """Return the name of a class, such as `SmallLstmModel`, which clashes with no name of the core."""
     words = [word.capitalize() for word in name.split("-")]
     return "".join(words if words[-1] == kind.capitalize() and len(words) > 1 else [*words, kind.capitalize()])
 
 
 def _compatible(release: str) -> str:
-    """Return the releases that a plugin written for one may hope to work with."""
+    """Return the range of core versions compatible with one."""
     major, minor = map(int, release.split(".")[:2])
     return f">={major}.{minor},<{major}.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
 
@@ -104,7 +109,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 
 def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
-    """Write files into a folder, by default a new one; raise SuiteError rather than change what is there."""
+    """Write files to a folder, by default a new one; raise SuiteError rather than overwrite anything."""
     from bench_core.errors import SuiteError
 
     place = folder
@@ -116,28 +121,26 @@ def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
             with place.open("x", encoding="utf-8") as file:
                 file.write(text)
     except FileExistsError:
-        raise SuiteError(
-            f"{place} is there already, and nothing is written over. Name another, or a --folder."
-        ) from None
+        raise SuiteError(f"{place} already exists. Choose another name, or a --folder.") from None
     except OSError as error:
-        raise SuiteError(f"{place}: cannot be written ({error.strerror}). Name another place by --folder.") from None
+        raise SuiteError(f"{place}: cannot be written ({error.strerror}). Choose another --folder.") from None
     return folder
 
 
 def _plugin_steps(kind: str, name: str, folder: Path) -> str:
     module = folder / f"bench_{name.replace('-', '_')}" / f"{kind}.py"
-    return f"""{folder} is a distribution with the {kind} {name!r}. What to do next:
+    return f"""{folder} is a distribution with the {kind} {name!r}. Next steps:
 
     python -m pip install -e '{folder}[test]'    # without a network, add --no-build-isolation --no-deps
     python -m pytest {folder}
     bench describe {kind} {name}
     bench run SUITE --set '{kind}s.{name}={{name: {name}}}'
 
-Then write your own {kind} into {module}, and its settings into plugin.py."""
+Then write your own {kind} in {module}, and its settings in plugin.py."""
 
 
 def _suite_steps(path: Path) -> str:
-    return f"""{path} is a suite. What to do next:
+    return f"""{path} is a suite. Next steps:
 
     bench check {path}
     bench plan {path}

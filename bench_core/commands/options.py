@@ -17,7 +17,7 @@ Decorated = Callable[..., Any]
 
 
 class Duration(click.ParamType[float]):
-    """A length of time, in seconds: 90s, 9m, 1.5h, or a number of seconds."""
+    """A duration: 90s, 9m, 1.5h, or a number of seconds."""
 
     name = "DURATION"
     units: ClassVar[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -30,7 +30,7 @@ class Duration(click.ParamType[float]):
         except ValueError:
             seconds = nan
         if not 0 <= seconds < inf:
-            self.fail(f"{text!r} is no length of time, such as 90s, 9m or 1.5h.", param, ctx)
+            self.fail(f"{text!r} is not a duration, such as 90s, 9m or 1.5h.", param, ctx)
         return seconds
 
 
@@ -70,7 +70,7 @@ def changes(function: Decorated) -> Decorated:
 
 
 def of_suite(function: Decorated) -> Decorated:
-    """Add the argument SUITE and the options that change it; the function is given the suite that was read."""
+    """Add the argument SUITE and the options that change it; the function receives the loaded suite."""
 
     @wraps(function)
     def command(suite: Path, profile: str | None, settings: Sequence[str], seeds: int | None, **others: Any) -> Any:

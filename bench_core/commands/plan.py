@@ -23,10 +23,10 @@ STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 @options.of_suite
 @options.data
 @options.store
-@click.option("--executor", "elsewhere", help="The one that `bench run` is to use; devices are then not looked for.")
+@click.option("--executor", "elsewhere", help="The executor that `bench run` will use; devices are then not checked.")
 @options.as_json
 def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_json: bool) -> None:
-    """Show the cells of a suite, the stages that they take, and how many of those are stored."""
+    """Show the cells of a suite, the stages they need, and how many of those are stored."""
     from bench_core.planning.hardware import check_devices
     from bench_core.planning.plan import needed, plan
     from bench_core.storage.partial import is_stored
@@ -47,14 +47,14 @@ def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_js
     from tabulate import tabulate
 
     say(f"{suite.label}: {len(found.cells)} cells")
-    say("expected: by the median cost of such stages in this store; saved: what other cells share\n")
+    say("expected: estimated from the median cost of such stages in this store; saved: shared with other cells\n")
     say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():
-        say(f"{part} {name!r} cannot be read, its cells will not run: {reason}")
+        say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
 
 
 def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:
-    """Return how many stages of a kind the cells use, how many are stored, and how many are left to do."""
+    """Return how many stages of a kind are used, stored, and left to do."""
     stages = [stage for stage in found.stages.values() if stage.kind == kind]
     uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
     uses = max(uses, len(stages))  # tasks can be prepared for themselves

@@ -30,23 +30,27 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="Processes that compute side by side, each with the suite's threads; 0 computes in this one.",
+    help="Number of worker processes, each with the threads of the suite; 0 computes in this process.",
 )
 @click.option(
     "--stop-after",
     type=options.DURATION,
-    help="Stop after so long, such as 9m: trainings at a checkpoint. Exit code 3; run it again to go on.",
+    help="Stop after this time, such as 9m, with a checkpoint. Exit code 3; run again to continue.",
 )
 @click.option(
-    "--checkpoint-every", type=options.DURATION, default="5m", show_default=True, help="Between those of a training."
+    "--checkpoint-every",
+    type=options.DURATION,
+    default="5m",
+    show_default=True,
+    help="Time between training checkpoints.",
 )
-@click.option("--isolate", is_flag=True, help="Compute each stage in a process of its own: slower by its start.")
+@click.option("--isolate", is_flag=True, help="Compute each stage in its own process; slower by its start-up.")
 @click.option(
     "--stage-timeout",
     type=options.DURATION,
-    help="End a stage that takes longer, such as 2h; its cells fail. By default none is ended.",
+    help="Kill a stage that takes longer, such as 2h; its cells fail. By default there is no limit.",
 )
-@click.option("--executor", "name", help="Perform stages elsewhere; see `bench list executors`.")
+@click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 def command(
     suite: Suite,
@@ -62,7 +66,7 @@ def command(
     name: str | None,
     given: tuple[str, ...],
 ) -> int:
-    """Run a suite: compute what is not stored, then write its report."""
+    """Run a suite: compute what is not in the store, then write the report."""
     from bench_core.execution.progress import Lines
     from bench_core.runs.place import home
     from bench_core.runs.runner import Runner, executor
@@ -81,7 +85,7 @@ def command(
 
 
 def _tell(found: Run, runner: Runner, out: Path) -> None:
-    """Write the report of a run, show it, and say what failed and where all is."""
+    """Write and print the report of a run; say what failed, and where the files are."""
     from bench_core.runs.place import home, place
     from bench_core.runs.reporting import reported
 
@@ -105,7 +109,7 @@ def _tell(found: Run, runner: Runner, out: Path) -> None:
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
-    """Return the executor of that name with its settings, `KEY=VALUE` each; raise SuiteError if it has no such."""
+    """Return the executor `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid."""
     from pydantic import ValidationError
 
     from bench_core.errors import SuiteError

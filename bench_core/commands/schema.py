@@ -19,7 +19,7 @@ def command() -> None:
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of suite files, in which each part's settings follow from its name."""
+    """Return the JSON schema of suite files, with the settings of each part by its name."""
     from bench_core.registry import IN_SUITES, parts
     from bench_core.suites.schema import SuiteFile, TrainingConfig
 
@@ -45,7 +45,7 @@ def schema() -> dict[str, Any]:
 
 
 def _lenient(schema: Any) -> Any:
-    """Let several of the alternatives fit at once: what tells them apart is code, which no schema can say."""
+    """Replace oneOf by anyOf: which alternative applies is decided by code."""
     if isinstance(schema, list):
         return [_lenient(one) for one in schema]
     if not isinstance(schema, dict):

@@ -19,15 +19,15 @@ SHOWN = 16  # letters of a key
 
 @click.group()
 def command() -> None:
-    """List, verify and clean up what is stored."""
+    """List, verify and clean up the artifact store."""
 
 
 @command.command("ls")
-@click.option("--kind", help="One kind only, such as train.")
+@click.option("--kind", help="Only this kind, such as train.")
 @options.store
 @options.as_json
 def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
-    """List the stored artifacts: kind, key, what it is, and its size."""
+    """List the artifacts: kind, key, description, size."""
     from bench_core.storage.garbage import entries
 
     found = list(entries(store, kind))
@@ -45,10 +45,12 @@ def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
 
 
 @command.command("verify")
-@click.option("--repair", is_flag=True, help="Set damaged artifacts aside; the next run makes them again.")
+@click.option(
+    "--repair", is_flag=True, help="Move damaged artifacts to `set-aside`; the next run computes them again."
+)
 @options.store
 def verify_artifacts(repair: bool, store: Store) -> int:
-    """Read all that is stored, and name every file that is not what it was when it was written."""
+    """Read every artifact, and report files that changed since they were written."""
     from bench_core.storage.garbage import damages
     from bench_core.terminal import visible
 
@@ -60,7 +62,7 @@ def verify_artifacts(repair: bool, store: Store) -> int:
             say(visible(str(problem)))
         if place:
             say(f"    set aside: it is in {visible(str(place))}")
-    say(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all as they were written"))
+    say(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all intact"))
     return 1 if damaged else 0
 
 
@@ -72,18 +74,18 @@ def verify_artifacts(repair: bool, store: Store) -> int:
     multiple=True,
     required=True,
     metavar="RUN...",
-    help="Runs whose artifacts stay, with all that these were made from.",
+    help="Runs whose artifacts are kept, with everything they were computed from.",
 )
 @click.argument("more", type=click.Path(path_type=Path), nargs=-1, metavar="")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@click.option("--set-aside", is_flag=True, help="Also remove the damaged artifacts that were set aside.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@click.option("--set-aside", is_flag=True, help="Also remove damaged artifacts in `set-aside`.")
 @options.store
 def collect_garbage(
     runs: tuple[Path, ...], more: tuple[Path, ...], dry_run: bool, set_aside: bool, store: Store
 ) -> None:
-    """Remove what no run that is kept refers to, and what killed runs left unfinished.
+    """Remove artifacts that no kept run refers to, and leftovers of killed runs.
 
-    Does nothing while a run is at work on the store.
+    Does nothing while a run uses the store.
     """
     from bench_core.runs.results import read_run
     from bench_core.storage.garbage import collect

@@ -20,23 +20,26 @@ if TYPE_CHECKING:
 @click.option(
     "--again",
     is_flag=True,
-    help="Also decode and score again from the stored weights, and measure the stored outcomes again, each in a "
-    "process of its own, by the code that is here.",
+    help="Also decode and score again from the stored weights, and recompute metrics from the stored outcomes, each "
+    "in its own process, with the installed code.",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Decode and score again N rows of each, or more."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Decode and score only N rows again (a few more for a full batch).",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Processes that do so side by side.",
+    help="Number of worker processes.",
 )
 @options.data
 @options.store
 def command(run: Path, again: bool, limit: int | None, workers: int, data: Path, store: Store) -> int:
-    """Check that the artifacts behind RUN are whole, and that its numbers are those of the store."""
+    """Check that the artifacts of RUN are intact, and that its numbers are those in the store."""
     from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
     from bench_core.runs.verify import damaged, differing, repeated
@@ -44,7 +47,7 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path,
     from bench_core.terminal import visible
 
     if limit is not None and not again:
-        raise click.UsageError("--limit N is for what is done --again.")
+        raise click.UsageError("--limit N requires --again.")
     found = read_run(run)
     wrong, left = 0, 0
     whole = (Remark(text) for text in chain(damaged(found, store), differing(found, store)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 INPUTS = {"prepare": "task", "train": "training", "decode": "outputs", "score": "scores"}
-SAME = "nothing changed since that run: it was not finished there, or was removed since"
+SAME = "nothing changed since that run: it did not finish there, or was removed later"
 
 
 @click.command()
@@ -38,10 +38,10 @@ def command(
     runs: Path,
     as_json: bool,
 ) -> None:
-    """Say why stages of TARGET, a suite, are not stored, or why those of TARGET, a run, have other keys today.
+    """Explain why stages of TARGET, a suite, are not stored, or why the keys of TARGET, a run, have changed.
 
-    A suite is compared with its last run: with what the artifacts were made of that the run recorded for the same
-    cells. CELL chooses cells by names, such as `words/lstm/greedy/test, seed 0` or a part of that, or by AXIS=NAME.
+    A suite is compared with its last run: with the ingredients of the artifacts that the run recorded for the same
+    cells. CELL selects cells by name, such as `words/lstm/greedy/test, seed 0` or a part of it, or by AXIS=NAME.
     """
     from bench_core.errors import SuiteError
     from bench_core.planning.plan import plan
@@ -65,7 +65,7 @@ def command(
 
 
 def text(found: Found) -> str:
-    """Return what there is to say for a terminal: causes first, and once what several stages share."""
+    """Return the explanation as text: causes first, each once."""
     groups: dict[tuple[str, ...], list[Answer]] = {}
     for one in sorted(found.answers, key=lambda one: not one.cause):
         groups.setdefault((one.stage, *reasons(one)), []).append(one)
@@ -78,7 +78,7 @@ def text(found: Found) -> str:
 
 
 def reasons(answer: Answer) -> list[str]:
-    """Return why a stage is not stored, a line for each reason."""
+    """Return why a stage is not stored, one line per reason."""
     changed = " and ".join(f"its {INPUTS[kind]}" for kind in answer.follows)
     lines = [*(one.text for one in answer.differences), *([f"follows from {changed}, see above"] if changed else [])]
     return lines or [SAME]

@@ -21,7 +21,7 @@ from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
-from bench_core.suites.problems import Mistakes
+from bench_core.suites.problems import Problems
 from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
 
@@ -241,7 +241,7 @@ def _distributions(folder: Path) -> list[Distribution]:
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return a suite whose grids are expanded as they were when it ran."""
-    mistakes = Mistakes(source)
+    mistakes = Problems(source)
     grids = expand(source, mistakes)
     if mistakes.found:
         raise mistakes.error()

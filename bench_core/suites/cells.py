@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of the matrix, and the metrics that it is measured by."""
+    """One combination of the matrix, with its metrics and probes."""
 
     task: str
     model: str
@@ -25,12 +25,12 @@ class Cell:
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Return the names of its axes; those of metrics and probes are not among them."""
+        """Return its name on each axis, without metrics and probes."""
         return {name: value for name, value in vars(self).items() if name not in ("metrics", "probes")}
 
 
 def cells_of(suite: Suite) -> list[Cell]:
-    """Return the product of the suite's axes, less what it skips."""
+    """Return the product of the axes, without skipped cells."""
     decoders: list[str | None] = [*suite.decoders] or [None]
     found = []
     axes = product(suite.tasks, suite.models, decoders, suite.splits, suite.hardware, suite.seeds)
@@ -46,5 +46,5 @@ def cells_of(suite: Suite) -> list[Cell]:
 
 
 def join(*names: str) -> str:
-    """Return the label that names make together, such as `lstm/perplexity`."""
+    """Join names to a label, such as `lstm/perplexity`."""
     return "/".join(name for name in names if name)

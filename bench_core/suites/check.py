@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_fit(suite: Suite, cells: list[Cell]) -> None:
-    """Raise SuiteError with every pair of parts that cannot run together."""
+    """Raise SuiteError with every incompatible pair of parts."""
     misfits: dict[str, str] = {}
     broken = set()
     for cell in cells:
@@ -32,14 +32,14 @@ def check_fit(suite: Suite, cells: list[Cell]) -> None:
 
 
 def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
-    """Yield each pair of names in a cell that does not fit, and why."""
+    """Yield each incompatible pair of names in a cell, and why."""
     task, model = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).config
     called = suite.origins.get(cell.model, cell.model)
     if task.source not in model.sources:
         takes = " or ".join(sorted(model.sources))
-        yield f"{cell.task} x {called}", f"{task.name} gives {task.source}; {model.name} takes {takes}."
+        yield f"{cell.task} x {called}", f"{task.name} provides source {task.source}; {model.name} takes {takes}."
     if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
-        yield cell.task, f"{task.name} has no rows to train on."
+        yield cell.task, f"{task.name} has no training examples."
     if cell.decoder is not None:
         yield from _pairs(f"{called} x {cell.decoder}", suite.decoders[cell.decoder], model)
         yield from _purpose(task, cell, Purpose.DECODE, "decode")
@@ -106,10 +106,10 @@ def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
 def _together_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
     for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
         if entry.training.together and not any(issubclass(given, Stackable) for given in entry.config.gives):
-            reason = f"{entry.config.name} cannot be trained together. Give it `training: {{together: false}}`."
+            reason = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
             yield f"{suite.origins.get(name, name)} x together", reason
 
 
 def needs_scores(metrics: Mapping[str, MetricConfig], name: str) -> bool:
-    """Return whether a metric is about likelihoods rather than generated text."""
+    """Return whether a metric measures likelihoods rather than generated text."""
     return metrics[name].needs is Scorer

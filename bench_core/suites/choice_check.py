@@ -11,16 +11,16 @@ from bench_core.suites.schema import Choice, Table, chosen_alone
 
 
 def check_choices(names: Names) -> None:
-    """Note every mistake in a choice."""
+    """Report every problem of a choice."""
     for number, choice in enumerate(names.suite.choose):
         _check_choice(names, number, choice)
     names.unlike("choose", "choice", [choice.id for choice in names.suite.choose])
 
 
 def _check_choice(names: Names, number: int, choice: Choice) -> None:
-    """Note every mistake in a choice."""
+    """Report every problem of a choice."""
     keys: list[str | int] = ["choose", number]
-    suite, note = names.suite, names.mistakes.add
+    suite, note = names.suite, names.problems.add
     _check_grids(names, [*keys, "model"], choice)
     _check_decoders(names, [*keys, "decoders"], choice)
     names.known([*keys, "by"], "metric", [choice.by])
@@ -30,50 +30,50 @@ def _check_choice(names: Names, number: int, choice: Choice) -> None:
         text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
         note([*keys, "by"], text)
     if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
-        text = f"{choice.by!r} is the same whatever the decoder. Choose by a metric of generated text."
+        text = f"{choice.by!r} does not depend on the decoder. Choose by a metric of generated text."
         note([*keys, "by"], text)
     if choice.split not in suite.splits:
         splits = ", ".join([choice.split, *suite.splits])
-        text = f"the choice is by the split {choice.split!r}, which is not scored. Say `splits: [{splits}]`."
+        text = f"the choice is by the split {choice.split!r}, which is not evaluated. Set `splits: [{splits}]`."
         note([*keys, "split"], text)
 
 
 def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
-    """Note models that have nothing to choose from."""
+    """Report models without a grid."""
     for name in choice.model:
         names.known(keys, "model", [name])
         if name in names.names("model") and name not in {*names.suite.grids, *names.whole["grids"]}:
             text = f"model {name!r} has no grid to choose from. Give it one: `grid: {{SETTING: [VALUE, VALUE]}}`."
-            names.mistakes.add(keys, text)
+            names.problems.add(keys, text)
 
 
 def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None:
-    """Note decoders that cannot be chosen from, and names that cannot stand for what is chosen."""
+    """Report unknown decoders, and names for the chosen one that are invalid."""
     known, seen = {*names.names("decoder"), *names.whole["decoders"]}, dict[str, str]()
     for name, decoders in choice.decoders.items():
         names.known([*keys, name], "decoder", decoders)
         if name in known or not name:
             text = f"{name!r} is a decoder of this suite; what" if name else "what"
             text = f"{text} is chosen needs a name of its own, such as `best-beam`."
-            names.mistakes.add([*keys, name], text)
+            names.problems.add([*keys, name], text)
         if not decoders:
             text = f"{name!r} needs decoders to choose from, such as `[beam-2, beam-4]`."
-            names.mistakes.add([*keys, name], text)
+            names.problems.add([*keys, name], text)
         for decoder in decoders:
             if decoder in seen:
                 where = f"both {seen[decoder]!r} and {name!r}" if seen[decoder] != name else f"{name!r} twice"
                 text = f"decoder {decoder!r} is in {where}. Keep one."
-                names.mistakes.add([*keys, name], text)
+                names.problems.add([*keys, name], text)
             seen[decoder] = name
 
 
 def check_chosen(names: Names, table: Table, number: int) -> None:
-    """Note choices that there are not, and names that a table of what was chosen does not show."""
+    """Report unknown choices, and names that a table of chosen models or decoders does not show."""
     keys: list[str | int] = ["tables", number]
-    known, note = {choice.id: choice for choice in names.suite.choose}, names.mistakes.add
+    known, note = {choice.id: choice for choice in names.suite.choose}, names.problems.add
     alone = chosen_alone(names.source.data["tables"][number].get("where"))
     if not table.chosen and table.of == "choices":
-        note(keys, f"say which choice by `chosen:`. {suggestion('', list(known), 'Known')}")
+        note(keys, f"name the choice by `chosen:`. {suggestion('', list(known), 'Known')}")
     for name in table.chosen:
         if name not in known:
             hint = suggestion(name, list(known), "Known, from `choose:`")
@@ -92,15 +92,15 @@ def check_chosen(names: Names, table: Table, number: int) -> None:
 
 
 def _check_shown(names: Names, table: Table, choices: Sequence[Choice], keys: list[str | int]) -> None:
-    """Note choices that clash, and names that a table asks for although they do not stand in it."""
+    """Report conflicting choices, and names in `where` that the table does not show."""
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
         if clashing:
             text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s. "
             text = f"{text}A table shows one among models and one among decoders."
-            names.mistakes.add([*keys, "chosen"], text)
+            names.problems.add([*keys, "chosen"], text)
         ours = names.shown_in(table, choice.axis)
         for name in table.where.get(choice.axis, ()):
             if name in names.names(choice.axis) and name not in ours:
-                text = f"{name!r} does not stand in this table, only what is chosen: {', '.join(choice.names)}."
-                names.mistakes.add([*keys, "where", choice.axis], text)
+                text = f"{name!r} is not in this table, which shows only what is chosen: {', '.join(choice.names)}."
+                names.problems.add([*keys, "where", choice.axis], text)

@@ -16,34 +16,34 @@ from bench_core.suites.schema import AXES
 
 
 def check_claims(names: Names) -> None:
-    """Note every claim that is no expression, or asks for what the suite has not."""
+    """Report every claim that is not a valid expression over values of the suite."""
     _Claims(names).check()
 
 
 @dataclass
 class _Claims:
-    """Whether the claims of a suite are expressions, over values of its own."""
+    """Checks that claims are valid expressions over values of the suite."""
 
     names: Names
 
     def check(self) -> None:
-        """Note every mistake in a claim."""
+        """Report every problem of a claim."""
         claims = self.names.suite.claims
         self.names.unlike("claims", "claim", [claim.id for claim in claims])
         for place, claim in enumerate(claims):
             expression = read(claim.expression)
-            for text in (*expression.mistakes, *(text for one in expression.queries for text in self._mistakes(one))):
-                self.names.mistakes.add(("claims", place, "assert"), text)
+            for text in (*expression.problems, *(text for one in expression.queries for text in self._problems(one))):
+                self.names.problems.add(("claims", place, "assert"), text)
 
-    def _mistakes(self, query: Query) -> list[str]:
-        """Return what is wrong with a query; cells that a profile leaves out, or `--set skip`, are not."""
+    def _problems(self, query: Query) -> list[str]:
+        """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
         if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
         wanted = dict(query.axes).items()
         cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
         if not cells:
-            left_out = f"{query} has no value: the suite skips every cell that it may mean."
+            left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
@@ -53,14 +53,14 @@ class _Claims:
         ]
 
     def _unknown(self, axis: str, name: str) -> list[str]:
-        """Return what to say of a name that no cell has."""
+        """Return the message for a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
-            return [f"model {name!r} stands for all combinations of its grid. Name one, such as {one!r}."]
+            return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
         among = [one for choice in self.names.suite.choose for one in choice.decoders.get(name, ())]
         if axis == "decoder" and among:
-            return [f"decoder {name!r} stands for what a choice finds. Name one, such as {among[0]!r}."]
+            return [f"decoder {name!r} is the result of a choice. Name a decoder, such as {among[0]!r}."]
         if name in self.names.whole.get(f"{axis}s", ()):
             return []
         return [f"no {axis} of this suite is called {name!r}. {suggestion(name, gathered(known, grids))}"]
@@ -74,7 +74,7 @@ class _Claims:
         return any(skip.covers(**cell, metric=metric) for skip in self.names.suite.skip)
 
     def _axes(self, metric: str) -> list[str]:
-        """Return the axes that a metric can differ on; a likelihood is the same whatever the decoder."""
+        """Return the axes that a metric depends on; a likelihood does not depend on the decoder."""
         metrics = self.names.suite.metrics
         scored = metric in metrics and needs_scores(metrics, metric)
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]

@@ -14,13 +14,13 @@ from bench_core.registry import suggestion
 from bench_core.suites.schema import AXES, Axis
 
 LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
-MOST_POWER, MOST_MISTAKES = 8, 20
+MOST_POWER, MOST_PROBLEMS = 8, 20
 FEWEST = {"mean": 1, "min": 1, "max": 1, "std": 2, "all": 1, "any": 1}  # what functions of several terms ask for
 FUNCTIONS = ("v", "ratio", "abs", *FEWEST)
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LANGUAGE = (
-    "A claim is made of v('metric', axis='name'), numbers, + - * / **, comparisons, and, or, not, "
+    "A claim consists of v('metric', axis='name'), numbers, + - * / **, comparisons, and, or, not, "
     "and mean, std, ratio, abs, min, max, all, any."
 )
 
@@ -29,7 +29,7 @@ Bound: TypeAlias = Mapping[str, "str | float"]  # what the variables of comprehe
 
 @dataclass(frozen=True)
 class Query:
-    """What a `v(...)` asks for: a metric of the cells that have these names."""
+    """The value that a `v(...)` asks for: a metric of the cells with these names."""
 
     metric: str
     axes: tuple[tuple[Axis, str], ...] = ()  # in the order of AXES
@@ -40,7 +40,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Term:
-    """A checked expression: an operation on others, in which comprehensions are unrolled."""
+    """A node of a checked expression, with comprehensions unrolled."""
 
     operation: str  # v, number, an operator, a function, or a function "of seeds"
     parts: tuple[Term, ...] = ()
@@ -54,24 +54,24 @@ class Term:
 
 @dataclass(frozen=True)
 class Expression:
-    """The expression of a claim as far as it could be read."""
+    """The parsed expression of a claim, or its problems."""
 
     term: Term | None  # None if there is a mistake
     queries: Sequence[Query]  # each once, in the order of the expression
-    mistakes: Sequence[str]
+    problems: Sequence[str]
 
 
 def read(text: str) -> Expression:
-    """Read an expression and note every mistake in it."""
+    """Parse an expression, and collect every problem."""
     reader = _Reader()
     try:
         term = reader.truth(_parsed(text), {})
     except SuiteError as error:
-        reader.mistakes.append(str(error))
-    if not reader.queries and not reader.mistakes:
-        reader.mistakes.append("a claim must ask for a value, such as v('perplexity', model='lstm').")
-    mistakes = list(dict.fromkeys(reader.mistakes))
-    return Expression(None if mistakes else term, list(reader.queries), mistakes)
+        reader.problems.append(str(error))
+    if not reader.queries and not reader.problems:
+        reader.problems.append("a claim must contain a value, such as v('perplexity', model='lstm').")
+    problems = list(dict.fromkeys(reader.problems))
+    return Expression(None if problems else term, list(reader.queries), problems)
 
 
 def _parsed(text: str) -> ast.expr:
@@ -84,7 +84,7 @@ def _parsed(text: str) -> ast.expr:
             warnings.simplefilter("ignore")
             tree = ast.parse(f"({text}\n)", mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise SuiteError(f"this is no expression: {_problem(error)}. {LANGUAGE}") from None
+        raise SuiteError(f"not a valid expression: {_problem(error)}. {LANGUAGE}") from None
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -94,7 +94,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _problem(error: BaseException) -> str:
-    """Say what the parser found; it was given a bracket before the text."""
+    """Describe a parse error; the parsed text had an opening parenthesis in front."""
     if not isinstance(error, SyntaxError):
         return str(error) or "it is too deep"
     place = (error.offset or 1) - (error.lineno == 1)
@@ -103,9 +103,9 @@ def _problem(error: BaseException) -> str:
 
 @dataclass
 class _Reader:
-    """Turns a tree into terms by what must stand where: a truth, a number or a name."""
+    """Converts a syntax tree to terms by the expected type: a truth value, a number or a name."""
 
-    mistakes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     queries: dict[Query, None] = field(default_factory=dict)
     made: int = 0
 
@@ -154,7 +154,7 @@ class _Reader:
                 return value
             case ast.BinOp(op=ast.Add()):
                 return self.name(node.left, bound) + self.name(node.right, bound)
-        self._wrong(node, "a name in quotes", bound)
+        self._wrong(node, "a quoted name", bound)
         return ""
 
     def _comparison(self, node: ast.Compare, bound: Bound) -> Term:
@@ -176,20 +176,20 @@ class _Reader:
         if len(node.args) != 1:
             self._note(f"{_shown(node)}: v takes one metric, and axes such as model='lstm'.")
             return self._term("v", (), node)
-        before = len(self.mistakes)
+        before = len(self.problems)
         metric = self.name(node.args[0], bound)
         names: dict[str, str] = {}
         for keyword in node.keywords:
             if keyword.arg not in AXES[:-1] or keyword.arg in names:
-                self._note(f"{_shown(node)}: {_axis_mistake(keyword.arg, names)}")
+                self._note(f"{_shown(node)}: {_axis_problem(keyword.arg, names)}")
             else:
                 names[keyword.arg] = self.name(keyword.value, bound)
         if max(map(len, [metric, *names.values()])) > LONGEST:
-            self._note("a name of the expression is too long.")
+            self._note("a name in the expression is too long.")
         axes = tuple((axis, names[axis]) for axis in AXES if axis in names)
         self._count()
         query = Query(metric, axes)
-        if len(self.mistakes) == before:
+        if len(self.problems) == before:
             self.queries[query] = None
         return Term("v", query=query, source=node)
 
@@ -201,7 +201,7 @@ class _Reader:
     def _several(
         self, name: str, node: ast.Call, read: Callable[[ast.expr, Bound], Term], bound: Bound
     ) -> list[Term]:
-        """Read the arguments of a function, or those in the one list or comprehension that it is given."""
+        """Read the arguments of a function, or the items of its one list or comprehension."""
         found = []
         match node.args:
             case [ast.List(elts=items) | ast.Tuple(elts=items)]:
@@ -220,9 +220,9 @@ class _Reader:
             return
         target, items = loops[0].target, loops[0].iter
         if loops[0].ifs or loops[0].is_async or not isinstance(target, ast.Name) or target.id in FUNCTIONS:
-            self._note("a comprehension reads `... for x in ['a', 'b']`, with one variable and no condition.")
+            self._note("write a comprehension as `... for x in ['a', 'b']`, with one variable and no condition.")
         elif not isinstance(items, (ast.List, ast.Tuple)):
-            self._note(f"{_shown(items)}: a comprehension goes over a list of names or numbers.")
+            self._note(f"{_shown(items)}: a comprehension iterates over a list of names or numbers.")
         else:
             for item in items.elts:
                 self._count()
@@ -236,7 +236,7 @@ class _Reader:
                 return self._finite(value)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -self._finite(value)
-        self._note(f"{_shown(node)}: a comprehension goes over names in quotes or numbers.")
+        self._note(f"{_shown(node)}: a comprehension iterates over quoted names or numbers.")
         return ""
 
     def _finite(self, value: Any) -> float:
@@ -245,18 +245,18 @@ class _Reader:
         except OverflowError:
             found = math.inf
         if not math.isfinite(found):
-            self._note("a number of the expression is too large.")
+            self._note("a number in the expression is too large.")
         return found
 
     def _wrong(self, node: ast.expr, wanted: str, bound: Bound) -> Term:
         known = [*bound, *FUNCTIONS]
         if isinstance(node, ast.Name) and node.id not in known:
-            self._note(f"nothing is called {node.id!r} here. {suggestion(node.id, known)} {LANGUAGE}")
+            self._note(f"unknown name {node.id!r}. {suggestion(node.id, known)} {LANGUAGE}")
         elif isinstance(node, ast.Call) and not _calls(node, *FUNCTIONS):
             name = ast.unparse(node.func)
-            self._note(f"no function is called {name[:60]!r}. {suggestion(name, list(FUNCTIONS))} {LANGUAGE}")
+            self._note(f"unknown function {name[:60]!r}. {suggestion(name, list(FUNCTIONS))} {LANGUAGE}")
         else:
-            self._note(f"{_shown(node)} stands where {wanted} must stand. {LANGUAGE}")
+            self._note(f"expected {wanted}, found {_shown(node)}. {LANGUAGE}")
         return self._term("number", (), node)
 
     def _term(self, operation: str, parts: Sequence[Term], source: ast.expr, number: float = 0.0) -> Term:
@@ -264,9 +264,9 @@ class _Reader:
         return Term(operation, tuple(parts), number, source=source)
 
     def _note(self, text: str) -> None:
-        self.mistakes.append(text)
-        if len(self.mistakes) == MOST_MISTAKES:
-            raise SuiteError("there may be more mistakes in this expression.")
+        self.problems.append(text)
+        if len(self.problems) == MOST_PROBLEMS:
+            raise SuiteError("there may be more problems in this expression.")
 
     def _count(self) -> None:
         self.made += 1
@@ -284,12 +284,12 @@ def _is_small(term: Term) -> bool:
     return inner.operation == "number" and inner.number in range(MOST_POWER + 1)
 
 
-def _axis_mistake(name: str | None, given: Mapping[str, str]) -> str:
+def _axis_problem(name: str | None, given: Mapping[str, str]) -> str:
     if name == "seed":
-        return "seeds are averaged over; leave the axis out."
+        return "results are averaged over seeds; leave the axis out."
     if name in given:
-        return f"the axis {name!r} is given twice."
-    return f"no axis is called {name!r}. {suggestion(str(name), list(AXES[:-1]), 'Axes')}"
+        return f"the axis {name!r} appears twice."
+    return f"unknown axis {name!r}. {suggestion(str(name), list(AXES[:-1]), 'Axes')}"
 
 
 def _shown(node: ast.expr) -> str:

@@ -9,15 +9,15 @@ from bench_core.suites.schema import AXES, TRAINING_AXES, Figure
 
 
 def check_figures(names: Names) -> None:
-    """Note every mistake in a figure."""
+    """Report every problem of a figure."""
     tables = [table.id for table in names.suite.tables]
     drawn = [figure.id for figure in names.suite.figures]
     for number, figure in enumerate(names.suite.figures):
         _check_figure(names, number, figure)
     for number, one in enumerate(drawn):
         if one in (*drawn[:number], *tables):
-            text = f"a table or another figure has the id {one!r} too. Rename one."
-            names.mistakes.add(("figures", number, "id"), text)
+            text = f"a table or another figure also has the id {one!r}. Rename one."
+            names.problems.add(("figures", number, "id"), text)
 
 
 def _check_figure(names: Names, number: int, figure: Figure) -> None:
@@ -38,11 +38,11 @@ def _check_figure(names: Names, number: int, figure: Figure) -> None:
         if len(several) > 1 and axis not in figure.grouped:
             text = f"figure {figure.id!r} does not say which {axis}: {listed(several)}. "
             way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
-            names.mistakes.add(keys, f"{text}{way}, or choose one by `where`.")
+            names.problems.add(keys, f"{text}{way}, or select one by `where`.")
 
 
 def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Note settings that are not given, and names that fall on one place of a heat map."""
+    """Report settings that are missing, and names with the same place in a heat map."""
     for axis in figure.grouped:
         section = names.source.data.get(SECTIONS.get(axis, "")) or {}
         own = [(side, setting) for side, (of, setting) in zip("xy", figure.sides, strict=True) if of == axis]
@@ -53,21 +53,21 @@ def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
             place = tuple(label(name, setting, section) for _, setting in own)
             if None in place:
                 side, setting = own[place.index(None)]
-                text = f"{axis} {name!r} does not give a single {setting!r}. Write it down, or choose by `where`."
-                names.mistakes.add([*keys, side], text)
+                text = f"{axis} {name!r} has no single value of {setting!r}. Set one, or select others by `where`."
+                names.problems.add([*keys, side], text)
                 break
             if place in seen:
-                text = f"{seen[place]!r} and {name!r} have one place in figure {figure.id!r}"
-                names.mistakes.add(keys, f"{text}: {'/'.join(map(str, place))}. Choose one by `where`.")
+                text = f"{seen[place]!r} and {name!r} have the same place in figure {figure.id!r}"
+                names.problems.add(keys, f"{text}: {'/'.join(map(str, place))}. Select one by `where`.")
                 break
             seen[place] = name
 
 
 def _check_entry(names: Names, keys: list[str | int], name: str) -> None:
-    """Note what no history tells; parts of a loss are known to models alone, and may have any one-word name."""
+    """Report names that no history contains; terms of a loss may have any one-word name."""
     selects = [one.training.select for entry in names.suite.models.values() for one in entry.all]
     metrics = {name: config.name for name, config in names.suite.metrics.items()}
     judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
     known = list(dict.fromkeys([*judged, "loss", "lr"]))
     if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
-        names.mistakes.add(keys, f"no training of this suite tells its {name!r}. {suggestion(name, known)}")
+        names.problems.add(keys, f"no training history of this suite contains {name!r}. {suggestion(name, known)}")

@@ -14,7 +14,7 @@ Scale: TypeAlias = Literal["linear", "log"]
 
 
 class Scales(Strict):
-    """How the axes of a figure are divided."""
+    """The scale of each axis of a figure."""
 
     x: Scale = "linear"  #: of the axis across
     y: Scale = "linear"  #: of the axis upwards
@@ -41,7 +41,7 @@ Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
 
 
 class Figure(Strict):
-    """A figure of a report: groups of cells, and what is drawn of each; what else it needs depends on its kind."""
+    """A figure of a report: groups of cells, and what is drawn of each."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
     kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: what is drawn of each group
@@ -68,18 +68,16 @@ class Figure(Strict):
         if self.kind == "line" and self.x not in ("step", "epoch"):
             raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
         if self.kind == "box" and self.scales.y != "linear":
-            raise ValueError("the y axis of a box figure holds the groups; its values lie on x")
+            raise ValueError("the y axis of a box plot holds the groups; its values are on x")
         if self.kind == "order" and (self.scale != "linear" or self.width != USUAL_WIDTH):
-            raise ValueError(
-                f"a {name} is as large as its words need, and has no axes; leave `scale` and `width` out"
-            )
+            raise ValueError(f"a {name} has no axes and its size depends on the text; leave `scale` and `width` out")
         for name in self.costs:
             _check_cost(name)
         return self
 
     @model_validator(mode="after")
     def _of_two_sides(self) -> Figure:
-        """Check what makes the columns and rows of a heat map."""
+        """Check the columns and rows of a heat map."""
         if self.kind != "heat":
             return self
         for axis, setting in self.sides:
@@ -89,37 +87,37 @@ class Figure(Strict):
             if setting == "" or (setting is not None and axis not in ("task", "model", "decoder")):
                 raise ValueError("settings are those of a task, model or decoder, such as `decoder.width`")
         if self.x == self.y:
-            raise ValueError("x and y of a heat map are two different things")
+            raise ValueError("x and y of a heat map must differ")
         if self.by:
-            raise ValueError("a heat map has no `by`; its groups are made by x and y")
+            raise ValueError("a heat map has no `by`; x and y define its groups")
         if isinstance(self.scale, Scales):
-            raise ValueError("the scale of a heat map is one word, `linear` or `log`, for its colours")
+            raise ValueError("the scale of a heat map is `linear` or `log`, for its colours")
         return self
 
     @model_validator(mode="after")
     def _axes_that_vary(self) -> Figure:
         if "seed" in (*self.by, *self.where):
-            raise ValueError("seeds are pooled or averaged over; a figure has no seed axis")
+            raise ValueError("figures pool or average over seeds; they have no seed axis")
         if self.kind == "line" and not {*self.by, *self.where} <= {*TRAINING_AXES}:
-            raise ValueError("a training has neither decoder nor split; its axes are task, model and hardware")
+            raise ValueError("training has no decoder or split; its axes are task, model and hardware")
         if len(set(self.by)) < len(self.by):
-            raise ValueError("an axis can stand in `by` once")
+            raise ValueError("an axis can be in `by` only once")
         return self
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """Return what x and y tell of costs, such as `cost.train.seconds`: it depends on clocks."""
+        """Return those of x and y that are costs, such as `cost.train.seconds`."""
         return tuple(name for name in (self.x, self.y) if self.kind == "scatter" and name.startswith("cost."))
 
     @property
     def sides(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
-        """Return the axis behind x and behind y of a heat map, each with the setting on it, if it is one."""
+        """Return the axes of x and y of a heat map, each with its setting, if any."""
         (across, _, setting), (along, _, other) = self.x.partition("."), self.y.partition(".")
         return (across, setting if "." in self.x else None), (along, other if "." in self.y else None)
 
     @property
     def grouped(self) -> tuple[Axis, ...]:
-        """Return the axes that make the groups: those of `by`, or those behind y and x of a heat map."""
+        """Return the axes that define the groups: `by`, or x and y of a heat map."""
         if self.kind != "heat":
             return self.by
         behind = {axis for axis, _ in self.sides}
@@ -127,24 +125,22 @@ class Figure(Strict):
 
     @property
     def scales(self) -> Scales:
-        """Return how each axis is divided; one word is for the axis of the values, or for both of a scatter."""
+        """Return the scale of each axis; a single word is for the value axis, or for both axes of a scatter plot."""
         if isinstance(self.scale, Scales):
             return self.scale
         on_x, on_y = self.kind not in ("line", "heat"), self.kind in ("line", "scatter")
         return Scales(x=self.scale if on_x else "linear", y=self.scale if on_y else "linear")
 
     def covers(self, cell: Mapping[str, Any]) -> bool:
-        """Return whether `where` lets a cell in; one without a name on an axis is not chosen against."""
+        """Return whether a cell passes `where`; a cell without a name on an axis passes."""
         return all(cell.get(axis) in (None, *names) for axis, names in self.where.items())
 
 
 def _check_cost(name: str) -> None:
-    """Raise ValueError unless a name is that of a cost, such as `cost.train.seconds`."""
+    """Raise ValueError unless the name is a cost, such as `cost.train.seconds`."""
     _, stage, what = [*name.split(".", 2), ""][:3]
     if stage not in COSTS:
-        raise ValueError(
-            f"{name!r} does not say what of which stage ({', '.join(COSTS)}), as `cost.train.seconds` does"
-        )
+        raise ValueError(f"{name!r} names no cost of a stage ({', '.join(COSTS)}), such as `cost.train.seconds`")
     known = (*OF_ALL_STAGES, *COSTS[stage])
     if what not in known:
-        raise ValueError(f"{name!r}: of {stage} stages are told {', '.join(known)}")
+        raise ValueError(f"{name!r}: known costs of {stage} stages are {', '.join(known)}")

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bench_core.suites.problems import Mistakes
+    from bench_core.suites.problems import Problems
     from bench_core.suites.schema import Axis, Choice, SuiteFile
     from bench_core.suites.yaml_source import Located
 
@@ -19,7 +19,7 @@ MOST = 10_000  #: combinations in a suite
 
 @dataclass(frozen=True)
 class ModelGrid:
-    """A model of a suite that stands for every combination of some settings, or a name for one of some decoders."""
+    """A model that stands for every combination of some settings, or a name for one of several decoders."""
 
     name: str
     settings: Mapping[str, Sequence[Any]]  # values by setting, such as `hidden` or `training.lr`
@@ -27,9 +27,9 @@ class ModelGrid:
 
 
 def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelGrid]:
-    """Return what a choice is made among, by the names that stand for what is chosen; `grids` are the suite's.
+    """Return the alternatives of a choice, by the name of what is chosen; `grids` are those of the suite.
 
-    Decoders make a grid of one setting, which is called by the name that stands for them.
+    Decoders form a grid of one setting with the name of the chosen decoder.
     """
     if choice.axis == "model":
         return {name: grids.get(name) or ModelGrid(name, {}, {name: {}}) for name in choice.model}
@@ -39,10 +39,10 @@ def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelG
     }
 
 
-def expand(source: Located, mistakes: Mistakes) -> dict[str, ModelGrid]:
-    """Put its combinations in the place of every model that has a grid; return the grids by name.
+def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
+    """Replace every model that has a grid by its combinations; return the grids by name.
 
-    What is wrong with a setting of a combination is told where the grid gives it.
+    Problems of a setting are reported at the place of the grid.
     """
     models = source.data.get("models")
     if not isinstance(models, Mapping):
@@ -54,8 +54,8 @@ def expand(source: Located, mistakes: Mistakes) -> dict[str, ModelGrid]:
             expanded[name] = settings
             continue
         room = MOST - sum(len(grid.combinations) for grid in grids.values())
-        grids[name] = _grid(name, _varied(name, settings, room, mistakes))
-        _check_names(grids[name], models, mistakes)
+        grids[name] = _grid(name, _varied(name, settings, room, problems))
+        _check_names(grids[name], models, problems)
         fixed = {key: value for key, value in settings.items() if key != "grid"}
         for combination, values in grids[name].combinations.items():
             expanded[combination] = _with(fixed, values)
@@ -65,20 +65,20 @@ def expand(source: Located, mistakes: Mistakes) -> dict[str, ModelGrid]:
 
 
 def origins(grids: Mapping[str, ModelGrid]) -> dict[str, str]:
-    """Return the name of the grid of every combination."""
+    """Return the grid of each combination, by name."""
     return {name: grid.name for grid in grids.values() for name in grid.combinations}
 
 
 def gathered(models: Iterable[str], grids: Mapping[str, ModelGrid]) -> list[str]:
-    """Return the names of models, those of combinations replaced by their grid's, each once."""
+    """Return names of models, with combinations replaced by their grid, each once."""
     known = origins(grids)
     return list(dict.fromkeys(known.get(name, name) for name in models))
 
 
 def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
-    """Return a suite in which names of grids no longer stand for their combinations, and the only choice is named.
+    """Return the suite with names of grids replaced by their combinations, and a default for `chosen`.
 
-    Tables of what was chosen go on calling it by its grid.
+    Tables of chosen models still use the name of the grid.
     """
 
     def plain(names: Iterable[str], kept: Sequence[str] = ()) -> tuple[str, ...]:
@@ -103,12 +103,12 @@ def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
 
 
 def word(value: Any) -> str:
-    """Return a value of a setting as it stands in the name of a combination, such as `256`, `true` or `tanh`."""
+    """Return the value of a setting as in the name of a combination, such as `256`, `true` or `tanh`."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def spelled(values: Mapping[str, Any], separator: str = ", ") -> str:
-    """Return the settings of a combination for people, such as `hidden=256, tied=true`."""
+    """Return the settings of a combination as text, such as `hidden=256, tied=true`."""
     return separator.join(f"{setting}={word(value)}" for setting, value in values.items())
 
 
@@ -118,38 +118,38 @@ def _grid(name: str, varied: Mapping[str, Sequence[Any]]) -> ModelGrid:
     return ModelGrid(name, varied, named)
 
 
-def _varied(name: str, settings: Mapping[str, Any], room: int, mistakes: Mistakes) -> dict[str, Sequence[Any]]:
-    """Return the values of each setting that a grid varies, after noting those that cannot be."""
+def _varied(name: str, settings: Mapping[str, Any], room: int, problems: Problems) -> dict[str, Sequence[Any]]:
+    """Return the valid values of each setting of a grid, and report the invalid ones."""
     keys, grid = ("models", name, "grid"), settings["grid"]
     if not isinstance(grid, Mapping) or not grid:
-        mistakes.add(keys, "a grid gives settings lists of values, such as `grid: {hidden: [256, 512]}`.")
+        problems.add(keys, "a grid maps settings to lists of values, such as `grid: {hidden: [256, 512]}`.")
         return {}
     wrong = {setting: _wrong(setting, settings) for setting in grid}
     for setting, text in wrong.items():
         if text:
-            mistakes.add([*keys, setting], text)
+            problems.add([*keys, setting], text)
     varied = {setting: grid[setting] for setting, text in wrong.items() if not text}
     count = prod(map(len, varied.values()))
     if count > room:
         text = f"a suite can have {MOST:,} combinations at most; this grid makes {count:,}, {room:,} are left. "
-        mistakes.add(keys, f"{text}Vary less, or part the suite.")
+        problems.add(keys, f"{text}Vary fewer settings, or split the suite.")
         return {setting: values[:1] for setting, values in varied.items()}
     return varied
 
 
 def _wrong(setting: str, settings: Mapping[str, Any]) -> str:
-    """Say what is wrong with one setting of a grid; nothing if it is well."""
+    """Return the problem of one setting of a grid, or the empty string."""
     grid, values = settings["grid"], settings["grid"][setting]
     if not isinstance(values, list) or not values:
-        return f"{setting!r} needs a list of values here, such as `[1, 2]` (found {values!r})."
+        return f"{setting!r} must be a list of values, such as `[1, 2]` (found {values!r})."
     words = [word(value) for value in values]
     twice = next((one for place, one in enumerate(words) if one in words[:place]), None)
     if twice is not None:
         return f"{setting!r} lists {twice} twice. Keep one."
     if _given(settings, setting.split(".")):
-        return f"{setting!r} is given both in the grid and in the model's settings. Keep one."
+        return f"{setting!r} is set both in the grid and in the model. Keep one."
     outer = next((other for other in grid if setting.startswith(f"{other}.")), None)
-    return f"{setting!r} lies inside {outer!r}, which the grid varies as a whole. Keep one." if outer else ""
+    return f"{setting!r} is inside {outer!r}, which the grid varies as a whole. Keep one." if outer else ""
 
 
 def _given(settings: Mapping[str, Any], keys: Sequence[str]) -> bool:
@@ -163,15 +163,15 @@ def _given(settings: Mapping[str, Any], keys: Sequence[str]) -> bool:
     return True
 
 
-def _check_names(grid: ModelGrid, models: Mapping[str, Any], mistakes: Mistakes) -> None:
+def _check_names(grid: ModelGrid, models: Mapping[str, Any], problems: Problems) -> None:
     for name in grid.combinations:
         if name in models and name != grid.name:
-            text = f"a combination of {grid.name!r} is called {name!r}, as another model is. Rename that."
-            mistakes.add(("models", name), text)
+            text = f"a combination of {grid.name!r} has the name {name!r}, as another model does. Rename that model."
+            problems.add(("models", name), text)
 
 
 def _with(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's settings with those of one combination."""
+    """Return the settings of a model with those of one combination."""
     found = dict(settings)
     for setting, value in values.items():
         found = _put(found, setting.split("."), value)
@@ -186,7 +186,7 @@ def _put(settings: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[s
 
 
 def _note_places(source: Located, grid: ModelGrid) -> None:
-    """Let each setting that a grid varies stand where the grid gives its values."""
+    """Record the place of the grid as that of each setting it varies."""
     for setting in grid.settings:
         place = source.places.get(("models", grid.name, "grid", setting))
         keys = setting.split(".")

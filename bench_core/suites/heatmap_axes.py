@@ -14,9 +14,9 @@ MISSING = object()
 
 
 def label(name: str, setting: str | None, section: Mapping[str, Any]) -> str | None:
-    """Return the name, or its setting (`hidden`, `training.lr`) as the suite writes it.
+    """Return the name, or its setting (`hidden`, `training.lr`) as written in the suite.
 
-    None where it does not write it, or writes another one for some task (`by_task:`).
+    None if the setting is not written there, or has another value for some task (`by_task:`).
     """
     if setting is None:
         return name

@@ -15,7 +15,7 @@ from bench_core.suites.grids import expand, origins, plainly
 from bench_core.suites.name_check import check_names
 from bench_core.suites.names import Names
 from bench_core.suites.parts import Parts, section
-from bench_core.suites.problems import Mistakes
+from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
 from bench_core.suites.schema import Hardware, SuiteFile
 from bench_core.suites.suite import Suite
@@ -28,7 +28,7 @@ AS_WRITTEN = ("title", "source", "splits", "limits", "skip", "tables", "figures"
 
 
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
-    """Read a suite file; raise SuiteError with every mistake in it, each with file, line and column."""
+    """Read a suite file; raise SuiteError with every problem, each with file, line and column."""
     source = located.read(path)
     return resolve(source, path.parent, profile, settings, seeds)
 
@@ -36,18 +36,18 @@ def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), s
 def resolve(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> Suite:
-    """Apply profile, `--set` and `--seeds` to a suite and look up all that it names."""
+    """Apply profile, `--set` and `--seeds` to a suite, and look up everything that it names."""
     whole = _names(source)
     asked = _apply(source, profile, settings, seeds)
-    mistakes = Mistakes(source)
+    problems = Problems(source)
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
-    grids = expand(source, mistakes)
-    file = mistakes.parsed(SuiteFile, source.data, ())
-    parts = Parts(source.data, mistakes, origins(grids), whole["tasks"])
+    grids = expand(source, problems)
+    file = problems.parsed(SuiteFile, source.data, ())
+    parts = Parts(source.data, problems, origins(grids), whole["tasks"])
     tasks, models = parts.configs("task", TaskConfig), parts.models()
     decoders, metrics = parts.configs("decoder", DecoderConfig), parts.configs("metric", MetricConfig)
     if file is None:
-        raise mistakes.error()
+        raise problems.error()
     file = plainly(file, grids)
     suite = Suite(
         **{name: getattr(file, name) for name in AS_WRITTEN},
@@ -59,17 +59,17 @@ def resolve(
         changes=[setting.partition("=")[0] for setting in settings],
     )  # fmt: skip
     if len(suite.label.encode()) > LONGEST_LABEL:
-        text = f"the name of a suite, with its profile, has {LONGEST_LABEL} letters at most. Shorten it."
-        mistakes.add(("suite",), text)
-    _check_size(suite, mistakes)
-    check_names(Names(suite, source, mistakes, whole))
-    if mistakes.found:
-        raise mistakes.error()
+        text = f"the name of a suite with its profile may have at most {LONGEST_LABEL} bytes. Shorten it."
+        problems.add(("suite",), text)
+    _check_size(suite, problems)
+    check_names(Names(suite, source, problems, whole))
+    if problems.found:
+        raise problems.error()
     return suite
 
 
-def _check_size(suite: Suite, mistakes: Mistakes) -> None:
-    """Raise SuiteError for a suite of more cells than can be planned: they would fill the memory first."""
+def _check_size(suite: Suite, problems: Problems) -> None:
+    """Raise SuiteError if the suite has too many cells to plan in memory."""
     axes = {
         "tasks": suite.tasks, "models": suite.models, "decoders": suite.decoders, "splits": suite.splits,
         "hardware": suite.hardware, "seeds": suite.seeds,
@@ -79,16 +79,16 @@ def _check_size(suite: Suite, mistakes: Mistakes) -> None:
         longest = max(axes, key=lambda axis: len(axes[axis]))
         product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
         text = (
-            f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Ask for less, or part the suite."
+            f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Reduce it, or split the suite."
         )
-        mistakes.add((longest,), text)
-        raise mistakes.error()
+        problems.add((longest,), text)
+        raise problems.error()
 
 
 def _names(source: Located) -> dict[str, set[str]]:
-    """Return what a suite names before anything is laid over it, and the settings that its grids vary."""
+    """Return the names that a suite defines before changes, and the settings that its grids vary."""
     copy = Located(source.path, dict(source.data))
-    grids = expand(copy, Mistakes(copy))
+    grids = expand(copy, Problems(copy))
     names = {kind: set(section(copy.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
     varied = {setting for grid in grids.values() for setting in grid.settings}
     splits, hardware = source.data.get("splits"), section(source.data, "hardware")
@@ -98,25 +98,23 @@ def _names(source: Located) -> dict[str, set[str]]:
 
 
 def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> list[str]:
-    """Lay changes over a suite; return those that are not of a profile."""
+    """Apply changes to a suite; return those that are not from a profile."""
     if profile is not None:
         profiles = source.data.get("profiles")
         known = list(profiles) if isinstance(profiles, dict) else []
         if profile not in known:
-            mistakes = Mistakes(source)
-            mistakes.add(["profiles"], f"no profile {profile!r}. {suggestion(profile, known)}")
-            raise mistakes.error()
+            problems = Problems(source)
+            problems.add(["profiles"], f"no profile {profile!r}. {suggestion(profile, known)}")
+            raise problems.error()
         if not isinstance(profiles[profile], dict):  # type: ignore[index]
-            raise SuiteError(f"{source.place(['profiles', profile])}: a profile is a mapping of what it changes.")
+            raise SuiteError(f"{source.place(['profiles', profile])}: a profile must be a mapping of changes.")
         source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
     for setting in settings:
         keys, equals, value = setting.partition("=")
         if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
             raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
         if isinstance(source.data.get(way[0]), list) and len(way) > 1:
-            raise SuiteError(
-                f"--set {_shown(setting)}: lists are set as a whole, such as --set 'splits=[valid, test]'."
-            )
+            raise SuiteError(f"--set {_shown(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'.")
         origin = f"--set {_shown(keys)}"
         source.put(tuple(way), located.scalar(value, origin), origin)
     asked = [*settings]
@@ -128,13 +126,13 @@ def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds:
 
 
 def _shown(text: str) -> str:
-    """Return what somebody typed as it can be shown to them again."""
+    """Return user input in printable form."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
     return cut if cut.isprintable() else repr(cut)
 
 
 def _split(keys: str, data: Any) -> list[str]:
-    """Split at dots, but not inside a key that is there, such as `nucleus-0.2`."""
+    """Split at dots, but not inside an existing key, such as `nucleus-0.2`."""
     words = keys.split(".")
     for end in range(len(words), 0, -1):
         key = ".".join(words[:end])

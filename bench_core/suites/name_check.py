@@ -10,7 +10,7 @@ from bench_core.suites.table_check import check_tables
 
 
 def check_names(names: Names) -> None:
-    """Note every name that stands for nothing, wherever it stands."""
+    """Report every undefined name."""
     for number, skip in enumerate(names.suite.skip):
         for axis, skipped in skip:
             names.known(("skip", number, axis), axis, skipped)

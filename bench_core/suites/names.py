@@ -15,22 +15,22 @@ from bench_core.suites.schema import Axis, Table
 MOST_NAMES = 8  # in one message
 
 if TYPE_CHECKING:
-    from bench_core.suites.problems import Mistakes
+    from bench_core.suites.problems import Problems
     from bench_core.suites.suite import Suite
     from bench_core.suites.yaml_source import Located
 
 
 @dataclass
 class Names:
-    """What a suite names, and where mistakes in its names are noted."""
+    """The names of a suite, and where their problems are reported."""
 
     suite: Suite
     source: Located
-    mistakes: Mistakes
+    problems: Problems
     whole: Mapping[str, set[str]]  # what the suite names without its profile
 
     def names(self, axis: str) -> list[str]:
-        """Return the suite's own names on an axis, or of its metrics."""
+        """Return the names of the suite on an axis, or of its metrics."""
         data = self.source.data
         section = SECTIONS.get(axis)
         if section:
@@ -38,39 +38,39 @@ class Names:
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
 
     def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
-        """Note names that are neither those of an axis nor among `more`."""
+        """Report names that are neither on the axis nor in `more`."""
         known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ())), *more])
         for name in names:
             if name not in known:
                 hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
                 ids = [one.id for one in self.suite.choose if axis == "decoder" and name in one.decoders]
-                hint = f"Tables with `chosen: {ids[0]}` show what is chosen under this name." if ids else hint
-                self.mistakes.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
+                hint = f"Tables with `chosen: {ids[0]}` show the chosen decoder under this name." if ids else hint
+                self.problems.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
 
     def unlike(self, section: str, what: str, ids: Sequence[str]) -> None:
-        """Note ids that two things of a section share."""
+        """Report duplicate ids in a section."""
         for number, one in enumerate(ids):
             if one in ids[:number]:
-                self.mistakes.add((section, number, "id"), f"two {what}s have the id {one!r}.")
+                self.problems.add((section, number, "id"), f"two {what}s have the id {one!r}.")
 
     def shown_in(self, table: Table, axis: str) -> list[str]:
-        """Return the names on an axis that a table can show; what is chosen goes by the name of its grid."""
+        """Return the names on an axis that a table can show; a chosen model has the name of its grid."""
         grids = self.groups(table, axis)
         names, alone = gathered(self.names(axis), grids), table.of == "choices" and not self.groups(table, "decoder")
         return [name for name in names if name in grids] if alone and grids else names
 
     def groups(self, table: Table, axis: str) -> Mapping[str, ModelGrid]:
-        """Return what a table's choices on an axis are made among, by the names that stand for what is chosen."""
+        """Return the alternatives of a table's choice on an axis, by the name of what is chosen."""
         ours = [choice for choice in self.suite.choose if choice.id in table.chosen and choice.axis == axis]
         return grids_of(ours[0], self.suite.grids) if ours else {}
 
     def settings(self, table: Table) -> list[str]:
-        """Return the settings that grids vary, with the profile or without it, and names for chosen decoders."""
+        """Return the settings that grids vary, with or without the profile, and names of chosen decoders."""
         ours = dict.fromkeys(setting for grid in self.suite.grids.values() for setting in grid.settings)
         return [*ours, *sorted(self.whole["settings"] - set(ours)), *self.groups(table, "decoder")]
 
     def labels(self, table: Table, axes: Sequence[Axis], values: Sequence[str] = ()) -> list[str]:
-        """Return every label that the axes can make, the profile's left-out names included."""
+        """Return every label that the axes can form, including names that the profile leaves out."""
         labels = [""]
         for axis in axes:
             names = [*self.shown_in(table, axis), *self.groups(table, axis)]
@@ -83,6 +83,6 @@ class Names:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message: the first of many."""
+    """Return names for a message, shortened to the first few."""
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more

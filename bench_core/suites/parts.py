@@ -10,7 +10,7 @@ from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
 from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
-from bench_core.suites.problems import Mistakes
+from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Limits, Phase, TrainingConfig
 from bench_core.suites.suite import Entry
 
@@ -19,21 +19,21 @@ C = TypeVar("C", bound=Config)
 
 @dataclass
 class Parts:
-    """The parts that a suite names, looked up and parsed."""
+    """Looks up the parts of a suite, and parses their settings."""
 
     data: Mapping[str, Any]
-    mistakes: Mistakes
+    problems: Problems
     origins: Mapping[str, str] = field(default_factory=dict)  # combinations to the models that have the grids
     tasks: Set[str] = frozenset()  # that the suite names before anything is laid over it
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
-        """Return the settings of every part of one kind that has no mistake."""
+        """Return the settings of all valid parts of one kind."""
         given = section(self.data, f"{kind}s")
         found = {name: self.config(kind, name, settings) for name, settings in given.items()}
         return {name: config for name, config in found.items() if isinstance(config, base)}
 
     def models(self) -> dict[str, Entry]:
-        """Return every model with its training, which is the suite's with the model's own settings laid over."""
+        """Return every model with its training settings: those of the suite, overridden by its own."""
         entries = {}
         for name, config in self.configs("model", ModelConfig).items():
             settings = self.data["models"][name]
@@ -49,18 +49,18 @@ class Parts:
     def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], inside: tuple[str, ...]) -> Entry:
         whole = merged(self.data.get("training") or {}, settings.get("training") or {})
         keys = ("models", self.origins.get(name, name), *inside)
-        plan = self.mistakes.parsed(TrainingConfig, whole, (*keys, "training"))
+        plan = self.problems.parsed(TrainingConfig, whole, (*keys, "training"))
         entry = Entry(config, plan or TrainingConfig())
         self._check_phases(entry, keys if "training" in settings else ())
         return entry
 
     def _changes(self, name: str, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """Return what a model changes for tasks, after noting what cannot be."""
+        """Return the settings that a model overrides by task, and report invalid ones."""
         keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
         given, found = settings.get("by_task") or {}, {}
         if not isinstance(given, Mapping):
-            self.mistakes.add(
-                keys, "`by_task` gives settings to names of tasks, such as `by_task: {wikitext-2: {hidden: 512}}`."
+            self.problems.add(
+                keys, "`by_task` maps tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
             )
             return {}
         tasks = [*section(self.data, "tasks")]
@@ -69,19 +69,19 @@ class Parts:
                 (key for key in ("name", "grid", "by_task") if key in changes), ""
             )
             if not isinstance(changes, Mapping):
-                self.mistakes.add([*keys, task], "what differs on a task is a mapping of settings.")
+                self.problems.add([*keys, task], "the settings for a task must be a mapping.")
             elif fixed:
-                self.mistakes.add([*keys, task, fixed], f"a model has one `{fixed}` for all tasks.")
+                self.problems.add([*keys, task, fixed], f"`{fixed}` must be the same for all tasks.")
             elif task in tasks:
                 found[task] = changes
             elif task not in self.tasks:
-                self.mistakes.add(
+                self.problems.add(
                     [*keys, task], f"no task of this suite is called {task!r}. {suggestion(task, tasks)}"
                 )
         return found
 
     def probes(self, models: Mapping[str, Entry]) -> dict[str, ProbeConfig]:
-        """Return the probes that the suite names, and those that its models never go without."""
+        """Return the probes of the suite, and those that its models require."""
         found = self.configs("probe", ProbeConfig)
         named = {config.name for config in found.values()}
         carried = {name for entry in models.values() for one in entry.all for name in one.config.probes}
@@ -97,19 +97,19 @@ class Parts:
                 if key not in entry.config.by_phase:
                     known = [*Phase.model_fields, *sorted(entry.config.by_phase)]
                     text = f"a phase of {entry.config.name!r} cannot set {key!r}. {suggestion(key, known)}"
-                    self.mistakes.add([*own, "training", "phases", number, key], text)
+                    self.problems.add([*own, "training", "phases", number, key], text)
 
     def config(self, kind: PartKind, name: str, settings: Any, inside: tuple[str, ...] = ()) -> Config | None:
-        """Return the parsed settings of one part, or None after noting what is wrong."""
+        """Return the parsed settings of one part, or None after reporting its problems."""
         origin = self.origins.get(name, name) if kind == "model" else name
         keys = (f"{kind}s", origin, *inside)
         if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-            self.mistakes.add(keys, f"{kind} {origin!r} must say which part it is, such as `{{name: ...}}`.")
+            self.problems.add(keys, f"{kind} {origin!r} must name a part, such as `{{name: ...}}`.")
             return None
         try:
             found = part(kind, settings["name"])
         except SuiteError as error:
-            self.mistakes.add([*keys, "name"], str(error))
+            self.problems.add([*keys, "name"], str(error))
             return None
         schema = found.config
         aside = ("name", "training", "by_task") if kind == "model" else ("name",)
@@ -119,21 +119,21 @@ class Parts:
         for setting, limit in schema.limits.items():
             if own.get(setting) is None:
                 own[setting] = limits[limit]
-        config = self.mistakes.parsed(schema, own, keys, name if name != origin else "")
+        config = self.problems.parsed(schema, own, keys, name if name != origin else "")
         if config is not None and (command := remedy(found, config)):
-            text = f"{kind} {schema.name!r} needs what is not installed: {', '.join(sorted(config.extras()))} of "
-            self.mistakes.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
+            text = f"{kind} {schema.name!r} needs extras not installed: {', '.join(sorted(config.extras()))} of "
+            self.problems.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
         return config
 
 
 def section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a mapping of the suite, or nothing where something else stands in its place."""
+    """Return a mapping of the suite, or an empty one if the value is not a mapping."""
     found = data.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def merged(below: Any, above: Any) -> Any:
-    """Return settings with others laid over them, mapping by mapping."""
+    """Merge nested settings; the second override the first."""
     if not isinstance(below, Mapping) or not isinstance(above, Mapping):
         return above
     return {**below, **{key: merged(below.get(key), value) for key, value in above.items()}}

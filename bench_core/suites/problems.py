@@ -18,24 +18,24 @@ LONGEST, MOST = 600, 100  #: characters of what is wrong with one value, and suc
 
 
 @dataclass
-class Mistakes:
-    """All that is wrong with a suite, gathered before any of it is told."""
+class Problems:
+    """The problems of a suite, collected before they are reported."""
 
     source: Located
     found: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)  # what was found, whichever combination of a grid it was found in
 
     def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
-        """Note what is wrong with the value at `keys`; what several combinations of a grid share, with the first."""
+        """Report a problem at `keys`; a problem that several combinations of a grid share is reported once."""
         line = f"{self.source.place(keys)}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} …'}"
         if line not in self.told:
             self.told.add(line)
             self.found.append(f"{line} (In {combination}.)" if combination else line)
 
     def parsed(self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "") -> T | None:
-        """Return `data` as `schema`, or None after noting every mistake in it.
+        """Return `data` as `schema`, or None after reporting every problem.
 
-        A combination of a grid that is wrong as a whole, though no setting alone is, is named.
+        `combination` is named if it is invalid as a whole although each setting is valid.
         """
         try:
             return schema.model_validate(data)
@@ -50,13 +50,13 @@ class Mistakes:
             return None
 
     def _known(self, way: list[str | int]) -> list[str | int]:
-        """Leave out what names no key of the file: which of several shapes was tried, or a key that is missing."""
+        """Remove the end of a path that is not a key of the file, such as the tried alternative of a union."""
         return next((way[:end] for end in range(len(way), 0, -1) if tuple(way[:end]) in self.source.places), [])
 
     def error(self) -> SuiteError:
-        """Return all that was found as one error, in the order of the file."""
+        """Return all problems as one error, in the order of the file."""
         lines = sorted(self.found, key=_by_line)
-        count = [f"{len(lines):,} mistakes{f', the first {MOST} of them told' if len(lines) > MOST else ''}."]
+        count = [f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."]
         return SuiteError("\n".join([*lines[:MOST], *(count if len(lines) > 1 else [])]))
 
 
@@ -66,7 +66,7 @@ def _by_line(message: str) -> tuple[int, str]:
 
 
 def _sentence(error: dict[str, Any], schema: type[BaseModel], way: Sequence[str | int]) -> str:
-    """Say what a validation error means to the writer of a suite."""
+    """Describe a validation error in terms of the suite."""
     loc = error["loc"] or ("",)
     if error["type"] == "extra_forbidden":
         return f"unknown key {loc[-1]!r}. {suggestion(str(loc[-1]), _fields(schema, loc[:-1]))}"
@@ -80,7 +80,7 @@ def _sentence(error: dict[str, Any], schema: type[BaseModel], way: Sequence[str 
 
 
 def _fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:
-    """Return the keys that the mapping at `way` inside `schema` can have."""
+    """Return the keys allowed at `way` in `schema`."""
     for step in way:
         if isinstance(step, str) and step in schema.model_fields:
             schema = _inner(schema.model_fields[step].annotation) or schema

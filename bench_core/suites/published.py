@@ -15,7 +15,7 @@ from bench_core.suites.yaml_source import Located
 
 
 class Value(BaseModel):
-    """A printed number, with its standard deviation where the paper gives one."""
+    """A published number, with its standard deviation if the paper gives one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,7 +24,7 @@ class Value(BaseModel):
 
 
 class Published(BaseModel):
-    """A table as printed: rows to columns to values; settings and other text may stand for numbers."""
+    """A published table: rows to columns to values, which may be numbers, settings or text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,12 +41,12 @@ class Published(BaseModel):
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of its columns, in the order of their first appearance."""
+        """Return the names of its columns, in order of first appearance."""
         return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
 
 class PublishedFile(BaseModel):
-    """One file of references."""
+    """A file of published tables."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +62,7 @@ def load_published(folder: Path) -> dict[str, Published]:
         for number, table in enumerate(file.tables):
             if table.id in found:
                 place = source.place(["tables", number, "id"])
-                raise SuiteError(f"{place}: the id {table.id!r} is taken by another published table. Rename one.")
+                raise SuiteError(f"{place}: the id {table.id!r} is used by another published table. Rename one.")
             found[table.id] = table.model_copy(update={"paper": file.paper})
     return found
 
@@ -78,10 +78,10 @@ def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
 
 
 def number(value: Any) -> float | None:
-    """Return a published mean as a number, or None where it is a setting or text."""
+    """Return a published mean as a number, or None if it is not one."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def plain(tables: Mapping[str, Published]) -> dict[str, Any]:
-    """Return tables as JSON data, for a run to keep."""
+    """Return tables as JSON data."""
     return {name: table.model_dump(mode="json", exclude_none=True) for name, table in tables.items()}

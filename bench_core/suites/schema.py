@@ -38,7 +38,7 @@ Shown: TypeAlias = Annotated[
 
 
 class Hardware(Strict):
-    """What a cell computes on."""
+    """The hardware of a cell."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda where there is one
     precision: Literal["fp32", "bf16"] = "fp32"  #: of the forward pass in training
@@ -46,7 +46,7 @@ class Hardware(Strict):
 
 
 class Limits(Strict):
-    """How much is generated and scored."""
+    """Limits on generation and scoring."""
 
     max_tokens: PositiveInt = 1000  #: the most target tokens of a hypothesis, stop included
     examples: PositiveInt | None = None  #: how many of a split are decoded, a random choice that all cells share
@@ -55,7 +55,7 @@ class Limits(Strict):
 
 
 class Reference(Strict):
-    """A published table beside ours: its row and column names to ours; null leaves one out."""
+    """A published table beside ours, with a mapping of its row and column names."""
 
     table: str  #: the id of a published table
     rows: dict[str, str | None] = {}  #: their names to ours; the same name needs no entry, null leaves one out
@@ -65,9 +65,9 @@ class Reference(Strict):
 
 
 class Choice(Strict):
-    """A choice, by the mean over seeds of a metric on a split kept for that.
+    """Model selection by the mean over seeds of a metric on a held-out split.
 
-    It is made among the combinations of a grid, or among decoders for each model (for each combination of a grid).
+    It chooses among the combinations of a grid, or among decoders for each model or combination.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: which tables call it by
@@ -81,29 +81,29 @@ class Choice(Strict):
     def _of_one_kind(self) -> Choice:
         if bool(self.model) == bool(self.decoders):
             raise ValueError(
-                "a choice is either among the grids of models, such as `model: lstm`, or among decoders, such as "
-                "`decoders: {beam: [beam-2, beam-4]}`"
+                "a choice is either among the combinations of grids, such as `model: lstm`, or among decoders, such "
+                "as `decoders: {beam: [beam-2, beam-4]}`"
             )
         if self.decoders and self.decoder is not None:
-            raise ValueError("a choice among decoders compares all of these; leave `decoder` out")
+            raise ValueError("a choice among decoders compares these; leave `decoder` out")
         return self
 
     @property
     def axis(self) -> Literal["model", "decoder"]:
-        """Return the axis whose names it is made among."""
+        """Return the axis on which it chooses."""
         return "decoder" if self.decoders else "model"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that stand for what is chosen."""
+        """Return the names given to what is chosen."""
         return (*self.decoders,) if self.decoders else self.model
 
 
 class Table(Strict):
     """A table of a report: axes that label its rows and columns, and the metrics that fill it.
 
-    One `of: choices` has settings of grids, and names of choices among decoders, as its rows and what was chosen as
-    its values; one `of: tasks` has the tasks as its rows and statistics of their data as its values.
+    A table `of: choices` has settings of grids (and names of chosen decoders) as rows, and the chosen values; one
+    `of: tasks` has tasks as rows, and statistics of their data as values.
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
@@ -120,7 +120,7 @@ class Table(Strict):
     @model_validator(mode="before")
     @classmethod
     def _of_its_kind(cls, value: Any) -> Any:
-        """Fill in the axis that a table of choices or of tasks has anyway; tell `where: {model: {chosen: ...}}`."""
+        """Fill in the fixed axis of a table of choices or tasks, and read `where: {model: {chosen: ...}}`."""
         usual = {"choices": {"columns": ["model"]}, "tasks": {"rows": ["task"]}}
         if not isinstance(value, Mapping):
             return value
@@ -141,7 +141,7 @@ class Table(Strict):
     def _named(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and any(isinstance(names, Mapping) for names in value.values()):
             raise ValueError(
-                "`where` gives names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
+                "`where` lists names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
             )
         return value
 
@@ -161,26 +161,25 @@ class Table(Strict):
         rows, columns = self.rows, {*self.columns}
         if self.of == "choices" and (rows or not columns <= {"task", "model", "hardware"} or "model" not in columns):
             raise ValueError(
-                "a table of choices has the settings as its rows, and in its columns `model`, if need be with `task` "
-                "and `hardware`"
+                "a table of choices has no `rows`, and its columns are `model`, optionally with `task` and `hardware`"
             )
         if self.of == "tasks" and (rows != ("task",) or columns or not {*self.where} <= {"task"} or self.chosen):
-            raise ValueError("a table of tasks has the rows `[task]`, no columns, and nothing `where` but tasks")
+            raise ValueError("a table of tasks has rows `[task]`, no columns, and only `task` in `where`")
         if self.of != "results" and self.test != "bootstrap":
-            raise ValueError(f"a table of {self.of} has no numbers of examples to test; leave `test` out")
+            raise ValueError(f"a table of {self.of} has no per-example scores to test; leave `test` out")
         return self
 
     @model_validator(mode="after")
     def _no_axis_twice(self) -> Table:
         if "seed" in (*self.rows, *self.columns, *self.where):
-            raise ValueError("seeds are averaged over; a table has no seed axis")
+            raise ValueError("tables average over seeds; they have no seed axis")
         if len({*self.rows, *self.columns}) < len([*self.rows, *self.columns]):
-            raise ValueError("an axis can stand in rows or in columns, once")
+            raise ValueError("an axis can be in rows or in columns, only once")
         return self
 
 
 class Skip(Strict):
-    """Combinations left out on purpose, by names of their axes; one with a metric leaves out that metric alone."""
+    """Combinations to skip, by names on axes; with a metric, only that metric is skipped."""
 
     task: Names = ()  #: a name or several
     model: Names = ()  #: likewise; one with a grid means all of its combinations
@@ -190,12 +189,12 @@ class Skip(Strict):
     metric: Names = ()  #: leaves out these metrics instead of the cells
 
     def covers(self, **names: str | None) -> bool:
-        """Return whether every axis given here holds the name in question."""
+        """Return whether every axis listed contains the given name."""
         return all(names.get(axis) in allowed for axis, allowed in self if allowed)
 
 
 class Claim(Strict):
-    """A statement that the results must bear out, and the expression that says when they do."""
+    """A claim in words, and the expression that holds if the results support it."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
     text: str  #: what is claimed, for people
@@ -203,7 +202,7 @@ class Claim(Strict):
 
 
 class SuiteFile(Strict):
-    """A suite as it is written."""
+    """A suite file."""
 
     suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: names its reports
     title: str = ""  #: heading of the report
@@ -230,15 +229,15 @@ class SuiteFile(Strict):
     @classmethod
     def _distinct(cls, seeds: int | list[int]) -> int | list[int]:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
-            raise ValueError("seeds must be a number of seeds or a list of different ones")
+            raise ValueError("seeds must be a number of seeds, or a list of distinct ones")
         if isinstance(seeds, int) and seeds > MOST_SEEDS:
-            raise ValueError(f"at most {MOST_SEEDS:,} seeds can be had")
+            raise ValueError(f"at most {MOST_SEEDS:,} seeds are possible")
         return seeds
 
     @field_validator("hardware", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        """Tell a mapping of several from one, so that errors name the right keys."""
+        """Distinguish one configuration from several, so that errors name the right keys."""
         if not isinstance(value, Mapping):
             return value
         several = value and all(isinstance(item, Mapping) for item in value.values())
@@ -246,7 +245,7 @@ class SuiteFile(Strict):
 
 
 def chosen_alone(where: Any) -> dict[Any, Any]:
-    """Return the choices that let in only what they chose, such as `{model: {chosen: best}}`, by their axes."""
+    """Return the choices in `where`, such as `{model: {chosen: best}}`, by axis."""
     found = where.items() if isinstance(where, Mapping) else ()
     return {
         axis: only["chosen"]

@@ -15,25 +15,25 @@ from bench_core.suites.schema import Choice, Claim, Figure, Hardware, Limits, Sk
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of a suite: its settings, and how it is trained."""
+    """A model of a suite: its settings and its training."""
 
     config: ModelConfig
     training: TrainingConfig
     by_task: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
 
     def at(self, task: str) -> Entry:
-        """Return what it is on a task."""
+        """Return the model as configured for a task."""
         return self.by_task.get(task, self)
 
     @property
     def all(self) -> list[Entry]:
-        """Return what it is anywhere."""
+        """Return all its configurations."""
         return [self, *self.by_task.values()]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite whose names are resolved and whose settings are parsed; mappings go from the suite's names."""
+    """A loaded suite; mappings are by the names of the suite."""
 
     name: str
     profile: str | None
@@ -61,10 +61,10 @@ class Suite:
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
-        """Return the name of the model whose grid a combination belongs to, by the combination's."""
+        """Return the grid of each combination, by name."""
         return origins(self.grids)
 
     @property
     def label(self) -> str:
-        """Return the name that its reports go by, such as `strlm/table-1-small`."""
+        """Return the name of its reports, such as `strlm/table-1-small`."""
         return f"{self.name}-{self.profile}" if self.profile else self.name

@@ -17,7 +17,7 @@ AXES_OF: Mapping[str, tuple[Axis, ...]] = {
 
 
 def check_tables(names: Names) -> None:
-    """Note every mistake in a table."""
+    """Report every problem of a table."""
     for number, table in enumerate(names.suite.tables):
         _check_table(names, number, table)
     names.unlike("tables", "table", [table.id for table in names.suite.tables])
@@ -28,8 +28,8 @@ def _check_table(names: Names, number: int, table: Table) -> None:
     if table.of == "results":
         names.known([*keys, "values"], "metric", table.values)
     if table.of != "tasks" and not names.whole["models"] and not names.names("model"):
-        text = f"table {table.id!r} shows results of models, and the suite has none. One `of: tasks` needs none."
-        names.mistakes.add(keys, text)
+        text = f"table {table.id!r} shows results of models, and the suite has none. A table `of: tasks` needs none."
+        names.problems.add(keys, text)
     check_chosen(names, table, number)
     for axis, chosen in table.where.items():
         names.known([*keys, "where", axis], axis, chosen, names.groups(table, axis))
@@ -37,7 +37,7 @@ def _check_table(names: Names, number: int, table: Table) -> None:
         several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
         if len(several) > 1 and axis not in (*table.rows, *table.columns):
             text = f"table {table.id!r} does not say which {axis}: {listed(several)}. "
-            names.mistakes.add(keys, f"{text}Put `{axis}` in its rows or columns, or choose one by `where`.")
+            names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
     if table.reference:
         _check_reference(names, table, table.reference, [*keys, "reference"])
 
@@ -45,7 +45,7 @@ def _check_table(names: Names, number: int, table: Table) -> None:
 def _check_reference(names: Names, table: Table, reference: Reference, keys: list[str | int]) -> None:
     if reference.table not in names.suite.published:
         hint = suggestion(reference.table, list(names.suite.published), "Known, from references/ beside the suite")
-        names.mistakes.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
+        names.problems.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
         return
     published = names.suite.published[reference.table]
     rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
@@ -59,10 +59,10 @@ def _check_mapping(
 ) -> None:
     for name in mapping:
         if name not in theirs:
-            text = f"the published table has no such name: {name!r}. {suggestion(name, theirs)}"
-            names.mistakes.add([*keys, name], text)
+            text = f"the published table has no row or column {name!r}. {suggestion(name, theirs)}"
+            names.problems.add([*keys, name], text)
     for name in theirs:
         target = mapping.get(name, name)
         if target is not None and target not in ours:
             text = f"published {name!r} must be mapped to a label of this table, or to null. "
-            names.mistakes.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
+            names.problems.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")

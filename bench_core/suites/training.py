@@ -18,13 +18,13 @@ from pydantic import (
 
 
 class Strict(BaseModel):
-    """A mapping of a suite: unknown keys are refused."""
+    """A mapping of a suite; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Select(Strict):
-    """Which weights are kept: those best by a metric of the suite, or by the training loss on a split."""
+    """Checkpoint selection: the best weights by a metric of the suite, or by the training loss on a split."""
 
     metric: str = "loss"  #: `loss`, or a metric of the suite
     split: str = "valid"  #: on which they are judged
@@ -33,7 +33,7 @@ class Select(Strict):
 
 
 class Phase(BaseModel):
-    """A stretch of training; other keys are settings of the model that may change by phase."""
+    """A phase of training; further keys are settings of the model that may change by phase."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
@@ -44,7 +44,7 @@ class Phase(BaseModel):
 
 
 class TrainingConfig(Strict):
-    """How a model is trained."""
+    """The training of a model."""
 
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"  #: of torch, fused
     lr: PositiveFloat = 1e-3  #: learning rate, before `schedule` and `warmup` change it
@@ -76,13 +76,13 @@ class TrainingConfig(Strict):
         if self.together and any(alone.values()):
             name = next(name for name, given in alone.items() if given)
             raise ValueError(
-                f"seeds that are trained together take every update together, at one rate, so there is no `{name}`. "
-                "Leave it out, or say `together: false`"
+                f"seeds trained together share every update and learning rate, so `{name}` is impossible. "
+                "Leave it out, or set `together: false`"
             )
         return self
 
     @model_validator(mode="after")
     def _fits(self) -> TrainingConfig:
         if self.schedule == "inverse-sqrt" and not self.warmup:
-            raise ValueError("schedule inverse-sqrt needs warmup, such as `warmup: 4000`")
+            raise ValueError("schedule inverse-sqrt requires warmup, such as `warmup: 4000`")
         return self

@@ -23,28 +23,28 @@ MOST_VALUES, MOST_LEVELS = 200_000, 40  # aliases can make a small file endless
 MOST_BYTES = 2**24  #: of a file
 LARGEST = 2**63 - 1  #: whole number, as far from 0
 NO_LETTER = re.compile("[\0\ud800-\udfff]")
-TOO_MUCH = "too many values or levels; is an alias inside its own anchor?"
+TOO_MUCH = "too many values or levels (a recursive alias?)"
 
 
 @dataclass
 class Located:
-    """The content of a YAML file: mappings, lists, strings, numbers, booleans and None, with their places."""
+    """The content of a YAML file as plain data, with the place of every value."""
 
     path: str
     data: dict[str, Any]
     places: dict[Keys, str] = field(default_factory=dict)  # "line:column" or "--set", of each value
 
     def place(self, keys: Sequence[str | int]) -> str:
-        """Return `file:line:column` of the value at `keys`, or of the nearest one around it."""
+        """Return `file:line:column` of the value at `keys`, or of the closest enclosing one."""
         for end in range(len(keys), 0, -1):
             if tuple(keys[:end]) in self.places:
                 return f"{self.path}:{self.places[tuple(keys[:end])]}"
         return f"{self.path}:1:1"
 
     def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:
-        """Lay a mapping over this one, key by key; None takes a mapping away, one with a name or kind replaces it.
+        """Merge a mapping into this one; None removes a mapping, one with a name or kind replaces it.
 
-        Its values stand under `origin` in the file.
+        Its values are at `origin` in the file.
         """
         self._overlay(self.data, other, (), origin)
 
@@ -60,7 +60,7 @@ class Located:
                 self._replaced(value, (*keys, key), origin)
 
     def put(self, keys: tuple[str, ...], value: Any, place: str) -> None:
-        """Put a value in the place of another, or where there is none."""
+        """Set a value."""
         inside = self.data
         for key in keys[:-1]:
             if not isinstance(inside.get(key), dict):
@@ -72,7 +72,7 @@ class Located:
         self._replaced(value, keys, (), place)
 
     def _replaced(self, value: Any, keys: Keys, origin: Keys, place: str = "") -> None:
-        """Note the places inside a value that was put in whole."""
+        """Record the places inside a value that was set as a whole."""
         inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
         for key, item in inside:
             self.places[*keys, key] = place or self.places.get((*origin, *keys, key), "1:1")
@@ -93,12 +93,12 @@ def content(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise SuiteError(f"{path}: cannot be read ({reason}). Give the path of a suite file.") from None
     if len(text) > MOST_BYTES:
-        raise SuiteError(f"{path}: more than {MOST_BYTES:,} bytes are no suite. Give the path of a suite file.")
+        raise SuiteError(f"{path}: larger than {MOST_BYTES:,} bytes. Give the path of a suite file.")
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        raise SuiteError(f"{path}:{line}:1: this is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
+        raise SuiteError(f"{path}:{line}:1: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
 
 
 def parse(text: str, path: str = "<text>") -> Located:
@@ -112,11 +112,11 @@ def parse(text: str, path: str = "<text>") -> Located:
 
 
 class _Constructor(RoundTripConstructor):
-    """Says where a value stands that is none, such as `!!int x`, or an alias inside of what it stands for."""
+    """Reports the place of an invalid value, such as `!!int x`, or of a recursive alias."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         if node in self.recursive_objects:
-            raise ConstructorError(None, None, "an alias stands inside of its own anchor", node.start_mark)
+            raise ConstructorError(None, None, "an alias inside its own anchor", node.start_mark)
         try:
             return super().construct_object(node, deep)
         except MarkedYAMLError:
@@ -128,7 +128,7 @@ class _Constructor(RoundTripConstructor):
 
 
 def _tree(text: str, path: str) -> Any:
-    """Return what the parser makes of a text; raise SuiteError where that is nothing."""
+    """Parse a text; raise SuiteError if it is not YAML."""
     reader = YAML(typ="rt", pure=True)
     reader.max_depth, reader.Constructor = MOST_LEVELS + 1, _Constructor
     try:
@@ -141,34 +141,32 @@ def _tree(text: str, path: str) -> Any:
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
         if "maximum depth" in problem:
             raise SuiteError(f"{path}:{_mark(error)}: {TOO_MUCH}") from None
-        raise SuiteError(f"{path}:{_mark(error)}: this is not YAML: {problem}.") from None
+        raise SuiteError(f"{path}:{_mark(error)}: invalid YAML: {problem}.") from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
         odd = f"{text[error.position]!r} is an invalid character. Remove it."
-        raise SuiteError(f"{path}:{line + 1}:{error.position - before}: this is not YAML: {odd}") from None
+        raise SuiteError(f"{path}:{line + 1}:{error.position - before}: invalid YAML: {odd}") from None
     except Exception as error:  # the parser may raise anything, such as RecursionError
         told = " ".join(str(error).split()) or type(error).__name__
-        raise SuiteError(f"{path}: this is not YAML: {told}.") from None
+        raise SuiteError(f"{path}: invalid YAML: {told}.") from None
 
 
 def scalar(text: str, origin: str = "--set") -> Any:
-    """Read one value as a suite would, such as `1e-3`, `true`, `[1, 2]` or a word."""
+    """Parse one value as in a suite, such as `1e-3`, `true`, `[1, 2]` or a word."""
     found = parse(f"value: {text}", origin).data
     if [*found] != ["value"]:
-        raise SuiteError(
-            f"{origin}: one value is expected, and more keys were found. Give them by `--set` of their own."
-        )
+        raise SuiteError(f"{origin}: expected one value, found several keys. Use one `--set` for each.")
     return found["value"]
 
 
 def _merges(value: Any) -> bool:
-    """Return whether a mapping changes another; one that names a part, or says its kind, declares it anew."""
+    """Return whether a mapping is merged; one that names a part or a kind replaces the old one."""
     return isinstance(value, Mapping) and not any(isinstance(value.get(key), str) for key in ("name", "kind"))
 
 
 @dataclass
 class _Plain:
-    """Turns the parser's tree into plain data, noting where each value stands."""
+    """Converts the parser's tree to plain data, and records the place of each value."""
 
     found: Located
     seen: int = 0
@@ -185,7 +183,7 @@ class _Plain:
     def name(self, key: Any, keys: Keys) -> str:
         if isinstance(key, (str, int, float)) and not isinstance(key, bool):
             return str(self.value(key, keys))
-        raise SuiteError(f"{self.found.place(keys)}: a key must be a word, found {key!r}.")
+        raise SuiteError(f"{self.found.place(keys)}: expected a string as a key, found {key!r}.")
 
     def child(self, tree: CommentedMap | CommentedSeq, key: Any, value: Any, keys: Keys) -> Any:
         here = (*keys, key if isinstance(tree, CommentedSeq) else str(key))
@@ -202,7 +200,7 @@ class _Plain:
     def value(self, value: Any, keys: Keys) -> Any:
         if isinstance(value, TaggedScalar) or getattr(getattr(value, "tag", None), "value", None):
             raise SuiteError(
-                f"{self.found.place(keys)}: tags such as {value.tag.value!r} mean nothing here. Remove it."
+                f"{self.found.place(keys)}: tags such as {value.tag.value!r} are not supported. Remove it."
             )
         if isinstance(value, CommentedMap):
             return self.mapping(value, keys)
@@ -211,18 +209,16 @@ class _Plain:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise SuiteError(f"{self.found.place(keys)}: a whole number is {LARGEST:,} at most. Make it smaller.")
+            raise SuiteError(f"{self.found.place(keys)}: an integer may be at most {LARGEST:,}.")
         if isinstance(value, str):
             self.check_text(value, keys)
         for kind in (int, float, str):
             if isinstance(value, kind):
                 return kind(value)
-        raise SuiteError(
-            f"{self.found.place(keys)}: {_kind(value)} is not a value for a suite. Quote it if it is text."
-        )
+        raise SuiteError(f"{self.found.place(keys)}: {_kind(value)} is not a valid value. Quote it if it is text.")
 
     def check_text(self, text: str, keys: Keys) -> None:
-        """Refuse what can stand in no file, and in the name of none."""
+        """Reject characters that no file and no file name can contain."""
         if odd := NO_LETTER.search(text):
             raise SuiteError(f"{self.found.place(keys)}: {odd[0]!r} is an invalid character. Remove it.")
 
@@ -238,7 +234,7 @@ def _duplicate(error: DuplicateKeyError) -> str:
 
 
 def _twice(key: str) -> str:
-    return f"the key {key!r} is given twice in one mapping. Keep one."
+    return f"the key {key!r} appears twice in one mapping. Keep one."
 
 
 def _kind(value: Any) -> str:
@@ -246,7 +242,7 @@ def _kind(value: Any) -> str:
 
 
 def as_yaml(data: Any) -> str:
-    """Return plain data as YAML text, keys in their order."""
+    """Return plain data as YAML text; keys keep their order."""
     from io import StringIO
 
     from ruamel.yaml import YAML

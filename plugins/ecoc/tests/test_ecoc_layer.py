@@ -436,7 +436,7 @@ def test_building_computes_nothing():
         ({"bits": 3, "order": "unigram"}, "codes of 3 bits cannot tell 11 tokens apart. Set `bits` to 4 or more"),
         (
             {"bits": 12, "order": "unigram"},
-            "longer than there are tokens, 11. Set `bits` to 4 at least and 11 at most",
+            "longer than there are tokens, 11. Set `bits` to 4 at least and 11",
         ),
         ({"bits": 10, "order": "identity"}, "a bit for each of 11 tokens, not 10 in all"),
         ({"bits": 9, "order": "unigram", "group": 0}, "a group of 0 codewords"),

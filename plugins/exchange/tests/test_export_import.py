@@ -647,5 +647,5 @@ def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, 
     (tmp_path / "bad.zip").write_bytes(b"PK")
     assert bench("import", "bad.zip", code=2).stderr.startswith("bench: bad.zip: it is no zip")
     assert "there is no such file" in bench("import", "absent.zip", code=2).stderr
-    assert "is there already" in bench("export", run, "-o", "bad.zip", code=2).stderr
+    assert "already exists" in bench("export", run, "-o", "bad.zip", code=2).stderr
     assert "nowhere is not a run" in bench("export", "nowhere", code=2).stderr

@@ -218,7 +218,7 @@ def test_ending_a_run_ends_the_ray_that_it_started(suite, tmp_path, number):
     _, words = process.communicate(timeout=60)
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert "interrupted; what was finished is stored" in words
+        assert "interrupted; finished stages are stored" in words
         assert "Traceback" not in words
         assert not list(store.glob("unfinished/*"))
     wait_for(lambda: not any(child.is_running() and child.status() != "zombie" for child in started))

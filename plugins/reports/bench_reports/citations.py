@@ -17,7 +17,7 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import expand, origins
 from bench_core.suites.load import load
 from bench_core.suites.parts import Parts
-from bench_core.suites.problems import Mistakes
+from bench_core.suites.problems import Problems
 from bench_core.terminal import visible
 from bench_reports.bibliography import FILE, Reference, bibliography
 
@@ -137,7 +137,7 @@ def of_run(folder: Path) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a run; of those that are not installed here, only the names."""
     run = read_run(folder)
     source = located.read(folder / "suite.yaml")
-    mistakes = Mistakes(source)
+    mistakes = Problems(source)
     grids = origins(expand(source, mistakes))
     parts = Parts(source.data, mistakes, grids)
     models = parts.models()

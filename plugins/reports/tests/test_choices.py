@@ -237,7 +237,7 @@ def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
         (
             "splits: [valid, test]",
             "splits: [test]",
-            "the split 'valid', which is not scored. Say `splits: [valid, test]`",
+            "the split 'valid', which is not evaluated. Set `splits: [valid, test]`",
         ),
         ("model: two, by", "model: one, by", "model 'one' has no grid to choose from"),
         ("model: two, by", "model: tow, by", "no model of this suite is called 'tow'. Did you mean 'two'"),
@@ -251,12 +251,12 @@ def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
             ":22:100: no choice of this suite is",
         ),
         ("{decoder: draw}", "{decoder: draw, model: {choice: best}}", "models may be `{chosen: CHOICE}`"),
-        ("{decoder: draw}", "{decoder: draw, model: two/scale=5}", "'two/scale=5' does not stand in this table"),
+        ("{decoder: draw}", "{decoder: draw, model: two/scale=5}", "'two/scale=5' is not in this table"),
         ("id: main", "id: best-1", "tables called best-1 and so on list the combinations"),
         ("by: nats}", "by: nats}, {id: best, model: two, by: nats}", "two choices have the id 'best'"),
         ("rows: [model, split]", "rows: [split]", "does not say which model: one, two."),
         ("rows: [model, split], values: [nats]", "of: choices, values: [nats]", "leave `values` out"),
-        ("rows: [model, split], values: [nats]", "of: choices, rows: [split]", "has the settings as its rows"),
+        ("rows: [model, split], values: [nats]", "of: choices, rows: [split]", "a table of choices has no `rows`"),
         ("rows: [model, split], values: [nats]", "rows: [model, split]", "a table needs `values`: metrics"),
     ],
 )
@@ -271,7 +271,7 @@ def test_several_choices_must_be_told_apart(suite_file):
     choose = CHOOSE.replace("by: nats}]", "by: nats}, {id: other, model: two, by: nats}]")
     table = "of: choices}"
     assert load(suite_file(with_choice(table=table))).tables[0].chosen == ("best",)
-    with pytest.raises(SuiteError, match="say which choice by `chosen:`"):
+    with pytest.raises(SuiteError, match="name the choice by `chosen:`"):
         load(suite_file(with_choice(choose, table)))
 
 

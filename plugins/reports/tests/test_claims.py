@@ -273,12 +273,12 @@ def test_all_mistakes_in_claims_are_told_at_once_with_their_place(suite_file):
     wanted = [
         (0, "no metric of this suite is called 'endde'. Did you mean 'ended'?"),
         (0, "no model of this suite is called 'oen'. Did you mean 'one'?"),
-        (0, "nothing is called 'nothing' here."),
+        (0, "unknown name 'nothing'."),
         (1, "v('ended', model='one') does not say which decoder: argmax, draw. Add one, such as `decoder='argmax'`."),
-        (2, "this is no expression: "),
+        (2, "not a valid expression: "),
         (3, "no hardware of this suite is called 'gpu'. Known: default."),
         (3, "no split of this suite is called 'dev'. Known: test."),
-        (4, "no function is called 'foo'."),
+        (4, "unknown function 'foo'."),
     ]
     assert len(found) == len(wanted) + 1
     for line, (place, message) in zip(found, sorted(wanted), strict=False):
@@ -315,7 +315,7 @@ def test_an_axis_may_be_left_out_where_skips_leave_one_name(suite_file):
     assert "v('nats') does not say which model: one, two." in mistakes(suite_file(text))
     none = text.replace("decoder='argmax'", "decoder='argmax', model='two'").replace("seeds: 2\n", skip)
     found = mistakes(suite_file(none))
-    assert "v('ended', model='two', decoder='argmax') has no value: the suite skips every cell" in found
+    assert "v('ended', model='two', decoder='argmax') has no value: the suite skips every matching cell" in found
 
 
 def test_names_that_a_profile_leaves_out_are_no_mistakes(suite_file):
@@ -335,7 +335,7 @@ def test_a_grid_is_no_value(suite_file):
     text = suite_with("v('ended', model='two', decoder='draw') > 0 and v('nats', model='two/scale=1') > 0")
     text = text.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, grid: {scale: [1, 2]}}")
     found = mistakes(suite_file(text))
-    assert "model 'two' stands for all combinations of its grid. Name one, such as 'two/scale=1'." in found
+    assert "model 'two' is a grid. Name one of its combinations, such as 'two/scale=1'." in found
     assert found.count("\n") == 0
 
 

@@ -133,13 +133,13 @@ def test_a_run_tells_every_cost_that_a_figure_can_ask_for(suite_file, tmp_path):
     [
         (
             "x: cost.seconds, y: ended",
-            "'cost.seconds' does not say what of which stage (prepare, train, decode, score)",
+            "'cost.seconds' names no cost of a stage (prepare, train, decode, score)",
         ),
         (
             "x: cost.train, y: ended",
-            "'cost.train': of train stages are told seconds, cpu_seconds, peak_mib, parameters",
+            "'cost.train': known costs of train stages are seconds, cpu_seconds, peak_mib, parameters",
         ),
-        ("x: cost.train.tokens, y: ended", "'cost.train.tokens': of train stages are told"),
+        ("x: cost.train.tokens, y: ended", "'cost.train.tokens': known costs of train stages are"),
         ("x: cost.train.seconds, y: endde", "no metric of this suite is called 'endde'. Did you mean 'ended'"),
     ],
 )

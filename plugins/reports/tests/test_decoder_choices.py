@@ -307,17 +307,25 @@ def test_a_suite_chooses_decoders_as_it_runs(suite_file, tmp_path):
         ("{best: [draw, argmax]}", "{best: []}", ":18:31: 'best' needs decoders to choose from"),
         ("[draw, argmax]}", "[draw], other: [draw]}", ":18:45: decoder 'draw' is in both 'best' and 'other'"),
         ("[draw, argmax]", "[draw, draw]", ":18:31: decoder 'draw' is in 'best' twice"),
-        ("by: ended", "by: nats", ":18:54: 'nats' is the same whatever the decoder"),
-        ("by: ended", "by: ended, decoder: draw", ":18:10: a choice among decoders compares all of these"),
-        ("{id: way, ", "{id: way, model: two, ", ":18:10: a choice is either among the grids of models"),
-        ("decoders: {best: [draw, argmax]}", "decoders: {}", ":18:10: a choice is either among the grids of models"),
-        ("splits: [valid, test]", "splits: [test]", "the split 'valid', which is not scored"),
+        ("by: ended", "by: nats", ":18:54: 'nats' does not depend on the decoder"),
+        ("by: ended", "by: ended, decoder: draw", ":18:10: a choice among decoders compares these"),
+        ("{id: way, ", "{id: way, model: two, ", ":18:10: a choice is either among the combinations of grids"),
+        (
+            "decoders: {best: [draw, argmax]}",
+            "decoders: {}",
+            ":18:10: a choice is either among the combinations of grids",
+        ),
+        ("splits: [valid, test]", "splits: [test]", "the split 'valid', which is not evaluated"),
         (
             "where: {decoder: best}",
             "where: {decoder: draw}",
-            "'draw' does not stand in this table, only what is chos",
+            "'draw' is not in this table, which shows only what is chos",
         ),
-        (", chosen: way", "", "no decoder of this suite is called 'best'. Tables with `chosen: way` show what is"),
+        (
+            ", chosen: way",
+            "",
+            "no decoder of this suite is called 'best'. Tables with `chosen: way` show the chosen decoder",
+        ),
         ("{decoder: best}, chosen: way", "{decoder: {chosen: wax}}", "no choice of this suite is called 'wax'"),
         ("{decoder: best}", "{decoder: best, model: {chosen: way}}", "Say `where: {decoder: {chosen: way}}`"),
         (
@@ -328,7 +336,7 @@ def test_a_suite_chooses_decoders_as_it_runs(suite_file, tmp_path):
         (
             "profiles:",
             "claims: [{id: C, text: t, assert: \"v('ended', model='one', decoder='best', split='test') > 0\"}]\nprofiles:",
-            "decoder 'best' stands for what a choice finds. Name one, such as 'draw'.",
+            "decoder 'best' is the result of a choice. Name a decoder, such as 'draw'.",
         ),
     ],
 )

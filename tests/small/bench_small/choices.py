@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.grids import expand, plainly
-from bench_core.suites.problems import Mistakes
+from bench_core.suites.problems import Problems
 from bench_core.suites.schema import SuiteFile
 from bench_core.suites.yaml_source import Located
 
@@ -41,6 +41,6 @@ def run_with(
         **more,
     }
     source = Located("suite.yaml", data)
-    found = expand(source, Mistakes(source))
+    found = expand(source, Problems(source))
     suite = plainly(SuiteFile.model_validate(source.data), found)
     return Run(tmp_path / "run", suite, {}, list(cells), {"p": published} if published else {}, grids=found)

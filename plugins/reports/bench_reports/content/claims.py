@@ -100,7 +100,7 @@ def grounds(judgements: Iterable[Judgement]) -> list[str]:
 def _judged(run: Run, claim: Claim) -> Judgement:
     expression = read(claim.expression)
     if expression.term is None:
-        return Judgement(claim, "not run", remarks=expression.mistakes)
+        return Judgement(claim, "not run", remarks=expression.problems)
     values = [found(run, query) for query in expression.queries]
     missing = [f"{one.query} is missing: {one.reason or one.status}" for one in values if not one.numbers]
     if missing:
