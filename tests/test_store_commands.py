@@ -252,7 +252,7 @@ def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done
     text = bench("verify", "runs/one", "--again")
     assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
     assert text.count("not done again: ") == 6, "metrics need neither weights nor data"
-    assert "all as stored; 6 stages were not done again" in text
+    assert "all as stored; 6 stages could not be repeated" in text
 
 
 def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):

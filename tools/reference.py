@@ -80,7 +80,12 @@ def described(part: Part) -> str:
 def settings(config: type[BaseModel], what: str) -> str:
     """Return the fields of a class as a Markdown table: type, default and meaning of each."""
     rows = [
-        (f"`{field.alias or name}`", _type(field.annotation, field.metadata), _default(field), meaning(config, name))
+        (
+            f"`{field.alias or name}`",
+            _type(field.annotation, field.metadata),
+            _default(name, field),
+            meaning(config, name),
+        )
         for name, field in config.model_fields.items()
     ]
     return _table([what, "type", "default", "meaning"], rows)
@@ -157,7 +162,7 @@ def _inside(name: str, field: FieldInfo) -> Iterator[str]:
 
 def _setting(config: type[BaseModel], name: str, field: FieldInfo) -> str:
     """Return a setting inside of another in a few words."""
-    words = [_type(field.annotation, field.metadata), _default(field), meaning(config, name)]
+    words = [_type(field.annotation, field.metadata), _default(name, field), meaning(config, name)]
     return f"`{name}` ({', '.join(filter(None, words))})"
 
 
@@ -213,13 +218,13 @@ def _takes_text(validator: Any) -> bool:
     return str in get_args(getattr(validator, "json_schema_input_type", None))
 
 
-def _default(field: FieldInfo) -> str:
+def _default(name: str, field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
     shown = "" if value is None else _flow(value)
     if len(shown) > LONGEST:
-        return "see there"
+        return f"see [{name}](#{name})"
     return f"`{shown}`" if shown else ""
 
 

@@ -9,7 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.execution.progress import duration
-from bench_core.terminal import say, to_json
+from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
@@ -46,7 +46,7 @@ def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_js
         return
     from tabulate import tabulate
 
-    say(f"{suite.label}: {len(found.cells)} cells")
+    say(f"{suite.label}: {counted(len(found.cells), 'cell')}")
     say("expected: estimated from the median cost of such stages in this store; saved: shared with other cells\n")
     say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say, size, to_json
+from bench_core.terminal import counted, say, size, to_json
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -41,7 +41,7 @@ def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
     rows = [(visible(one.kind), visible(one.key[:SHOWN]), visible(one.what), size(one.size)) for one in found]
     if rows:
         say(tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20]))
-    say(f"{len(rows)} artifacts, {size(sum(one.size for one in found))}, in {store.root}")
+    say(f"{counted(len(rows), 'artifact')}, {size(sum(one.size for one in found))}, in {store.root}")
 
 
 @command.command("verify")
@@ -62,7 +62,7 @@ def verify_artifacts(repair: bool, store: Store) -> int:
             say(visible(str(problem)))
         if place:
             say(f"    set aside: it is in {visible(str(place))}")
-    say(f"{number} artifacts read, " + (f"{damaged} damaged" if damaged else "all intact"))
+    say(f"{counted(number, 'artifact')} read, " + (f"{damaged} damaged" if damaged else "all intact"))
     return 1 if damaged else 0
 
 

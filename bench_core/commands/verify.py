@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say
+from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -54,8 +54,8 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path,
     for remark in chain(whole, repeated(found, store, data, workers, limit) if again else ()):
         say(visible(remark.text))
         wrong, left = wrong + remark.differs, left + (not remark.differs)
-    number = sum(len(cell.numbers) for cell in found.cells)
-    about = f"{len(found.cells)} cells, {number} numbers, {len(artifacts(found))} artifacts"
-    more = f"; {left} stages were not done again" if left else ""
-    say(f"{about}: {f'{wrong} differences' if wrong else 'all as stored'}{more}")
+    number, behind = sum(len(cell.numbers) for cell in found.cells), len(artifacts(found))
+    about = ", ".join([counted(len(found.cells), "cell"), counted(number, "number"), counted(behind, "artifact")])
+    more = f"; {counted(left, 'stage')} could not be repeated" if left else ""
+    say(f"{about}: {counted(wrong, 'difference') if wrong else 'all as stored'}{more}")
     return 1 if wrong else 0

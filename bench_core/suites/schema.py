@@ -207,15 +207,17 @@ class SuiteFile(Strict):
     suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: names its reports
     title: str = ""  #: heading of the report
     source: str = ""  #: where the question comes from
-    note: str = ""  #: what readers of the report should know
-    tasks: dict[str, dict[str, Any]] = Field(min_length=1)  #: installed parts and their settings, by your names
+    note: str = ""  #: a note for readers of the report
+    tasks: dict[str, dict[str, Any]] = Field(
+        min_length=1
+    )  #: installed parts with their settings, by names of your choice
     models: dict[str, dict[str, Any]] = {}  #: likewise; also `training:`, `grid:` and `by_task:`
     decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: likewise
-    probes: dict[str, dict[str, Any]] = {}  #: likewise; those that its models carry are added
+    probes: dict[str, dict[str, Any]] = {}  #: likewise; probes that models require are added
     training: TrainingConfig = TrainingConfig()  #: of all models
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: a number of seeds, 0 and on, or a list of them
-    splits: list[str] = Field(["test"], min_length=1)  #: those that are decoded and scored
+    splits: list[str] = Field(["test"], min_length=1)  #: the splits to decode and score
     limits: Limits = Limits()  #: how much is generated and scored
     hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or a mapping of named ones, which adds an axis
     skip: list[Skip] = []  #: combinations left out on purpose

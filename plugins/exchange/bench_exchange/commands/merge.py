@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say
+from bench_core.terminal import counted, say
 
 PREFER = "Whose result is taken where cells differ; the first before the others."
 
@@ -34,6 +34,6 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     for note in found.info["notes"]:
         say(f"note: {note}", err=True)
     lacking = sum(cell.status != "done" for cell in found.cells)
-    say(f"{len(found.cells)} cells" + (f", {lacking} of them failed or not run" if lacking else ""))
+    say(counted(len(found.cells), "cell") + (f", {lacking} of them failed or not run" if lacking else ""))
     say(f"run     {found.folder}\nreport  {report}")
     return 1 if lacking else 0

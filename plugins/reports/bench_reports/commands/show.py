@@ -48,7 +48,7 @@ def find(run: Run, filters: str) -> CellResult:
         return cells[0]
     several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES}
     open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
-    raise SuiteError(f"{len(cells)} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
+    raise SuiteError(f"{len(cells) or 'no'} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
 
 
 def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:
