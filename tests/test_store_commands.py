@@ -319,7 +319,7 @@ def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench,
     bench("verify", "runs/one")
     text = bench("verify", "runs/one", "--again", code=1)
     assert "measure of nats of words x one by exact, seed 0, test (metric 'nats'): value is " in text
-    assert "1 differences" in text
+    assert "1 difference\n" in text
 
 
 def test_what_is_no_run_is_refused(bench):

@@ -16,8 +16,8 @@ Scale: TypeAlias = Literal["linear", "log"]
 class Scales(Strict):
     """The scale of each axis of a figure."""
 
-    x: Scale = "linear"  #: of the axis across
-    y: Scale = "linear"  #: of the axis upwards
+    x: Scale = "linear"  #: of the horizontal axis
+    y: Scale = "linear"  #: of the vertical axis
 
 
 COSTS: Mapping[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ COSTS: Mapping[str, tuple[str, ...]] = {
     "train": ("parameters", "updates", "ms_per_update"),
     "decode": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
     "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
-}  #: stages whose costs a scatter can show, and what each tells beside what all do
+}  #: stages whose costs a scatter plot can show, with their specific costs
 OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "histogram": ("values",),
@@ -34,7 +34,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "scatter": ("x", "y"),
     "heat": ("x", "y", "value"),
     "order": ("examples",),
-}  #: what each kind of figure is drawn from
+}  #: the keys that each kind of figure requires
 CALLED = {"heat": "heat map", "order": "figure of orders"}
 USUAL_WIDTH, MOST_EXAMPLES = 5.5, 20
 Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
@@ -44,18 +44,18 @@ class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: what is drawn of each group
-    caption: str = ""  #: what stands below it
-    values: tuple[str, ...] = ()  #: metrics, drawn by example (histogram, box)
-    value: str = ""  #: a metric, its mean over seeds (heat)
+    kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: the kind of plot
+    caption: str = ""  #: the caption below it
+    values: tuple[str, ...] = ()  #: metrics, per example (histogram, box)
+    value: str = ""  #: a metric, averaged over seeds (heat)
     x: str = ""  #: `step` or `epoch` (line), a metric or a cost (scatter), an axis or a setting (heat)
-    y: str = ""  #: what histories tell, such as `loss` or `valid perplexity` (line), otherwise as x
-    by: Axes = ()  #: axes that make the groups
-    where: dict[Axis, Names] = {}  #: which cells, by names on axes; all by default
-    bins: int | None = Field(None, ge=1, le=1000)  #: the most bins of a histogram, 50 by default
-    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: how many of the first outputs, or their ids (order)
+    y: str = ""  #: a curve of the training history, such as `loss` or `valid perplexity` (line), otherwise as x
+    by: Axes = ()  #: axes that define the groups
+    where: dict[Axis, Names] = {}  #: selects cells by names on axes; all by default
+    bins: int | None = Field(None, ge=1, le=1000)  #: maximum number of bins (histogram), 50 by default
+    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
-    width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: inches; letters keep their size
+    width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: in inches; the font size stays the same
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:

@@ -40,28 +40,28 @@ Shown: TypeAlias = Annotated[
 class Hardware(Strict):
     """The hardware of a cell."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda where there is one
+    device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda if available
     precision: Literal["fp32", "bf16"] = "fp32"  #: of the forward pass in training
-    threads: PositiveInt = 2  #: of a stage, whatever the number of workers
+    threads: PositiveInt = 2  #: of each stage, for any number of workers
 
 
 class Limits(Strict):
     """Limits on generation and scoring."""
 
-    max_tokens: PositiveInt = 1000  #: the most target tokens of a hypothesis, stop included
-    examples: PositiveInt | None = None  #: how many of a split are decoded, a random choice that all cells share
-    scored: PositiveInt | None = None  #: how many are scored
-    batch_size: PositiveInt = 128  #: rows decoded or scored at a time
+    max_tokens: PositiveInt = 1000  #: the maximum length of a hypothesis in target tokens, stop included
+    examples: PositiveInt | None = None  #: how many examples are decoded: a random sample, the same for all cells
+    scored: PositiveInt | None = None  #: how many examples are scored
+    batch_size: PositiveInt = 128  #: rows decoded or scored per batch
 
 
 class Reference(Strict):
     """A published table beside ours, with a mapping of its row and column names."""
 
     table: str  #: the id of a published table
-    rows: dict[str, str | None] = {}  #: their names to ours; the same name needs no entry, null leaves one out
+    rows: dict[str, str | None] = {}  #: their names mapped to ours; equal names need no entry, null omits a row
     columns: dict[str, str | None] = {}  #: likewise
-    differs: str = ""  #: why ours cannot be compared with the published, whatever the profile
-    tolerance: NonNegativeFloat = 0.05  #: of the published value, within which ours is called reproduced
+    differs: str = ""  #: why our numbers are not comparable with the published ones, in any profile
+    tolerance: NonNegativeFloat = 0.05  #: relative difference up to which a number counts as reproduced
 
 
 class Choice(Strict):
@@ -70,12 +70,12 @@ class Choice(Strict):
     It chooses among the combinations of a grid, or among decoders for each model or combination.
     """
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: which tables call it by
-    model: Names = ()  #: those that have the grids
-    decoders: dict[str, Names] = {}  #: instead of `model`: new names, each for one of several decoders
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: its name in tables
+    model: Names = ()  #: the models with grids
+    decoders: dict[str, Names] = {}  #: instead of `model`: new names, each with the decoders to choose from
     by: str  #: a metric of the suite
-    split: str = "valid"  #: on which the metric is compared
-    decoder: str | None = None  #: for a metric over generated text, by which combinations are compared
+    split: str = "valid"  #: the split on which the metric is compared
+    decoder: str | None = None  #: for a metric of generated text: the decoder used for the comparison
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Choice:
@@ -107,15 +107,15 @@ class Table(Strict):
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    caption: str = ""  #: what stands above it
-    of: Literal["results", "choices", "tasks"] = "results"  #: what it shows, see above
+    caption: str = ""  #: the caption above it
+    of: Literal["results", "choices", "tasks"] = "results"  #: its content, see above
     rows: Axes = ()  #: axes whose names label its rows
     columns: Axes = ()  #: axes whose names label its columns
-    values: tuple[str, ...] = Field((), validate_default=True)  #: metrics; several make several columns
-    where: dict[Axis, Shown] = {}  #: which cells, by names on axes; all by default
-    chosen: Names = ()  #: a choice, or one of each kind: what they were made among is shown as what was chosen
-    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: of the best of a column against the others, by pairs
-    reference: Reference | None = None  #: a published table, to stand beside ours
+    values: tuple[str, ...] = Field((), validate_default=True)  #: metrics, each a column
+    where: dict[Axis, Shown] = {}  #: selects cells by names on axes; all by default
+    chosen: Names = ()  #: a choice, or one among models and one among decoders, whose results are shown
+    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column
+    reference: Reference | None = None  #: a published table to show beside ours
 
     @model_validator(mode="before")
     @classmethod
@@ -182,11 +182,11 @@ class Skip(Strict):
     """Combinations to skip, by names on axes; with a metric, only that metric is skipped."""
 
     task: Names = ()  #: a name or several
-    model: Names = ()  #: likewise; one with a grid means all of its combinations
+    model: Names = ()  #: likewise; a grid means all its combinations
     decoder: Names = ()  #: a name or several
     split: Names = ()  #: a name or several
     hardware: Names = ()  #: a name or several
-    metric: Names = ()  #: leaves out these metrics instead of the cells
+    metric: Names = ()  #: skips these metrics instead of the cells
 
     def covers(self, **names: str | None) -> bool:
         """Return whether every axis listed contains the given name."""
@@ -197,16 +197,16 @@ class Claim(Strict):
     """A claim in words, and the expression that holds if the results support it."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
-    text: str  #: what is claimed, for people
-    expression: str = Field(alias="assert")  #: in the language of expressions.py
+    text: str  #: the claim in words
+    expression: str = Field(alias="assert")  #: the condition, see [claims](#claims)
 
 
 class SuiteFile(Strict):
     """A suite file."""
 
     suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: names its reports
-    title: str = ""  #: heading of the report
-    source: str = ""  #: where the question comes from
+    title: str = ""  #: the title of the report
+    source: str = ""  #: the paper or other origin of the question
     note: str = ""  #: a note for readers of the report
     tasks: dict[str, dict[str, Any]] = Field(
         min_length=1
@@ -215,17 +215,17 @@ class SuiteFile(Strict):
     decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: likewise
     probes: dict[str, dict[str, Any]] = {}  #: likewise; probes that models require are added
-    training: TrainingConfig = TrainingConfig()  #: of all models
-    seeds: PositiveInt | list[NonNegativeInt] = 1  #: a number of seeds, 0 and on, or a list of them
+    training: TrainingConfig = TrainingConfig()  #: the training of all models
+    seeds: PositiveInt | list[NonNegativeInt] = 1  #: the number of seeds, starting at 0, or a list of seeds
     splits: list[str] = Field(["test"], min_length=1)  #: the splits to decode and score
-    limits: Limits = Limits()  #: how much is generated and scored
-    hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or a mapping of named ones, which adds an axis
-    skip: list[Skip] = []  #: combinations left out on purpose
-    choose: list[Choice] = []  #: choices among the combinations of grids, or among decoders
-    tables: list[Table] = []  #: of the report
-    claims: list[Claim] = []  #: what the results must bear out
-    figures: list[Figure] = []  #: of the report
-    profiles: dict[str, dict[str, Any]] = {}  #: changes to all of this, chosen by `--profile`
+    limits: Limits = Limits()  #: limits on generation and scoring
+    hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or several by name, which adds an axis
+    skip: list[Skip] = []  #: combinations to skip
+    choose: list[Choice] = []  #: model selection among the combinations of grids, or among decoders
+    tables: list[Table] = []  #: the tables of the report
+    claims: list[Claim] = []  #: claims that the results must support
+    figures: list[Figure] = []  #: the figures of the report
+    profiles: dict[str, dict[str, Any]] = {}  #: sets of changes to the suite, selected by `--profile`
 
     @field_validator("seeds")
     @classmethod

@@ -27,9 +27,9 @@ class Select(Strict):
     """Checkpoint selection: the best weights by a metric of the suite, or by the training loss on a split."""
 
     metric: str = "loss"  #: `loss`, or a metric of the suite
-    split: str = "valid"  #: on which they are judged
-    decoder: str | None = None  #: for a metric over generated text
-    examples: PositiveInt | None = None  #: how many are decoded or scored for it
+    split: str = "valid"  #: the split on which the metric is computed
+    decoder: str | None = None  #: the decoder, for a metric of generated text
+    examples: PositiveInt | None = None  #: how many examples are decoded or scored
 
 
 class Phase(BaseModel):
@@ -37,34 +37,34 @@ class Phase(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
-    updates: PositiveInt | None = None  #: the phase ends at whichever comes first; without either, as `training` says
-    epochs: PositiveInt | None = None  #: counted from the beginning of the phase
-    lr: PositiveFloat | None = None  #: by default that of `training`
-    reset: tuple[str, ...] = ()  #: modules that start anew, weights and optimizer state
+    updates: PositiveInt | None = None  #: ends at whichever comes first; without either, as in `training`
+    epochs: PositiveInt | None = None  #: counted from the start of the phase
+    lr: PositiveFloat | None = None  #: learning rate; by default that of `training`
+    reset: tuple[str, ...] = ()  #: modules to reinitialize: weights and optimizer state
 
 
 class TrainingConfig(Strict):
     """The training of a model."""
 
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"  #: of torch, fused
-    lr: PositiveFloat = 1e-3  #: learning rate, before `schedule` and `warmup` change it
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"  #: the fused implementation of torch
+    lr: PositiveFloat = 1e-3  #: peak learning rate, see `schedule` and `warmup`
     betas: tuple[NonNegativeFloat, NonNegativeFloat] = (0.9, 0.999)  #: of adam and adamw
     momentum: NonNegativeFloat = 0.0  #: of sgd
-    weight_decay: NonNegativeFloat = 0.0  #: the optimizer's own
+    weight_decay: NonNegativeFloat = 0.0  #: as implemented by the optimizer
     schedule: Literal["constant", "plateau", "inverse-sqrt", "linear", "cosine"] = "constant"  #: after `warmup`
-    factor: float = Field(0.5, gt=0, lt=1)  #: of the rate after an evaluation without progress (plateau)
-    warmup: NonNegativeInt = 0  #: updates of linear growth
-    batch_size: PositiveInt = 32  #: rows of an update, or tokens
-    batch_unit: Literal["rows", "tokens"] = "rows"  #: what `batch_size` counts
-    epochs: PositiveInt | None = None  #: 10 where neither these nor updates are given
+    factor: float = Field(0.5, gt=0, lt=1)  #: of `lr`, after an evaluation without improvement (plateau)
+    warmup: NonNegativeInt = 0  #: updates of linear warm-up
+    batch_size: PositiveInt = 32  #: rows or tokens per update
+    batch_unit: Literal["rows", "tokens"] = "rows"  #: the unit of `batch_size`
+    epochs: PositiveInt | None = None  #: 10 if neither epochs nor updates are given
     updates: NonNegativeInt | None = None  #: training stops at whichever comes first; 0 keeps the initial weights
-    evaluate_every: PositiveInt | None = None  #: updates between evaluations; one an epoch by default
-    patience: PositiveInt | None = None  #: evaluations without progress before training stops
-    clip: PositiveFloat | None = None  #: of the global gradient norm
-    select: Select = Select()  #: which weights are kept
-    phases: tuple[Phase, ...] = ()  #: stretches of training, one after the other; by default one
-    initial: Path | None = None  #: a safetensors file of weights to begin with
-    together: bool = False  #: all seeds as one model of several copies, on the batches of the first seed
+    evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
+    patience: PositiveInt | None = None  #: early stopping after this many evaluations without improvement
+    clip: PositiveFloat | None = None  #: maximum norm of the gradient
+    select: Select = Select()  #: which checkpoint is kept
+    phases: tuple[Phase, ...] = ()  #: phases of training in sequence; by default a single one
+    initial: Path | None = None  #: a safetensors file of initial weights
+    together: bool = False  #: train all seeds at once with vmap, on the batches of the first seed
 
     @model_validator(mode="after")
     def _goes_together(self) -> TrainingConfig:
