@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
-from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from bench_core.errors import SuiteError
@@ -23,6 +22,9 @@ MOST_VALUES, MOST_LEVELS = 200_000, 40  # aliases can make a small file endless
 MOST_BYTES = 2**24  #: of a file
 LARGEST = 2**63 - 1  #: whole number, as far from 0
 NO_LETTER = re.compile("[\0\ud800-\udfff]")
+STANDARD = "tag:yaml.org,2002:"
+SCALARS = ("str", "int", "float", "bool", "null", "timestamp")
+MERGE, MAPPING, SEQUENCE = f"{STANDARD}merge", f"{STANDARD}map", f"{STANDARD}seq"
 TOO_MUCH = "too many values or levels (a recursive alias?)"
 
 
@@ -103,52 +105,37 @@ def content(path: Path) -> str:
 
 def parse(text: str, path: str = "<text>") -> Located:
     """Read YAML 1.2 text whose root is a mapping."""
-    tree = _tree(text, path)
-    if not isinstance(tree, CommentedMap):
-        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {_kind(tree)}.")
-    found = Located(path, {})
-    found.data = _Plain(found).mapping(tree, ())
-    return found
+    reader = YAML(typ="safe", pure=True)
+    root = _root(reader, text, path)
+    if not isinstance(root, MappingNode):
+        found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
+        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
+    nodes = _Nodes(Located(path, {}), reader.constructor)
+    nodes.found.data = nodes.mapping(root, ())
+    return nodes.found
 
 
-class _Constructor(RoundTripConstructor):
-    """Reports the place of an invalid value, such as `!!int x`, or of a recursive alias."""
-
-    def construct_object(self, node: Any, deep: bool = False) -> Any:
-        if node in self.recursive_objects:
-            raise ConstructorError(None, None, "an alias inside its own anchor", node.start_mark)
-        try:
-            return super().construct_object(node, deep)
-        except MarkedYAMLError:
-            raise
-        except Exception:  # ValueError, KeyError, what not
-            value = f"{node.value[:20]!r}" if isinstance(node.value, str) else "this"
-            problem = f"{value} cannot be read as {str(node.tag).rpartition(':')[2]}"
-            raise ConstructorError(None, None, problem, node.start_mark) from None
-
-
-def _tree(text: str, path: str) -> Any:
-    """Parse a text; raise SuiteError if it is not YAML."""
-    reader = YAML(typ="rt", pure=True)
-    reader.max_depth, reader.Constructor = MOST_LEVELS + 1, _Constructor
+def _root(reader: YAML, text: str, path: str) -> Any:
+    """Parse a text to a tree of nodes; raise SuiteError if it is not YAML."""
+    reader.max_depth = MOST_LEVELS + 1
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about anchors that are used again, and the like
-            return reader.load(text)
-    except DuplicateKeyError as error:
-        raise SuiteError(f"{path}:{_mark(error)}: {_duplicate(error)}") from None
+            return reader.compose(text)
     except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{path}:{_place(mark)}" if mark else path
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
-        if "maximum depth" in problem:
-            raise SuiteError(f"{path}:{_mark(error)}: {TOO_MUCH}") from None
-        raise SuiteError(f"{path}:{_mark(error)}: invalid YAML: {problem}.") from None
+        raise SuiteError(
+            f"{place}: {TOO_MUCH if 'maximum depth' in problem else f'invalid YAML: {problem}.'}"
+        ) from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
         odd = f"{text[error.position]!r} is an invalid character. Remove it."
         raise SuiteError(f"{path}:{line + 1}:{error.position - before}: invalid YAML: {odd}") from None
     except Exception as error:  # the parser may raise anything, such as RecursionError
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise SuiteError(f"{path}: invalid YAML: {told}.") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise SuiteError(f"{path}: invalid YAML: {reason}.") from None
 
 
 def scalar(text: str, origin: str = "--set") -> Any:
@@ -165,87 +152,89 @@ def _merges(value: Any) -> bool:
 
 
 @dataclass
-class _Plain:
-    """Converts the parser's tree to plain data, and records the place of each value."""
+class _Nodes:
+    """Converts nodes of YAML to plain data, and records the place of each value."""
 
     found: Located
+    scalars: Any  # the constructor of scalars
+    around: tuple[Any, ...] = ()  # the nodes that contain the current one
     seen: int = 0
 
-    def mapping(self, tree: CommentedMap, keys: Keys) -> dict[str, Any]:
+    def mapping(self, node: Any, keys: Keys) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key, value in tree.items():
+        for key, value in self.items(node):
             name = self.name(key, keys)
             if name in found:  # such as 1 and "1"
-                raise SuiteError(f"{self.found.place((*keys, name))}: {_twice(name)}")
-            found[name] = self.child(tree, key, value, keys)
+                raise self.error(key, f"the key {name!r} appears twice in one mapping. Keep one.")
+            found[name] = self.child(value, (*keys, name), key)
         return found
 
-    def name(self, key: Any, keys: Keys) -> str:
-        if isinstance(key, (str, int, float)) and not isinstance(key, bool):
-            return str(self.value(key, keys))
-        raise SuiteError(f"{self.found.place(keys)}: expected a string as a key, found {key!r}.")
+    def items(self, node: Any) -> list[tuple[Any, Any]]:
+        """Return the items of a mapping, those merged by `<<` after its own; its own keys take precedence."""
+        own = [(key, value) for key, value in node.value if key.tag != MERGE]
+        merged = [value for key, value in node.value if key.tag == MERGE]
+        for one in (
+            part for value in merged for part in (value.value if isinstance(value, SequenceNode) else [value])
+        ):
+            if not isinstance(one, MappingNode) or one in (node, *self.around):
+                problem = "an alias inside its own anchor" if isinstance(one, MappingNode) else "<< merges mappings"
+                raise self.error(one, f"invalid YAML: {problem}.")
+            known = {key.value for key, _ in own}
+            own += [(key, value) for key, value in self.items(one) if key.value not in known]
+        return own
 
-    def child(self, tree: CommentedMap | CommentedSeq, key: Any, value: Any, keys: Keys) -> Any:
-        here = (*keys, key if isinstance(tree, CommentedSeq) else str(key))
-        try:
-            line, column = tree.lc.item(key) if isinstance(tree, CommentedSeq) else tree.lc.key(key)
-            self.found.places[here] = f"{line + 1}:{column + 1}"
-        except (KeyError, TypeError, AttributeError):  # merged in by `<<`
-            pass
+    def name(self, node: Any, keys: Keys) -> str:
+        value = self.scalar(node) if isinstance(node, ScalarNode) else [] if isinstance(node, SequenceNode) else {}
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return str(value)
+        raise self.error(node, f"expected a string as a key, found {value!r}.")
+
+    def child(self, node: Any, keys: Keys, place: Any) -> Any:
+        self.found.places[keys] = _place(place.start_mark)
         self.seen += 1
-        if self.seen > MOST_VALUES or len(here) > MOST_LEVELS:
-            raise SuiteError(f"{self.found.place(here)}: {TOO_MUCH}")
-        return self.value(value, here)
+        if node in self.around:
+            raise self.error(node, "invalid YAML: an alias inside its own anchor.")
+        if self.seen > MOST_VALUES or len(keys) > MOST_LEVELS:
+            raise self.error(place, TOO_MUCH)
+        if isinstance(node, ScalarNode):
+            return self.scalar(node)
+        if node.tag not in (MAPPING, SEQUENCE):
+            raise self.error(node, f"tags such as {node.tag!r} are not supported. Remove it.")
+        self.around = (*self.around, node)
+        if isinstance(node, MappingNode):
+            found: Any = self.mapping(node, keys)
+        else:
+            found = [self.child(one, (*keys, number), one) for number, one in enumerate(node.value)]
+        self.around = self.around[:-1]
+        return found
 
-    def value(self, value: Any, keys: Keys) -> Any:
-        if isinstance(value, TaggedScalar) or getattr(getattr(value, "tag", None), "value", None):
-            raise SuiteError(
-                f"{self.found.place(keys)}: tags such as {value.tag.value!r} are not supported. Remove it."
-            )
-        if isinstance(value, CommentedMap):
-            return self.mapping(value, keys)
-        if isinstance(value, CommentedSeq):
-            return [self.child(value, number, item, keys) for number, item in enumerate(value)]
-        if value is None or isinstance(value, bool):
-            return value
+    def scalar(self, node: Any) -> Any:
+        kind = str(node.tag).removeprefix(STANDARD)
+        if kind not in SCALARS:
+            raise self.error(node, f"tags such as {node.tag!r} are not supported. Remove it.")
+        try:
+            value = self.scalars.construct_object(node)
+        except Exception:  # ValueError, KeyError, what not
+            raise self.error(node, f"invalid YAML: {node.value[:20]!r} cannot be read as {kind}.") from None
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise SuiteError(f"{self.found.place(keys)}: an integer may be at most {LARGEST:,}.")
-        if isinstance(value, str):
-            self.check_text(value, keys)
-        for kind in (int, float, str):
-            if isinstance(value, kind):
-                return kind(value)
-        raise SuiteError(f"{self.found.place(keys)}: {_kind(value)} is not a valid value. Quote it if it is text.")
+            raise self.error(node, f"an integer may be at most {LARGEST:,}.")
+        if isinstance(value, str) and (odd := NO_LETTER.search(value)):
+            raise self.error(node, f"{odd[0]!r} is an invalid character. Remove it.")
+        if value is not None and not isinstance(value, bool | int | float | str):
+            raise self.error(node, f"a {type(value).__name__} is not a valid value. Quote it if it is text.")
+        return value
 
-    def check_text(self, text: str, keys: Keys) -> None:
-        """Reject characters that no file and no file name can contain."""
-        if odd := NO_LETTER.search(text):
-            raise SuiteError(f"{self.found.place(keys)}: {odd[0]!r} is an invalid character. Remove it.")
+    def error(self, node: Any, text: str) -> SuiteError:
+        return SuiteError(f"{self.found.path}:{_place(node.start_mark)}: {text}")
 
 
-def _mark(error: MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    return f"{mark.line + 1}:{mark.column + 1}" if mark else "1:1"
-
-
-def _duplicate(error: DuplicateKeyError) -> str:
-    key = str(error.problem).split('"')[1] if '"' in str(error.problem) else "a key"
-    return _twice(key)
-
-
-def _twice(key: str) -> str:
-    return f"the key {key!r} appears twice in one mapping. Keep one."
-
-
-def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+def _place(mark: Any) -> str:
+    return f"{mark.line + 1}:{mark.column + 1}"
 
 
 def as_yaml(data: Any) -> str:
     """Return plain data as YAML text; keys keep their order."""
     from io import StringIO
-
-    from ruamel.yaml import YAML
 
     text = StringIO()
     writer = YAML(typ="safe", pure=True)

@@ -52,7 +52,7 @@ class Exported:
 def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
     """Write a run and what is small behind its cells; raise SuiteError where the file is there or cannot be."""
     if path.exists():
-        raise SuiteError(f"{path} is there already. Name another file by -o, or remove that one.")
+        raise SuiteError(f"{path} already exists. Choose another file by -o, or remove it.")
     found = Exported()
     with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
         _copy_run(run.folder, Path(folder) / "run")
