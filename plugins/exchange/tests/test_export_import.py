@@ -336,7 +336,7 @@ def test_what_is_missing_or_damaged_is_told_and_left_out(away, home):
 
 def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(away, home):
     (home / "there.zip").write_text("precious")
-    with pytest.raises(SuiteError, match=r"there.zip is there already"):
+    with pytest.raises(SuiteError, match=r"there.zip already exists"):
         export_run(run_away(away), store_of(away), home / "there.zip")
     with pytest.raises(SuiteError, match="cannot be written: there is no such file"):
         export_run(run_away(away), store_of(away), home / "nowhere" / "x.zip")
