@@ -260,7 +260,7 @@ class Dropping(Net):
 def test_what_cannot_be_trained_together_is_refused():
     training = Training(0, 1, 0, 1, NOISES[0])
     (batch, *_) = Rows(None, None).batches("train", None, None)
-    with pytest.raises(SuiteError, match=r"Remembering carries a memory\. Say `training: \{together: false\}`"):
+    with pytest.raises(SuiteError, match=r"Remembering carries a memory\. Set `training: \{together: false\}`"):
         Stack([Remembering(), Remembering()]).losses(batch, training, [1, 2])
     with pytest.raises(RuntimeError, match="random"):
         Stack([Dropping(), Dropping()]).losses(batch, training, [1, 2])
@@ -270,7 +270,7 @@ def test_what_cannot_be_trained_together_is_refused():
     with pytest.raises(SuiteError, match="`sparse: false`"):
         Stack(sparse)
     for settings in ({"patience": 3}, {"schedule": "plateau"}, {"phases": [{"updates": 2, "reset": ["top"]}]}):
-        with pytest.raises(ValueError, match=r"there is no `.*`\. Leave it out, or say `together: false`"):
+        with pytest.raises(ValueError, match=r"so `.*` is impossible\. Leave it out, or set `together: false`"):
             TrainingConfig(together=True, **settings)
 
 

@@ -82,7 +82,7 @@ def check_chosen(names: Names, table: Table, number: int) -> None:
     for axis, name in alone.items():
         if name in known and known[name].axis != axis:
             own = known[name].axis
-            text = f"choice {name!r} is among {own}s. Say `where: {{{own}: {{chosen: {name}}}}}`."
+            text = f"choice {name!r} is among {own}s. Set `where: {{{own}: {{chosen: {name}}}}}`."
             note([*keys, "where", axis, "chosen"], text)
     _check_shown(names, table, [known[name] for name in table.chosen if name in known], keys)
     choice, _, place = table.id.rpartition("-")

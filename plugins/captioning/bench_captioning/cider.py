@@ -79,7 +79,7 @@ class CiderD(CaptionMetric[float]):
             if split not in kept:
                 raise SuiteError(
                     f"cider-d is to weigh words by the captions of {split}, which the task has not kept for metrics. "
-                    f"Say `documents: [{split}]` in the task, or leave `documents` out of the metric."
+                    f"Set `documents: [{split}]` in the task, or leave `documents` out of the metric."
                 )
             known, whose = kept[split], split
         told.documents = _several(Documents.of(told.grouped(known)))

@@ -218,7 +218,7 @@ def test_words_may_be_weighed_by_another_split():
     assert "documents:valid of 30 images" in metric.signature
     assert metric.combine(metric.measure(CELL)) != pytest.approx(score(CiderDConfig(), CELL), rel=1e-6)
     assert metric.measure(CELL[:1]) == metric.measure(CELL)[:1]
-    with pytest.raises(SuiteError, match=r"Say `documents: \[train\]` in the task"):
+    with pytest.raises(SuiteError, match=r"Set `documents: \[train\]` in the task"):
         built(CiderDConfig(documents="train"), CELL)
 
 

@@ -134,7 +134,7 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         read = self.numbering.of_model(tokens)
         if self.first is None:
             if batch.opening.shape[1] == 1:
-                raise SuiteError("`bos: false` leaves nothing to begin with: a text has no prefix. Say `bos: true`.")
+                raise SuiteError("`bos: false` leaves nothing to begin with: a text has no prefix. Set `bos: true`.")
             read = read[:, 1:]
         elif self.first != self.numbering.stop:
             begins = torch.where(tokens[:, :1] == STOP, self.first, read[:, :1])
@@ -180,6 +180,6 @@ def _numbering(config: CausalLMConfig, facts: Facts, size: int) -> Numbering:
     if tokens > size:
         raise SuiteError(
             f"the task has {tokens:,} tokens, the model in {config.path} {size:,}. "
-            "If one too many is `<cpad>`, say `short: drop`, which needs no padding."
+            "If one too many is `<cpad>`, set `short: drop`, which needs no padding."
         )
     return Numbering(tokens, facts.extras["stop"])

@@ -75,5 +75,5 @@ def _check_alike(facts: Facts) -> None:
     where = "" if first is None else f"; token {first} is {source[first]!r} there and {target[first]!r} here"
     raise SuiteError(
         "source and target share their embeddings only where they have one vocabulary. The source "
-        f"{what}, the target {len(target):,}{where}. Tokenise both together, or say `shared: false`."
+        f"{what}, the target {len(target):,}{where}. Tokenise both together, or set `shared: false`."
     )

@@ -327,7 +327,7 @@ def test_a_suite_chooses_decoders_as_it_runs(suite_file, tmp_path):
             "no decoder of this suite is called 'best'. Tables with `chosen: way` show the chosen decoder",
         ),
         ("{decoder: best}, chosen: way", "{decoder: {chosen: wax}}", "no choice of this suite is called 'wax'"),
-        ("{decoder: best}", "{decoder: best, model: {chosen: way}}", "Say `where: {decoder: {chosen: way}}`"),
+        ("{decoder: best}", "{decoder: best, model: {chosen: way}}", "Set `where: {decoder: {chosen: way}}`"),
         (
             "by: ended}",
             "by: ended}, {id: other, decoders: {x: [draw]}, by: ended}",

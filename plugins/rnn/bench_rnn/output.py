@@ -30,7 +30,7 @@ class Output(nn.Module, ABC, Generic[S]):
 
     def tie(self, embedding: nn.Embedding) -> None:
         """Share the embedding's matrix [V, H] as that of the logits; by default there is none: SuiteError."""
-        raise SuiteError(f"{type(self).__name__} has no matrix that could be the embedding's. Say `tied: false`.")
+        raise SuiteError(f"{type(self).__name__} has no matrix that could be the embedding's. Set `tied: false`.")
 
     def start(self, prefix: Tensor) -> S:
         """Return what it remembers before the first target step; by default nothing.

@@ -110,7 +110,7 @@ class Seq2SeqConfig(ModelConfig):
             if encoder != decoder:
                 raise ValueError(
                     "the decoder begins with the encoder's last state, layer by layer and unit by unit, so "
-                    f"`encoder_{what}` must equal `decoder_{what}`; they are {encoder} and {decoder}. Say `{what}` "
+                    f"`encoder_{what}` must equal `decoder_{what}`; they are {encoder} and {decoder}. Set `{what}` "
                     "alone, which is for both"
                 )
         _check_variant(self.cell, self.variant)
@@ -148,7 +148,7 @@ def _check_tied(tied: bool, embedding: int | str | None, hidden: int) -> None:
     if tied and embedding not in (None, hidden):
         raise ValueError(
             "a tied model has one matrix for embedding and logits, so `embedding` must equal `hidden`; "
-            f"they are {embedding} and {hidden}. Leave `embedding` out, or say `tied: false`"
+            f"they are {embedding} and {hidden}. Leave `embedding` out, or set `tied: false`"
         )
 
 

@@ -139,6 +139,6 @@ def _shared(embed: nn.Embedding, facts: Facts) -> nn.Embedding:
         )
         raise SuiteError(
             "source and target can share an embedding only if they have the same vocabulary; theirs have "
-            f"{len(source):,} and {len(target):,} tokens{where}. Tokenise both together, or say `shared: false`."
+            f"{len(source):,} and {len(target):,} tokens{where}. Tokenise both together, or set `shared: false`."
         )
     return embed

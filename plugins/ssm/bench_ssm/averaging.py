@@ -43,7 +43,7 @@ class Averaging(Scorer):
         if most > self.config.steps:
             raise SuiteError(
                 f"a target has {most} tokens, stop included, and {self.config.name} makes {self.config.steps} steps "
-                f"at most. Say `steps: {most}`, or let the task leave out what is longer."
+                f"at most. Set `steps: {most}`, or let the task leave out what is longer."
             )
         return most
 

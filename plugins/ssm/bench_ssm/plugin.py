@@ -76,7 +76,7 @@ class DeepSSMConfig(ModelConfig):
         if "real-nvp" not in (parts(self.generative)[1], parts(self.inference or "diag")[1]):
             if self.masks is not None or self.fixed_side:
                 raise ValueError(
-                    "`masks` and `fixed_side` are of real-nvp. Leave them out, or say `generative: real-nvp`"
+                    "`masks` and `fixed_side` are of real-nvp. Leave them out, or set `generative: real-nvp`"
                 )
             return self
         masks = self.layers
@@ -98,7 +98,7 @@ class DeepSSMConfig(ModelConfig):
         if self.shared and self.inference not in (None, self.generative):
             raise ValueError(
                 f"one shared flow cannot be both {self.generative} and {self.inference}. Leave `inference` out, or "
-                "say `shared: false`"
+                "set `shared: false`"
             )
         return self
 

@@ -33,7 +33,7 @@ class CopySource(nn.Module, Stepper[Copying]):
         if list(facts.source_vocabulary) != list(facts.vocabulary):
             raise SuiteError(
                 f"{config.name} says the source's tokens as the target's, so both must have the same vocabulary. "
-                "Say `shared: true` in the task."
+                "Set `shared: true` in the task."
             )
         self.tokens = len(facts.vocabulary)
         self.weight = nn.Parameter(torch.zeros(()))

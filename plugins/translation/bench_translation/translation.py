@@ -131,7 +131,7 @@ class Translation(Task):
             others = f"; so have {number - 1:,} other lines" if number > 1 else ""
             raise DataError(
                 f"{source.place(int(rows.ids[first]))} has {int(rows.source.lengths[first]) - 1} tokens, more than "
-                f"the `source_limit` of {limit}{others}. Raise the limit, or say `over_limit: truncate`."
+                f"the `source_limit` of {limit}{others}. Raise the limit, or set `over_limit: truncate`."
             )
         short = Ragged.of(row if len(row) <= limit + 1 else [*row[:limit], STOP] for row in rows.source)
         return replace(rows, source=short), {"truncated": int(over.sum())}

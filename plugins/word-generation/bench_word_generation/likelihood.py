@@ -63,7 +63,7 @@ class ScoredWords(Summed[list[float]]):
         wanted: Split = self.config.against or scored
         if wanted not in (scored, "train") or (scored, wanted) == ("valid", "train"):
             raise SuiteError(
-                f"{self.config.name} against {wanted} cannot be had from the words of {scored}. Say `splits: "
+                f"{self.config.name} against {wanted} cannot be had from the words of {scored}. Set `splits: "
                 f"[{'test' if wanted == 'train' else wanted}]`; test has the words of train too."
             )
         return wanted

@@ -54,7 +54,7 @@ class WordGenerationConfig(TaskConfig):
         if self.lowercase and upper:
             raise ValueError(
                 f"{''.join(upper)!r} of the alphabet cannot occur in words that are lower-cased. Leave it out, or "
-                "say `lowercase: false`"
+                "set `lowercase: false`"
             )
         return self
 
