@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 import os
 import platform
+import resource
+import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
+from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
-from bench_core.execution.costs import Cost
+from bench_core.planning import keys
 from bench_core.planning.path_settings import placed, unchanged
-from bench_core.planning.stages import Order
+from bench_core.planning.stages import Order, Stage
+from bench_core.registry import configured
 from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
-
-if TYPE_CHECKING:
-    from bench_core.computing.stage_runner import StageRunner
-    from bench_core.planning.stages import Stage
 
 Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done
 
@@ -68,9 +67,7 @@ class Executor(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
 
@@ -81,11 +78,9 @@ class Here(Executor):
     store: Store
     data: Path
     capacity, local = 1, True
-    runner: StageRunner | None = field(default=None)
+    runner: StageRunner | None = None
 
     def submit(self, order: Order, tell: Tell) -> Future[None]:
-        from bench_core.computing.stage_runner import StageRunner
-
         self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
         self.runner.tell = tell
         future: Future[None] = Future()
@@ -108,8 +103,6 @@ def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> 
 
     `warned` is what the store makes of its artifacts. What was loaded is kept for the next order of the same store.
     """
-    from bench_core.computing.stage_runner import StageRunner
-
     warned: list[str] = []
     runner = _kept.get((store, data)) or StageRunner(Store(store), data)
     _kept.clear()
@@ -135,8 +128,6 @@ def _check_same(stage: Stage) -> None:
 
     Else what they compute would be stored under the key of others: on another machine, or after an edit.
     """
-    from bench_core.planning import keys
-
     packages, differing = keys._plugin_packages(), []
     for name, digest in stage.ingredients.get("code", {}).items():
         package = packages.get(keys._normal(name))
@@ -196,16 +187,12 @@ def perform(runner: StageRunner, order: Order) -> None:
         raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
 
 
-@contextmanager
-def _unchanged(stage: Stage, data: Path) -> Iterator[None]:
+def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
     """Raise DataError unless all files that a stage reads are, before and after, what the plan found."""
-    from bench_core.registry import configured
-
     places, reads, task = stage.settings.get("places", {}), {}, None
     if stage.kind == "prepare":
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
-    with unchanged(places, task, reads, data):
-        yield
+    return unchanged(places, task, reads, data)
 
 
 def _make(runner: StageRunner, stage: Stage) -> None:
@@ -217,10 +204,39 @@ def _make(runner: StageRunner, stage: Stage) -> None:
         if store.has(stage.kind, stage.key):
             return
         with store.writing(stage.kind, stage.key, about) as folder:
-            with Cost() as cost, _unchanged(stage, runner.data):
+            with _cost() as cost, _unchanged(stage, runner.data):
                 counts = runner.perform(stage, folder)
-            about["cost"] = {**cost.values, **counts}
+            about["cost"] = {**cost, **counts}
         if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.computing.checkpoint import Checkpoints
 
             Checkpoints(store, stage.key, stage.label, math.inf).remove()
+
+
+@contextmanager
+def _cost() -> Iterator[dict[str, float]]:
+    """Yield what is filled in after a block: wall and processor seconds, and the peak memory in MiB.
+
+    That is the memory of the GPU if one is at work, else of the process.
+    """
+    cost: dict[str, float] = {}
+    if cuda := _cuda():
+        cuda.reset_peak_memory_stats()
+    wall, processor = time.perf_counter(), time.process_time()
+    yield cost
+    if cuda := _cuda():
+        cuda.synchronize()
+    cost["seconds"] = round(time.perf_counter() - wall, 4)
+    cost["cpu_seconds"] = round(time.process_time() - processor, 4)
+    cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _resident()) / 2**20, 1)
+
+
+def _cuda() -> Any:
+    """Return torch.cuda if torch is at work on a GPU; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _resident() -> int:
+    """Return the most memory that this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

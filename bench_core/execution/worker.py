@@ -13,14 +13,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from threading import Event, Lock, Thread
 from typing import Any
 
+from bench_core.computing.stage_runner import StageRunner
 from bench_core.execution.channel import Channel
+from bench_core.execution.executor import answer
+from bench_core.storage.store import Store
 
 PATIENCE = 30.0  # seconds to clean up
 HEARTBEAT = 5.0  # seconds between two signs of life
@@ -37,10 +39,6 @@ class Reporter:
         """Answer to this order from now on."""
         with self.lock:
             self.token = token
-
-    def end(self, answer: Mapping[str, Any]) -> None:
-        """Give the last answer to an order."""
-        self.say(last=True, **answer)
 
     def say(self, last: bool = False, **answer: Any) -> None:
         """Answer to the order that is under way, if there is one."""
@@ -80,10 +78,6 @@ def main() -> None:
 
 
 def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
-    from bench_core.computing.stage_runner import StageRunner
-    from bench_core.execution.executor import answer
-    from bench_core.storage.store import Store
-
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
     runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
     runner.begun = lambda: reporter.say(begun=True)
@@ -91,7 +85,7 @@ def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
         token, order = orders.get()
         _stop_by_signal()  # whatever the last part has made of it
         reporter.begin(token)
-        reporter.end(answer(order, runner))
+        reporter.say(last=True, **answer(order, runner))
 
 
 def _stop_by_signal() -> None:

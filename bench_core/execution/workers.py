@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
@@ -88,9 +88,6 @@ class Worker:
         if self.process and self.channel and self.process.poll() is None and self.channel.is_silent():
             return self.process, self.channel
         self.kill()
-        return self._started()
-
-    def _started(self) -> tuple[subprocess.Popen[bytes], Channel]:
         if self.words is not None:
             self.words.close()
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
@@ -170,14 +167,12 @@ class Workers(Executor):
     data: Path
     isolate: bool = False
     timeout: float | None = None
-    idle: list[Worker] = field(default_factory=list)
-    lock: Lock = field(default_factory=Lock)
     local = True
 
     def __post_init__(self) -> None:
         numbers = range(self.capacity)
         self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
-        self.idle = [*self.all]
+        self.idle, self.lock = [*self.all], Lock()
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def submit(self, order: Order, tell: Tell) -> Future[None]:
