@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench_core.execution import executor
-from bench_core.execution.progress import WAITING, Lines, duration
-from bench_core.execution.remaining import Remaining
+from bench_core.execution.progress import WAITING, Lines, Remaining, duration
 
 
 @dataclass(frozen=True)

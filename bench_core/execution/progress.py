@@ -1,35 +1,100 @@
-"""What a run tells while it works: one changing line on a terminal, plain lines elsewhere."""
+"""What a run tells while it works: one changing line on a terminal, plain lines elsewhere.
+
+How long it will still take is told by stages of the same kind, in this run and before it.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench_core.execution.remaining import Remaining
+from bench_core.planning.stages import Stage
 from bench_core.terminal import legible, say
-
-if TYPE_CHECKING:
-    from bench_core.planning.stages import Stage
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
 BRIEF = ("measure", "probe")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
 WAITING = "another run is at work on it"  #: what stages tell once, however soon after their beginning
+LEAST = 0.01  #: share of a stage that must be done before its own pace counts
 
 
 @dataclass
-class Line:
-    """What is known of a stage under way."""
+class Running:
+    """A stage under way."""
 
-    head: str
-    begun: float
-    told: float
-    text: str = ""
+    kind: str
+    begun: float  # seconds, of the caller's clock
+    share: float = 0.0  # done
+    head: str = ""  # what is said of it at first
+    text: str = ""  # what is said of it by now
+    told: float = 0.0  # when that was
+
+    def pace(self, now: float) -> float | None:
+        """Return the seconds that all of it takes at its pace so far."""
+        return (now - self.begun) / self.share if self.share >= LEAST else None
+
+
+@dataclass
+class Remaining:
+    """The stages that a run has yet to end, and what is known of how long such stages take."""
+
+    kinds: Iterable[str]  # of all stages to do, one entry each
+    side_by_side: int = 1  # stages that run at a time
+    typical: Mapping[str, float] = field(default_factory=dict)  # seconds of a stage of each kind, from earlier runs
+    waiting: Counter[str] = field(init=False)
+    running: dict[str, Running] = field(default_factory=dict)
+    ended: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self.waiting = Counter(self.kinds)
+
+    def begin(self, key: str, kind: str, now: float, head: str = "") -> None:
+        """Note that a stage begins."""
+        self.waiting[kind] -= 1
+        self.running[key] = Running(kind, now, head=head, told=now)
+
+    def tell(self, key: str, share: float) -> Running | None:
+        """Note which share of a stage is done; return it, unless it is over."""
+        stage = self.running.get(key)
+        if stage:
+            stage.share = share
+        return stage
+
+    def end(self, key: str, now: float) -> None:
+        """Note that a stage is over."""
+        stage = self.running.pop(key)
+        self.ended[stage.kind].append(now - stage.begun)
+
+    def left(self, now: float) -> tuple[float, bool] | None:
+        """Return the seconds that are left and whether they are all; None where nothing is known or waits."""
+        rest = self._under_way(now)
+        waiting = {kind: (number, self._expected(kind, now)) for kind, number in self.waiting.items() if number > 0}
+        total = sum(rest) + sum(number * seconds for number, seconds in waiting.values() if seconds)
+        if not waiting or not total:
+            return None
+        known = all(seconds is not None for _, seconds in waiting.values())
+        return max([total / max(1, self.side_by_side), *rest]), known
+
+    def _under_way(self, now: float) -> list[float]:
+        """Return the seconds that are left of each stage under way, where its own pace or its kind tells."""
+        found = []
+        for stage in self.running.values():
+            whole = stage.pace(now) or self._expected(stage.kind, now)
+            found.append(max(0.0, whole - (now - stage.begun)) if whole else 0.0)
+        return found
+
+    def _expected(self, kind: str, now: float) -> float | None:
+        """Return the seconds of a stage of a kind: this run's, at this run's pace, or those of earlier runs."""
+        if self.ended[kind]:
+            return median(self.ended[kind])
+        paces = [pace for stage in self.running.values() if stage.kind == kind and (pace := stage.pace(now))]
+        return median(paces) if paces else self.typical.get(kind)
 
 
 class Lines:
@@ -38,7 +103,6 @@ class Lines:
     def __init__(self, label: str) -> None:
         self.label = label
         self.live: Any = None
-        self.lines: dict[str, Line] = {}  # of those under way, by key
         self.remaining = Remaining(())
         self.lock = Lock()
 
@@ -51,9 +115,7 @@ class Lines:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         if self.live:
             self.live.stop()
 
@@ -65,8 +127,7 @@ class Lines:
         """Name the stage and its place among those of the run."""
         now, head = time.monotonic(), f"[{number}/{total}] {stage.kind} {stage.label}"
         with self.lock:
-            self.lines[stage.key] = Line(head, now, now)
-            self.remaining.begin(stage.key, stage.kind, now)
+            self.remaining.begin(stage.key, stage.kind, now, head)
             if self.live:
                 self._show()
             elif stage.kind not in BRIEF:
@@ -76,8 +137,7 @@ class Lines:
         """Say how far it is, and when it may be done."""
         now = time.monotonic()
         with self.lock:
-            self.remaining.tell(stage.key, share)
-            line = self.lines.get(stage.key)
+            line = self.remaining.tell(stage.key, share)
             if line is None or (text != WAITING and now - line.told < (BLINK if self.live else PAUSE)):
                 return
             line.told = now
@@ -94,10 +154,9 @@ class Lines:
         """Say how long it took, or why it failed."""
         now = time.monotonic()
         with self.lock:
-            self.remaining.end(stage.key, now)
-            line = self.lines[stage.key]
+            line = self.remaining.running[stage.key]
             name = self._name(line)
-            del self.lines[stage.key]
+            self.remaining.end(stage.key, now)
             if failure:
                 self._print(f"{line.head}: failed. {failure}")
             elif self.live and stage.kind not in BRIEF:
@@ -107,7 +166,7 @@ class Lines:
 
     def _show(self) -> None:
         """Put all stages under way on the line that changes."""
-        parts = (f"{line.head}{f': {line.text}' if line.text else ''}" for line in self.lines.values())
+        parts = (f"{line.head}{f': {line.text}' if line.text else ''}" for line in self.remaining.running.values())
         self.live.update(_plain(("   ".join(parts) or self.label) + self._left(time.monotonic())))
 
     def _left(self, now: float) -> str:
@@ -115,9 +174,9 @@ class Lines:
         found = self.remaining.left(now)
         return f"; {'about' if found[1] else 'at least'} {duration(found[0])} left in all" if found else ""
 
-    def _name(self, line: Line) -> str:
+    def _name(self, line: Running) -> str:
         """Return the number of a stage where it is not the only one under way."""
-        return f"{line.head.partition(' ')[0]} " if len(self.lines) > 1 else ""
+        return f"{line.head.partition(' ')[0]} " if len(self.remaining.running) > 1 else ""
 
     def warn(self, text: str) -> None:
         """Say something that the reader of the results should know."""
