@@ -10,18 +10,15 @@ from itertools import chain
 from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor, StageFailed
-from bench_core.planning.stages import Order, stage_from_json
+from bench_core.planning.stages import Order, Stage, stage_from_json
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.partial import kept_as
-
-if TYPE_CHECKING:
-    from bench_core.planning.stages import Stage
-    from bench_core.storage.store import Artifact, Store
+from bench_core.storage.store import Artifact, Store
 
 FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "probe": "finding.json"}
 SHOWN = 3  # differences of one stage that are told one by one
@@ -38,11 +35,7 @@ class Remark:
 
 
 def repeat(
-    names: Sequence[tuple[str, str]],
-    store: Store,
-    workers: Executor,
-    rows: int | None = None,
-    places: Mapping[str, str] | None = None,
+    names: Sequence[tuple[str, str]], store: Store, workers: Executor, rows: int | None, places: Mapping[str, str]
 ) -> Iterator[Remark]:
     """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order.
 
@@ -51,7 +44,7 @@ def repeat(
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
     threads = ThreadPoolExecutor(workers.capacity)
     try:
-        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows, places or {})], chosen)
+        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows, places)], chosen)
         yield from chain.from_iterable(found)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
@@ -69,9 +62,8 @@ def _repeat(
     name = f"{kind} of {stage.label}{_parts(stage)}"
     lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
-        yield Remark(
-            f"{name}: not done again: {_lack(stage, 'model' if 'model' in lacking else lacking[0])}", differs=False
-        )
+        why = _lack(stage, "model" if "model" in lacking else lacking[0])
+        yield Remark(f"{name}: not done again: {why}", differs=False)
         return
     with TemporaryDirectory() as folder:
         try:
