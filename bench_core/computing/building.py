@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.guards import diverged
 from bench_core.computing.process_state import unchanged_state
-from bench_core.data import Facts, Kind
+from bench_core.data import Kind
 from bench_core.errors import PluginError, StoreError
-from bench_core.registry import configured, part
+from bench_core.registry import PartKind, configured, part
 
 if TYPE_CHECKING:
     import torch
-
-    from bench_core.registry import PartKind
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
@@ -56,12 +54,3 @@ def device_of(settings: Mapping[str, Any]) -> torch.device:
     if settings["device"] == "cuda" and not torch.cuda.is_available():
         raise PluginError("torch finds no CUDA device here. Set `hardware: {device: cpu}`, or see `bench doctor`.")
     return torch.device(settings["device"])
-
-
-def check_builds(model: Mapping[str, Any], facts: Mapping[str, Any], data: Path) -> None:
-    """Build a model on the meta device, where nothing is allocated; raise what its constructor raises."""
-    import torch
-
-    known = Facts(**{**facts, "files": configured("model", model).files(data)})
-    with torch.device("meta"):
-        built("model", model, known)

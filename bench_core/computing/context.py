@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,14 @@ from bench_core.data import Facts
 from bench_core.errors import Stopped
 from bench_core.noise import Noise
 from bench_core.planning.path_settings import placed
-from bench_core.planning.stages import Order
+from bench_core.planning.stages import Order, Stage
 from bench_core.registry import configured
+from bench_core.storage.store import Artifact, Store
 
 if TYPE_CHECKING:
     import torch
 
     from bench_core.computing.evaluate import Examples
-    from bench_core.planning.stages import Stage
-    from bench_core.storage.store import Artifact, Store
-    from bench_core.task import Task
 
 Tell = Callable[[str, float], None]  # what is going on, and the share that is done
 
@@ -46,7 +45,7 @@ class StageContext:
         """Return a stored artifact that a stage reads."""
         return self.store.get(*stage.inputs[role])
 
-    def task(self, stage: Stage) -> tuple[Task, Facts]:
+    def task(self, stage: Stage) -> tuple[CheckedTask, Facts]:
         """Return the prepared task that a stage works on, and its facts."""
         artifact = self.input(stage, "task")
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
@@ -58,7 +57,7 @@ class StageContext:
         facts = Facts(**artifact.json("facts.json"))
         return CheckedTask(self.kept["task"][1], facts), facts
 
-    def model(self, stage: Stage) -> tuple[Any, Task, torch.device]:
+    def model(self, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:
         """Return the trained model that a stage works with, its task and the device."""
         task, facts = self.task(stage)
         device = device_of(stage.settings)
@@ -71,18 +70,20 @@ class StageContext:
             self.kept["model"] = stage.inputs["model"][1], (model.to(device), fingerprint(model))
         return self.kept["model"][1][0], task, device
 
-    def examples(self, stage: Stage, purpose: str) -> tuple[Any, Examples]:
-        """Return the trained model of a stage, and the examples that it is tried on."""
+    @contextmanager
+    def examples(self, stage: Stage, purpose: str) -> Iterator[tuple[Any, Examples]]:
+        """Yield the trained model of a stage, to be evaluated, and the examples that it is tried on."""
         from bench_core.computing.evaluate import Examples
+        from bench_core.computing.train import evaluating
 
-        settings = stage.settings
+        settings, rows = stage.settings, self.order.rows if self.order else None
         model, task, device = self.model(stage)
-        noise, number = Noise(settings["seed"]).fork(purpose), settings["examples"]
-        size, words = settings["batch_size"], len(self.task(stage)[1].vocabulary)
-        rows = self.order.rows if self.order else None
-        return model, Examples(
-            task, settings["split"], noise, device, size, number, self.told, self.warn, words, rows
-        )
+        examples = Examples(
+            task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
+            settings["examples"], self.told, self.warn, len(task.facts.vocabulary), rows,
+        )  # fmt: skip
+        with evaluating(model):
+            yield model, examples
 
     def with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
         """Return facts that tell a model where the files of its Config are."""

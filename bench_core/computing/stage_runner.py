@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bench_core.computing.building import check_builds
+from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.process_state import defined_state
+from bench_core.data import Facts
 from bench_core.errors import PluginError
 from bench_core.planning.path_settings import placed
-
-if TYPE_CHECKING:
-    from bench_core.planning.stages import Stage
+from bench_core.planning.stages import Stage
 
 SHOWN = 3  #: names of weights in a message
 
@@ -44,10 +43,14 @@ class StageRunner(StageContext):
 
     def build(self, stage: Stage) -> None:
         """Build the model of a training on the meta device, where nothing is allocated; raise what that raises."""
-        facts = self.store.get(*stage.inputs["task"]).json("facts.json")
+        import torch
+
+        facts = Facts(**self.input(stage, "task").json("facts.json"))
         settings = placed(stage.settings["model"], stage.settings.get("places", {}))
         with self._apart(stage):
-            check_builds(settings, facts, self.data)
+            known = self.with_files(facts, settings)
+            with torch.device("meta"):
+                built("model", settings, known)
 
     @contextmanager
     def _apart(self, stage: Stage) -> Iterator[None]:
@@ -89,9 +92,12 @@ class StageRunner(StageContext):
 
 
 def work_of(kind: str) -> Callable[[StageContext, Stage, Path], dict[str, Any]]:
-    """Return the function that does stages of a kind."""
-    from bench_core.computing import stages, training_stages
+    """Return the function that does stages of a kind; torch is imported only for those that train."""
+    if kind in ("train", "together"):
+        from bench_core.computing import training_stages
 
-    found: Callable[[StageContext, Stage, Path], dict[str, Any]]
-    found = getattr(training_stages if kind in ("train", "together") else stages, kind)
+        return training_stages.train if kind == "train" else training_stages.together
+    from bench_core.computing import stages
+
+    found: Callable[[StageContext, Stage, Path], dict[str, Any]] = getattr(stages, kind)
     return found

@@ -6,20 +6,18 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core.computing.building import built, likelihood_kind
+from bench_core.computing.context import StageContext
 from bench_core.computing.guards import check_facts, check_finding, checked_interval, measured, named
 from bench_core.data import Facts, Outcome
 from bench_core.errors import PluginError
+from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.storage.partial import kept
-
-if TYPE_CHECKING:
-    from bench_core.computing.context import StageContext
-    from bench_core.planning.stages import Stage
-    from bench_core.task import Task
+from bench_core.task import Task
 
 SAMPLES = 3  #: outputs of each decoding that a report may show
 
@@ -38,11 +36,8 @@ def prepare(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 def decode(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Decode the examples of a split with a trained model."""
-    from bench_core.computing.train import evaluating
-
-    model, examples = runner.examples(stage, "decode")
     decoder = built("decoder", stage.settings["decoder"])
-    with evaluating(model):
+    with runner.examples(stage, "decode") as (model, examples):
         outcomes = examples.decoded(model, decoder)
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
@@ -53,12 +48,9 @@ def decode(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 def score(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Score the examples of a split by a trained model."""
-    from bench_core.computing.train import evaluating
-
-    model, examples = runner.examples(stage, "score")
-    with evaluating(model):
-        trained = runner.input(stage, "model").manifest["ingredients"]["settings"]["model"]
-        outcomes = examples.scored(model, stage.settings["by"], likelihood_kind(trained, stage.settings["by"]))
+    by, trained = stage.settings["by"], runner.input(stage, "model").manifest["ingredients"]["settings"]["model"]
+    with runner.examples(stage, "score") as (model, examples):
+        outcomes = examples.scored(model, by, likelihood_kind(trained, by))
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
 
@@ -101,13 +93,10 @@ def probe(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Ask a trained model what a probe asks."""
     import torch
 
-    from bench_core.computing.train import evaluating
-
-    model, examples = runner.examples(stage, "decode")
     asked = stage.settings["decoder"]
     decoder = configured("decoder", asked) if asked else None
     probe = built("probe", stage.settings["probe"])
-    with evaluating(model), torch.no_grad():
+    with runner.examples(stage, "decode") as (model, examples), torch.no_grad():
         found = probe.ask(model.cpu(), decoder, examples.to_decode())
     model.to(examples.device)
     check_finding(found, probe)
