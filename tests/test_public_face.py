@@ -18,11 +18,14 @@ CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {
+    "training_stages.py",
     "train.py",
     "optimizers.py",
     "vmap_training.py",
     "checkpoint.py",
-}  # a worker imports these when it trains, and nothing else does
+    "evaluate.py",
+    "guarded_steps.py",
+}  # a worker imports these when it trains or evaluates a model, and nothing else does
 #: A worker that measures imports these, and a report.
 WITH_NUMPY = {"draws.py", "resampling.py"}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)

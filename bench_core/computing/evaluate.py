@@ -5,24 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import torch
 
 from bench_core.computing.guarded_steps import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.guards import check_hypotheses, check_scores, named
-from bench_core.data import Kind, Outcome, Purpose
+from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
+from bench_core.decoder import Decoder
 from bench_core.errors import PluginError
-from bench_core.model import Scoring, Stepper
+from bench_core.model import Scorer, Scores, Scoring, Stepper
 from bench_core.noise import Noise
 from bench_core.task import Size, Task
 from bench_core.walking import limits
-
-if TYPE_CHECKING:
-    import torch
-
-    from bench_core.data import Batch, Hypothesis
-    from bench_core.decoder import Decoder
-    from bench_core.model import Scorer, Scores
 
 T = TypeVar("T")
 
@@ -56,7 +52,9 @@ class Examples:
             check_known(self.task, self.split, references, batch.ids.tolist())
             for number, prefix, gold, own in zip(*_rows(batch), hypotheses, strict=True):
                 prompt = sources[number] if number in sources else self.task.prompt(prefix) if prefix else ""
-                found.append(_outcome(self.task, references, number, prompt, gold, own))
+                texts = [self.task.text(hypothesis.tokens) for hypothesis in own]
+                given, target = list(references[number]), self._target(number, gold)
+                found.append(replace(target, prompt=prompt, references=given, hypotheses=own, texts=texts))
             self.tell(len(found), self.number or len(references))
         return sorted(found, key=lambda outcome: outcome.id)
 
@@ -114,10 +112,16 @@ class Examples:
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
                 own = {name: column[row] for name, column in values.items()}
-                outcome = _outcome(self.task, {}, number, "", gold, [])
+                outcome = self._target(number, gold)
                 found.append(replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own))
             self.tell(len(found), self.number or 0)
         return sorted(found, key=lambda outcome: outcome.id)
+
+    def _target(self, number: int, gold: list[int]) -> Outcome:
+        """Return what is known of an example before it is decoded or scored."""
+        target = gold[:-1] if gold and gold[-1] == 0 else gold
+        words = len(self.task.text(target).split()) + len(gold) - len(target)
+        return Outcome(number, target_tokens=len(gold), target_words=words)
 
     def _in_parts(self, batches: Iterator[Batch], work: Callable[[Batch], T]) -> Iterator[tuple[Batch, T]]:
         """Work on batches, by halves of halves where memory runs out; yield each part with what came of it."""
@@ -139,7 +143,8 @@ class Examples:
                     continue
                 # Only here, where the error has let go of what it held, is there memory again.
                 self.warn(f"memory ran out with {len(part)} rows at a time; going on with {most}.")
-                _free_memory()
+                if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                    torch.cuda.empty_cache()
                 parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
 
     def _on_device(self, batch: Batch) -> Batch:
@@ -207,8 +212,6 @@ def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]
 
 def _joined(batches: list[Batch]) -> Batch:
     """Return the rows of batches of the same form as one that does not continue."""
-    import torch
-
     columns = iter([*zip(*map(_tensors, batches), strict=True)])
     return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
 
@@ -226,24 +229,13 @@ def _tensors(batch: Batch) -> list[torch.Tensor]:
 
 def _split(batch: Batch, most: int) -> Iterator[Batch]:
     """Yield at most so many rows of a batch at a time."""
-    import torch
-
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
     yield from map(batch.select, torch.split(rows, most))
 
 
 def _out_of_memory(error: Exception) -> bool:
     """Return whether memory ran out: of a GPU, of torch on the processor, or of Python."""
-    import torch
-
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
-
-
-def _free_memory() -> None:
-    import torch
-
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
 
 
 def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
@@ -251,19 +243,3 @@ def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
     lengths = batch.length.tolist()
     golds = [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]
     return batch.ids.tolist(), batch.opening[:, 1:].tolist(), golds
-
-
-def _outcome(
-    task: Task, references: Any, number: int, prompt: str, gold: list[int], hypotheses: list[Hypothesis]
-) -> Outcome:
-    target = gold[:-1] if gold and gold[-1] == 0 else gold
-    words = len(task.text(target).split()) + len(gold) - len(target)
-    return Outcome(
-        id=number,
-        prompt=prompt,
-        references=list(references.get(number, ())),
-        hypotheses=hypotheses,
-        texts=[task.text(hypothesis.tokens) for hypothesis in hypotheses],
-        target_tokens=len(gold),
-        target_words=words,
-    )

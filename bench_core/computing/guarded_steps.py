@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
-from bench_core.computing.guards import all_whole, check_hypotheses, named, room, shown
+import torch
+from torch import Tensor
+
+from bench_core.computing.guards import all_whole, are_between, check_hypotheses, named, room, shown
+from bench_core.data import Batch, Hypothesis
 from bench_core.errors import PluginError
 from bench_core.model import Sampler, State, Stepper
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from bench_core.data import Batch, Hypothesis
-
-Highest: TypeAlias = tuple[int, "Tensor", "torch.dtype"]  # a step from 1, the highest of each row [N], of which type
+Highest: TypeAlias = tuple[int, Tensor, torch.dtype]  # a step from 1, the highest of each row [N], of which type
 
 TOGETHER = 16  #: steps that are looked at together
 
@@ -58,16 +57,14 @@ def _check_highest(steps: Sequence[Highest], model: object, method: str = "") ->
 
     Without a `method`, the first step is `start` and all others are `step`.
     """
-    import torch
-
     low, high = torch.cat([highest for _, highest, _ in steps]).aminmax()  # NaN where there is one
     if low.item() > -math.inf and high.item() <= min(map(room, {dtype for _, _, dtype in steps})):
         return
     for step, highest, dtype in steps:
-        most = room(dtype)
-        if not bool(((highest > -math.inf) & (highest <= most)).all()):
+        wrong = highest[~((highest > -math.inf) & (highest <= room(dtype)))]
+        if len(wrong):
             gave = f"{named(model, method or ('start' if step == 1 else 'step'))} gave"
-            raise _wrong(highest, most, gave, _at(step))
+            raise _wrong(wrong[0].item(), gave, _at(step))
 
 
 def _check_sums(log_probs: Tensor, model: object, method: str, step: int) -> None:
@@ -84,9 +81,8 @@ def _at(step: int) -> str:
     return f" at step {step}" if step else ""
 
 
-def _wrong(highest: Tensor, most: float, who: str, at: str) -> RowError:
-    """Return what is wrong with rows, by the highest log-probability of each [N]."""
-    worst = highest[(~((highest > -math.inf) & (highest <= most))).nonzero()[0, 0]].item()
+def _wrong(worst: float, who: str, at: str) -> RowError:
+    """Return what is wrong with a row, by its highest log-probability."""
     due = "log-probabilities are at most 0, and -inf where an action is impossible"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
@@ -140,8 +136,6 @@ class Steps:
         return log_probs, state
 
     def _check_types(self, found: Any, method: str, rows: int) -> None:
-        import torch
-
         pair = isinstance(found, tuple) and len(found) == 2
         if not (pair and isinstance(found[0], torch.Tensor) and _is_table(found[0], rows)):
             raise PluginError(
@@ -167,9 +161,10 @@ def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> I
     own: dict[str, Callable[..., Any]] = {}
     steps = Steps(model, thorough, every) if isinstance(model, Stepper) else None
     if steps:
-        own = {"start": steps.start, "step": steps.next, "limit": _limit(model), "read": _read(model, words)}
+        limit, read = partial(_limit, model, model.limit), partial(_read, model, model.read, words)
+        own = {"start": steps.start, "step": steps.next, "limit": limit, "read": read}
     if isinstance(model, Sampler):
-        own["sample"] = _sample(model, words)
+        own["sample"] = partial(_sample, model, model.sample, words)
     with replaced(vars(model) if own else {}, own):
         try:
             yield
@@ -194,54 +189,30 @@ def replaced(space: dict[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
         space.update(before)
 
 
-def _sample(model: Sampler, words: int) -> Callable[[Batch, int, Any], list[Hypothesis]]:
-    ask = model.sample
-
-    def sample(batch: Batch, max_tokens: int, noise: Any) -> list[Hypothesis]:
-        found = ask(batch, max_tokens, noise)
-        rows = [[one] for one in found] if isinstance(found, list) else found
-        check_hypotheses(rows, named(model, "sample"), batch.ids.tolist(), [max_tokens] * len(batch), words)
-        return found
-
-    return sample
+def _sample(
+    model: Sampler, ask: Callable[..., list[Hypothesis]], words: int, batch: Batch, max_tokens: int, noise: Any
+) -> list[Hypothesis]:
+    found = ask(batch, max_tokens, noise)
+    rows = [[one] for one in found] if isinstance(found, list) else found
+    check_hypotheses(rows, named(model, "sample"), batch.ids.tolist(), [max_tokens] * len(batch), words)
+    return found
 
 
-def _limit(model: Stepper[Any]) -> Callable[[Batch], Tensor | None]:
-    ask = model.limit
-
-    def limit(batch: Batch) -> Tensor | None:
-        found = ask(batch)
-        if found is not None and not _is_limit(found, len(batch)):
-            raise PluginError(
-                f"{named(model, 'limit')} gave {shown(found)}; it is the most tokens of each of {len(batch)} rows, "
-                "whole numbers of 1 at least, or None."
-            )
-        return found
-
-    return limit
+def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Batch) -> Tensor | None:
+    found = ask(batch)
+    if found is not None and not are_between(found, len(batch), 1):
+        raise PluginError(
+            f"{named(model, 'limit')} gave {shown(found)}; it is the most tokens of each of {len(batch)} rows, "
+            "whole numbers of 1 at least, or None."
+        )
+    return found
 
 
-def _is_limit(found: Any, rows: int) -> bool:
-    import torch
-
-    whole = isinstance(found, torch.Tensor) and found.shape == (rows,) and found.dtype == torch.long
-    return whole and (not rows or bool(found.min() > 0))
-
-
-def _read(model: Stepper[Any], words: int) -> Callable[[list[int]], list[int]]:
-    ask = model.read
-
-    def read(actions: list[int]) -> list[int]:
-        found = ask(actions)
-        if (
-            not isinstance(found, list)
-            or not all_whole(found)
-            or (found and not 0 < min(found) <= max(found) < words)
-        ):
-            raise PluginError(
-                f"{named(model, 'read')} made {shown(found)} of the chain {shown(actions)}; it is to make a list of "
-                f"tokens, from 1 to {words - 1}."
-            )
-        return found
-
-    return read
+def _read(model: Stepper[Any], ask: Callable[[list[int]], list[int]], words: int, actions: list[int]) -> list[int]:
+    found = ask(actions)
+    if not isinstance(found, list) or not all_whole(found) or not all(0 < token < words for token in found):
+        raise PluginError(
+            f"{named(model, 'read')} made {shown(found)} of the chain {shown(actions)}; it is to make a list of "
+            f"tokens, from 1 to {words - 1}."
+        )
+    return found

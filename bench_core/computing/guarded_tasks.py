@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from bench_core.computing.guards import named, shown
-from bench_core.data import Batch, Purpose, Source
+from bench_core.computing.guards import are_between, is_whole, named, shown
+from bench_core.data import Batch, Facts, Purpose, Source
 from bench_core.errors import PluginError
-from bench_core.task import Task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from bench_core.data import Facts
-    from bench_core.noise import Noise
-    from bench_core.task import Size, Split
+from bench_core.noise import Noise
+from bench_core.task import Size, Split, Task
 
 
 class CheckedTask(Task):
@@ -99,14 +92,14 @@ def misfit(batch: object, facts: Facts) -> str:
     """Return what of a batch is not as it should be, and what was due; nothing if all is well."""
     if not isinstance(batch, Batch):
         return f"{shown(batch)}; it is to give Batches"
-    rows, words = _rows(batch.ids), len(facts.vocabulary)
-    if rows is None:
+    if not is_whole(batch.ids, 1):
         return f"the ids {shown(batch.ids)}; they are whole numbers [N]"
+    rows, words = len(batch.ids), len(facts.vocabulary)
     for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
         wrong = _table(tokens, rows, words)
         if wrong or (rows and not tokens.shape[1]):
             return f"the {name} {wrong or 'without a token; the first or last is stop'}"
-    if not _between(batch.length, rows, 1, batch.gold.shape[1]):
+    if not are_between(batch.length, rows, 1, batch.gold.shape[1]):
         return f"the length {_described(batch.length)}; of each of {rows} rows it is 1 to {batch.gold.shape[1]}"
     for name, tensor in batch.extras.items():
         if not hasattr(tensor, "shape") or tuple(tensor.shape[:1]) != (rows,):
@@ -131,25 +124,14 @@ def _source(batch: Batch, facts: Facts, rows: int) -> str:
     wrong = _table(source, rows, len(facts.source_vocabulary))
     if wrong:
         return f"the source {wrong}"
-    if batch.source_length is None or not _between(batch.source_length, rows, 0, source.shape[1]):
+    if not are_between(batch.source_length, rows, 0, source.shape[1]):
         return f"the source_length {_described(batch.source_length)}; of each row it is 0 to {source.shape[1]}"
     return ""
 
 
-def _rows(ids: Any) -> int | None:
-    """Return how many rows there are; None if ids are not whole numbers [N]."""
-    return len(ids) if _is_whole(ids) and ids.dim() == 1 else None
-
-
-def _is_whole(tensor: object) -> bool:
-    import torch
-
-    return isinstance(tensor, torch.Tensor) and tensor.dtype == torch.long
-
-
 def _table(tokens: Any, rows: int, words: int) -> str:
     """Return what of tokens [N, *] is not as it should be; nothing if all is well."""
-    if not _is_whole(tokens) or tokens.dim() != 2 or len(tokens) != rows:
+    if not is_whole(tokens, 2) or len(tokens) != rows:
         return f"{shown(tokens)}; it is int64 [{rows}, tokens]"
     if not tokens.numel():
         return ""
@@ -157,12 +139,5 @@ def _table(tokens: Any, rows: int, words: int) -> str:
     return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; there are {words}, the first is 0"
 
 
-def _between(numbers: Any, rows: int, low: int, high: int) -> bool:
-    if not _is_whole(numbers) or tuple(numbers.shape) != (rows,):
-        return False
-    return not rows or bool(numbers.min() >= low and numbers.max() <= high)
-
-
-def _described(numbers: Tensor | None) -> str:
-    whole = _is_whole(numbers) and numbers is not None and numbers.dim() == 1 and len(numbers)
-    return f"from {int(numbers.min())} to {int(numbers.max())}" if whole and numbers is not None else shown(numbers)
+def _described(numbers: Any) -> str:
+    return f"from {numbers.min()} to {numbers.max()}" if is_whole(numbers, 1) and len(numbers) else shown(numbers)

@@ -72,6 +72,20 @@ def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> b
     return isinstance(value, torch.Tensor) and value.shape == shape and (value.is_floating_point() or not floating)
 
 
+def is_whole(value: Any, dimensions: int) -> bool:
+    """Return whether a value is a tensor of whole numbers with so many dimensions."""
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.dtype == torch.long and value.dim() == dimensions
+
+
+def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bool:
+    """Return whether there is a whole number within bounds for each row."""
+    if not is_whole(numbers, 1) or len(numbers) != rows:
+        return False
+    return not rows or bool(numbers.min() >= low and numbers.max() <= high)
+
+
 def check_facts(facts: object, task: object) -> None:
     """Raise PluginError unless these are facts with a vocabulary of words."""
     who = named(task, "prepare")
