@@ -8,15 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-
-class Setting(NamedTuple):
-    """Something that a part may have changed for all that follow."""
-
-    read: Callable[[], Any]
-    write: Callable[[Any], Any]
-
+#: How to read and to write something that a part may have changed for all that follow.
+Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 #: What the settings of a library are in a fresh process; the folder and the threads are a stage's own.
 FRESH: Mapping[str, Any] = {
@@ -71,9 +66,9 @@ def unchanged_state() -> Iterator[None]:
 
 def _settings() -> dict[str, Setting]:
     """Return the settings of this process; those of libraries that nobody has imported are not there."""
-    found = {"the working directory": Setting(_folder, os.chdir)}
+    found: dict[str, Setting] = {"the working directory": (_folder, os.chdir)}
     if numpy := sys.modules.get("numpy"):
-        found["numpy's error state"] = Setting(numpy.geterr, lambda value: numpy.seterr(**value))
+        found["numpy's error state"] = numpy.geterr, lambda value: numpy.seterr(**value)
     if (torch := sys.modules.get("torch")) and hasattr(torch, "nn"):  # else it is being imported
         found |= _of_torch(torch)
     return found
@@ -82,42 +77,38 @@ def _settings() -> dict[str, Setting]:
 def _of_torch(torch: Any) -> dict[str, Setting]:
     kinds, cudnn = ("cpu", "cuda"), torch.backends.cudnn
     return {
-        "torch's default dtype": Setting(
+        "torch's default dtype": (
             lambda: str(torch.get_default_dtype()),
             lambda name: torch.set_default_dtype(getattr(torch, name.removeprefix("torch."))),
         ),
-        "torch's default device": Setting(
+        "torch's default device": (
             lambda: str(torch.get_default_device()),
             lambda name: torch.set_default_device(None if name == "cpu" else name),
         ),
-        "torch's gradients": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
-        "torch's deterministic mode": Setting(
-            torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
-        ),
-        "torch's float32 precision": Setting(
-            torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
-        "torch's autocast": Setting(
+        "torch's gradients": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        "torch's float32 precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        "torch's autocast": (
             lambda: tuple(map(torch.is_autocast_enabled, kinds)),
             lambda values: [*map(torch.set_autocast_enabled, kinds, values)],
         ),
-        "cuDNN's benchmark mode": Setting(lambda: cudnn.benchmark, partial(setattr, cudnn, "benchmark")),
-        "cuDNN's deterministic mode": Setting(lambda: cudnn.deterministic, partial(setattr, cudnn, "deterministic")),
-        "the number of threads": Setting(torch.get_num_threads, torch.set_num_threads),
-    }  # fmt: skip
+        "cuDNN's benchmark mode": (lambda: cudnn.benchmark, partial(setattr, cudnn, "benchmark")),
+        "cuDNN's deterministic mode": (lambda: cudnn.deterministic, partial(setattr, cudnn, "deterministic")),
+        "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    }
 
 
 def _present() -> dict[str, Any]:
-    return {name: setting.read() for name, setting in _settings().items()}
+    return {name: read() for name, (read, _) in _settings().items()}
 
 
 def _put(values: Mapping[str, Any]) -> list[str]:
     """Give settings these values; return the names of those that had others."""
-    changed = [(name, setting) for name, setting in _settings().items() if name in values]
-    changed = [(name, setting) for name, setting in changed if setting.read() != values[name]]
-    for name, setting in changed:
-        setting.write(values[name])
-    return [name for name, _ in changed]
+    settings = _settings()
+    changed = [name for name, (read, _) in settings.items() if name in values and read() != values[name]]
+    for name in changed:
+        settings[name][1](values[name])
+    return changed
 
 
 def _folder() -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core.computing.building import built
-from bench_core.computing.context import StageContext
-from bench_core.computing.fingerprint import fingerprint
+from bench_core.computing.context import StageContext, fingerprint
 from bench_core.computing.process_state import defined_state
 from bench_core.data import Facts
 from bench_core.errors import PluginError
