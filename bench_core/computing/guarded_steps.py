@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from bench_core.computing.guards import all_whole, are_between, check_hypotheses, named, room, shown
+from bench_core.computing.guards import all_whole, are_between, check_hypotheses, gave, named, room, shown
 from bench_core.data import Batch, Hypothesis
 from bench_core.errors import PluginError
 from bench_core.model import Sampler, State, Stepper
@@ -71,10 +71,8 @@ def _check_sums(log_probs: Tensor, model: object, method: str, step: int) -> Non
     sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
     total = sums[(sums - 1).abs().argmax()].item()
     if not abs(total - 1) <= room(log_probs.dtype):
-        raise RowError(
-            f"{named(model, method)} gave probabilities that sum to {total:.6g}{_at(step)}",
-            "they sum to 1 (is something masked or added after the log_softmax?).",
-        )
+        due = "they sum to 1 (is something masked or added after the log_softmax?)."
+        raise RowError(f"{named(model, method)} gave probabilities that sum to {total:.6g}{_at(step)}", due)
 
 
 def _at(step: int) -> str:
@@ -138,12 +136,10 @@ class Steps:
     def _check_types(self, found: Any, method: str, rows: int) -> None:
         pair = isinstance(found, tuple) and len(found) == 2
         if not (pair and isinstance(found[0], torch.Tensor) and _is_table(found[0], rows)):
-            raise PluginError(
-                f"{named(self.model, method)} gave {shown(found[0] if pair else found)}; it is to give "
-                f"log-probabilities, floating-point numbers [{rows}, actions], and a State."
-            )
+            due = f"it is to give log-probabilities, floating-point numbers [{rows}, actions], and a State."
+            raise gave(self.model, method, shown(found[0] if pair else found), due)
         if not isinstance(found[1], State):
-            raise PluginError(f"{named(self.model, method)} gave {shown(found[1])} for a state; it is a State.")
+            raise gave(self.model, method, f"{shown(found[1])} for a state", "it is a State.")
 
 
 def _is_table(tensor: Tensor, rows: int) -> bool:
@@ -201,10 +197,8 @@ def _sample(
 def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Batch) -> Tensor | None:
     found = ask(batch)
     if found is not None and not are_between(found, len(batch), 1):
-        raise PluginError(
-            f"{named(model, 'limit')} gave {shown(found)}; it is the most tokens of each of {len(batch)} rows, "
-            "whole numbers of 1 at least, or None."
-        )
+        due = f"it is the most tokens of each of {len(batch)} rows, whole numbers of 1 at least, or None."
+        raise gave(model, "limit", shown(found), due)
     return found
 
 

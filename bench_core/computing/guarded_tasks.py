@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from bench_core.computing.guards import are_between, is_whole, named, shown
+from bench_core.computing.guards import are_between, gave, is_whole, named, shown
 from bench_core.data import Batch, Facts, Purpose, Source
 from bench_core.errors import PluginError
 from bench_core.noise import Noise
 from bench_core.task import Size, Split, Task
+
+T = TypeVar("T")
 
 
 class CheckedTask(Task):
@@ -27,7 +29,7 @@ class CheckedTask(Task):
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         found = self.task.batches(split, purpose, size, noise)
         if not isinstance(found, Iterable):
-            raise PluginError(f"{named(self.task, 'batches')} gave {shown(found)}; it is to give batches.")
+            raise gave(self.task, "batches", shown(found), "it is to give batches.")
         seen: set[int] = set()
         for batch in found:
             reason = misfit(batch, self.facts)
@@ -52,24 +54,30 @@ class CheckedTask(Task):
 
     def _text(self, found: object, method: str) -> str:
         if not isinstance(found, str):
-            raise PluginError(f"{named(self.task, method)} gave {shown(found)}; it is to give a text, a str.")
+            raise gave(self.task, method, shown(found), "it is to give a text, a str.")
         return found
 
     def sources(self, split: Split) -> Mapping[int, str]:
-        found = self.task.sources(split)
-        for one in _entries(found):
-            if not isinstance(one, str):
-                raise PluginError(f"{named(self.task, 'sources')} gave {shown(one)}; it is one text by each id.")
-        return found
+        return self._by_id("sources", self.task.sources(split), _is_text, "it is one text by each id.")
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         found = self.task.references(split)
-        for one in _entries(found):
-            if not isinstance(one, list | tuple) or not all(isinstance(text, str) for text in one):
-                raise PluginError(
-                    f"{named(self.task, 'references')} gave {shown(one)}; it is a list of texts by each id."
-                )
+        return self._by_id("references", found, _are_texts, "it is a list of texts by each id.")
+
+    def _by_id(self, method: str, found: T, fits: Callable[[object], bool], due: str) -> T:
+        """Return a mapping after a look at its values; what is none is its own and only one."""
+        for one in found.values() if isinstance(found, Mapping) else [found]:
+            if not fits(one):
+                raise gave(self.task, method, shown(one), due)
         return found
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
 
 
 def check_known(task: Task, split: Split, references: Collection[int], examples: Sequence[int]) -> None:
@@ -81,11 +89,6 @@ def check_known(task: Task, split: Split, references: Collection[int], examples:
             f"{named(part, 'references')} has no entry for example {missing[0]} of {split!r}; "
             "where there is no accepted text, it is an empty list."
         )
-
-
-def _entries(found: object) -> Iterable[object]:
-    """Return the values of a mapping; what is none is its own and only one."""
-    return found.values() if isinstance(found, Mapping) else [found]
 
 
 def misfit(batch: object, facts: Facts) -> str:

@@ -7,12 +7,12 @@ part that would have stumbled over it next.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from bench_core.data import STOP, Facts, Hypothesis, Kind
+from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome
 from bench_core.errors import PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State
@@ -21,9 +21,6 @@ from bench_core.registry import KINDS, parts
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
-
-    from bench_core.data import Batch, Outcome
 
 ROOM = 1e-3  #: nats that rounding may take a log-probability above 0, or the sum of probabilities away from 1
 ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
@@ -40,6 +37,11 @@ class named:
         package = type(self.part).__module__.partition(".")[0]
         brought = {found.package: found.distribution for kind in KINDS for found in parts(kind).values()}
         return f"{brought.get(package, package)}: {type(self.part).__name__}.{self.method}"
+
+
+def gave(part: object, method: str, found: str, due: str) -> PluginError:
+    """Return the error that tells what a method of a part gave, and what was due."""
+    return PluginError(f"{named(part, method)} gave {found}; {due}")
 
 
 def room(dtype: torch.dtype) -> float:
@@ -88,12 +90,12 @@ def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bo
 
 def check_facts(facts: object, task: object) -> None:
     """Raise PluginError unless these are facts with a vocabulary of words."""
-    who = named(task, "prepare")
     if not isinstance(facts, Facts):
-        raise PluginError(f"{who} gave {shown(facts)}; it is to give Facts.")
+        raise gave(task, "prepare", shown(facts), "it is to give Facts.")
     words = facts.vocabulary
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        raise PluginError(f"{who} gave the vocabulary {shown(words)}; it is a list of words, the first of them stop.")
+        found = f"the vocabulary {shown(words)}"
+        raise gave(task, "prepare", found, "it is a list of words, the first of them stop.")
 
 
 def check_loss(loss: object, model: object, method: str = "loss") -> None:
@@ -127,33 +129,28 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
     -inf is one, of a target that cannot be. Above 0 is none that is exact; a bound or an estimate that draws at
     random may be there by chance.
     """
-    who, rows = named(model, "score"), (len(batch),)
     if not isinstance(scores, Scores):
-        raise PluginError(f"{who} gave {shown(scores)}; it is to give Scores(log_probs).")
+        raise gave(model, "score", shown(scores), "it is to give Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
-        if not is_tensor(column, rows, floating=name == "log_probs"):
-            raise PluginError(
-                f"{who} gave {shown(column)} as {name}; it is one number for each of {len(batch)} rows."
-            )
+        if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
+            due = f"it is one number for each of {len(batch)} rows."
+            raise gave(model, "score", f"{shown(column)} as {name}", due)
     if _memory(scores.memory):
-        raise PluginError(f"{who} gave {_memory(scores.memory)}.")
+        raise PluginError(f"{named(model, 'score')} gave {_memory(scores.memory)}.")
     examples, found = batch.ids.tolist(), scores.log_probs.tolist()
     most = room(scores.log_probs.dtype) if kind is Kind.EXACT else math.inf
     for example, log_prob in zip(examples, found, strict=True):
         if math.isnan(log_prob) or log_prob == math.inf:
-            raise PluginError(
-                f"{who} gave {log_prob} for example {example}; it is the logarithm of a probability, -inf where that "
-                "is 0. NaN mostly means that weights have diverged."
-            )
+            due = "it is the logarithm of a probability, -inf where that is 0."
+            due += " NaN mostly means that weights have diverged."
+            raise gave(model, "score", f"{log_prob} for example {example}", due)
         if log_prob > most:
-            raise PluginError(
-                f"{who} gave {log_prob:.4g} for example {example}; exact log-probabilities are at most 0 "
-                "(is a log_softmax missing?)."
-            )
+            due = "exact log-probabilities are at most 0 (is a log_softmax missing?)."
+            raise gave(model, "score", f"{log_prob:.4g} for example {example}", due)
     for name, column in scores.values.items():
         for example, log_prob, value in zip(examples, found, column.tolist(), strict=True):
             if log_prob > -math.inf and not math.isfinite(value):
-                raise PluginError(f"{who} gave {value} as {name!r} of example {example}; it is a finite number.")
+                raise gave(model, "score", f"{value} as {name!r} of example {example}", "it is a finite number.")
 
 
 def check_hypotheses(found: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
@@ -210,19 +207,18 @@ def measured(metric: Metric[Any], facts: Facts, outcomes: Sequence[Outcome]) -> 
     """
     ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
     if not isinstance(ready, Metric):
-        raise PluginError(f"{named(metric, 'prepare')} gave {shown(ready)}; it is to give a metric, such as itself.")
+        raise gave(metric, "prepare", shown(ready), "it is to give a metric, such as itself.")
     found = ready.measure(outcomes)
     if not isinstance(found, Sequence) or len(found) != len(outcomes):
         number = f"{len(found)} parts" if isinstance(found, Sequence) else shown(found)
-        raise PluginError(f"{named(metric, 'measure')} gave {number} for {len(outcomes)} examples; it is one each.")
+        raise gave(metric, "measure", f"{number} for {len(outcomes)} examples", "it is one each.")
     value = ready.combine(found)
-    who = named(metric, "combine")
     if not is_number(value):
-        raise PluginError(f"{who} gave {shown(value)}; a score is a number.")
+        raise gave(metric, "combine", shown(value), "a score is a number.")
     if math.isnan(value) and outcomes and not ready.may_be_nan:
-        raise PluginError(f"{who} gave NaN; a class whose scores may be undefined says `may_be_nan = True`.")
+        raise gave(metric, "combine", "NaN", "a class whose scores may be undefined says `may_be_nan = True`.")
     if math.isinf(value) and not ready.may_be_infinite:
-        raise PluginError(f"{who} gave {value}; a class whose scores may be so says `may_be_infinite = True`.")
+        raise gave(metric, "combine", f"{value}", "a class whose scores may be so says `may_be_infinite = True`.")
     return ready, list(found), float(value)
 
 
@@ -235,38 +231,31 @@ def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, 
         low, high = map(float, interval)
         if -math.inf < low <= high < math.inf:
             return low, high
-    raise PluginError(f"{named(metric, 'interval')} gave {shown(interval)}; it is (low, high), or None.")
+    raise gave(metric, "interval", shown(interval), "it is (low, high), or None.")
 
 
 def check_finding(found: object, probe: object) -> None:
     """Raise PluginError unless a probe gave a Finding whose numbers are numbers."""
     if not isinstance(found, Finding):
-        raise PluginError(f"{named(probe, 'ask')} gave {shown(found)}; it is to give a Finding.")
-    who = named(probe, "ask")
+        raise gave(probe, "ask", shown(found), "it is to give a Finding.")
     for name, number in found.numbers.items():
         if not is_number(number):
-            raise PluginError(f"{who} gave {shown(number)} as {name!r}; numbers of findings are floats.")
+            raise gave(probe, "ask", f"{shown(number)} as {name!r}", "numbers of findings are floats.")
     for one in found.statements:
         if not isinstance(one, Statement):
-            raise PluginError(f"{who} gave {shown(one)} among statements; each is a Statement.")
-
-
-def nonfinite(weights: Mapping[str, Tensor], buffers: Sequence[str] = ()) -> str:
-    """Return which of some weights cannot be computed with, such as "`table.weight` holds NaN"; nothing if all can.
-
-    Those that are `buffers` may hold -inf, the logarithm of 0.
-    """
-    for name, tensor in weights.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            if bool(tensor.isnan().any()):
-                return f"`{name}` holds NaN"
-            if name not in buffers or bool(tensor.isposinf().any()):
-                return f"`{name}` holds an infinite number"
-    return ""
+            raise gave(probe, "ask", f"{shown(one)} among statements", "each is a Statement.")
 
 
 def diverged(model: Any) -> str:
-    """Return which weights of a module, buffers included, cannot be computed with; nothing if all can."""
+    """Return which weights of a module cannot be computed with, such as "`table.weight` holds NaN"; else nothing.
+
+    Buffers are looked at, too, and may hold -inf, the logarithm of 0.
+    """
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    state = model.state_dict()
-    return nonfinite(state, [name for name in state if name not in parameters])
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            if bool(tensor.isnan().any()):
+                return f"`{name}` holds NaN"
+            if name in parameters or bool(tensor.isposinf().any()):
+                return f"`{name}` holds an infinite number"
+    return ""

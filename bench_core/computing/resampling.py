@@ -10,17 +10,14 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.computing.guards import is_number, named, shown
-from bench_core.errors import PluginError
+from bench_core.computing.guards import gave, is_number, shown
+from bench_core.metric import Metric
 from bench_core.storage.draws import DRAWS, Draws
-
-if TYPE_CHECKING:
-    from bench_core.metric import Metric
 
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
 KEPT = 2**25  # that are kept for the next cell
@@ -28,21 +25,18 @@ KEPT = 2**25  # that are kept for the next cell
 
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
-    scores = [score for some in _all_counts(len(parts), block) for score in metric.resample(parts, some)]
+    counts = _kept if len(parts) * DRAWS <= KEPT else _counts
+    scores = [score for some in counts(len(parts), block) for score in metric.resample(parts, some)]
     strange = [score for score in scores if not is_number(score)]
     if strange or len(scores) not in (0, DRAWS):
         what = shown(strange[0]) if strange else f"{len(scores)} scores"
-        raise PluginError(f"{named(metric, 'resample')} gave {what} for {DRAWS} samples; it is one number each.")
+        raise gave(metric, "resample", f"{what} for {DRAWS} samples", "it is one number each.")
     return np.array(scores, dtype=np.float64)
 
 
 def mark(ids: Sequence[int], block: int, of: str = "") -> str:
     """Return what cells must share to be compared draw by draw: their examples (`of` some data), and the draws."""
     return sha256(f"{DRAWS} {block} {[*ids]} {of}".encode()).hexdigest()[:16]
-
-
-def _all_counts(examples: int, block: int) -> Sequence[NDArray[np.uint16]] | Iterator[NDArray[np.uint16]]:
-    return _kept(examples, block) if examples * DRAWS <= KEPT else _counts(examples, block)
 
 
 @lru_cache(maxsize=2)
