@@ -19,7 +19,7 @@ from bench_core.errors import PluginError, StoreError
 from bench_core.planning import keys
 from bench_core.rows import Rows
 from bench_core.storage.garbage import CHECKPOINT
-from bench_core.storage.store import Store
+from bench_core.storage.store import Artifact, Store
 
 WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
 KIND = CHECKPOINT
@@ -45,7 +45,7 @@ class Checkpoints:
     @property
     def weights(self) -> Path | None:
         """Return where the weights of the last one are, if there is one."""
-        path = self.store.path(KIND, _key(self.key, 1 - self.place)) / WEIGHTS
+        path = self.store.path(KIND, self._key(1 - self.place)) / WEIGHTS
         return path if path.exists() else None
 
     def last(self, model: nn.Module, device: torch.device) -> Kept:
@@ -53,16 +53,15 @@ class Checkpoints:
 
         A damaged one is set aside with a warning, and the one before it is taken.
         """
-        found = [(about["step"], place, about) for place in (0, 1) if (about := self._about(place))]
-        for _, place, about in sorted(found, reverse=True, key=lambda one: one[0]):
-            artifact = self.store.get(KIND, _key(self.key, place))
+        found = [(one.manifest["step"], place, one) for place in (0, 1) if (one := self._stored(place))]
+        for _, place, artifact in sorted(found, reverse=True, key=lambda one: one[0]):
             try:
                 kept = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
                 load_model(model, str(artifact.file(WEIGHTS)))
             except (StoreError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
                 self._set_aside(place, error)
                 continue
-            self.place, self.spent = 1 - place, float(about["seconds"])
+            self.place, self.spent = 1 - place, float(artifact.manifest["seconds"])
             return kept
         return None
 
@@ -76,17 +75,12 @@ class Checkpoints:
 
     def save(self, step: int, model: nn.Module, kept: Kept) -> None:
         """Keep a model and what else changes; where it cannot be written, warn and go on without."""
-        key = _key(self.key, self.place)
-        about = {
-            "label": f"{self.label} at step {step}",
-            "of": self.of or self.key,
-            "step": step,
-            "seconds": self.seconds(),
-        }
+        key, label = self._key(self.place), f"{self.label} at step {step}"
+        about = {"label": label, "of": self.of or self.key, "step": step, "seconds": self.seconds()}
         tensors: dict[str, Tensor] = {}
         try:
             rest = _flat(kept, tensors)
-            self._remove(self.place)
+            self.store.remove(KIND, key)
             with self.store.writing(KIND, key, about, sync=False) as folder:  # there is another place
                 save_model(model, str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
@@ -103,27 +97,23 @@ class Checkpoints:
     def remove(self) -> None:
         """Remove what is not needed any more."""
         for place in (0, 1):
-            self._remove(place)
+            self.store.remove(KIND, self._key(place))
 
-    def _about(self, place: int) -> Mapping[str, Any] | None:
-        if not self.store.path(KIND, _key(self.key, place)).exists():
+    def _stored(self, place: int) -> Artifact | None:
+        if not self.store.path(KIND, self._key(place)).exists():
             return None
         try:
-            return self.store.get(KIND, _key(self.key, place)).manifest
+            return self.store.get(KIND, self._key(place))
         except StoreError as error:
             self._set_aside(place, error)
             return None
 
     def _set_aside(self, place: int, error: Exception) -> None:
-        aside = self.store.set_aside(KIND, _key(self.key, place))
+        aside = self.store.set_aside(KIND, self._key(place))
         self.store.warn(f"a checkpoint of {self.label} is not used: {error} It is kept in {aside}.")
 
-    def _remove(self, place: int) -> None:
-        self.store.remove(KIND, _key(self.key, place))
-
-
-def _key(training: str, place: int) -> str:
-    return keys.key_of({"checkpoint of": training, "place": place})
+    def _key(self, place: int) -> str:
+        return keys.key_of({"checkpoint of": self.key, "place": place})
 
 
 def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
@@ -133,13 +123,8 @@ def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
         tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
         return ["tensor", len(tensors) - 1]
     if isinstance(value, Rows):
-        kind = type(value)
-        return [
-            "rows",
-            kind.__module__,
-            kind.__qualname__,
-            {f.name: inside(getattr(value, f.name)) for f in fields(value)},
-        ]
+        kind, content = type(value), {f.name: inside(getattr(value, f.name)) for f in fields(value)}
+        return ["rows", kind.__module__, kind.__qualname__, content]
     if isinstance(value, Mapping):
         return ["mapping", [[name, inside(item)] for name, item in value.items()]]
     if isinstance(value, (tuple, list)):

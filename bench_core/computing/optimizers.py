@@ -11,11 +11,7 @@ from torch import Tensor, nn
 from bench_core.errors import PluginError, SuiteError
 from bench_core.suites.training import TrainingConfig
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
+OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
 def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
@@ -34,20 +30,17 @@ def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list
     found: list[torch.optim.Optimizer] = []
     if whole:
         fused = device.type in ("cpu", "cuda")
-        kind: Any = OPTIMIZERS[config.optimizer]
+        kind = OPTIMIZERS[config.optimizer]
         found.append(kind(whole, lr=config.lr, weight_decay=config.weight_decay, fused=fused, **own))
     if sparse:
-        lacking = [
-            name for name, value in (("weight_decay", config.weight_decay), *own.items()) if value and name != "betas"
-        ]
-        if lacking:
-            raise SuiteError(
-                f"`{lacking[0]}` changes every row of an embedding at every step, and the gradients of this model's "
-                f"are sparse. Set `{lacking[0]}: 0`, or the model's `sparse: false`."
-            )
-        lazy: Any = (
-            torch.optim.SGD if config.optimizer == "sgd" else partial(torch.optim.SparseAdam, betas=config.betas)
-        )
+        for name, value in (("weight_decay", config.weight_decay), ("momentum", own.get("momentum"))):
+            if value:
+                raise SuiteError(
+                    f"`{name}` changes every row of an embedding at every step, and the gradients of this model's "
+                    f"are sparse. Set `{name}: 0`, or the model's `sparse: false`."
+                )
+        adam = partial(torch.optim.SparseAdam, betas=config.betas)
+        lazy: Any = torch.optim.SGD if config.optimizer == "sgd" else adam
         found.append(lazy([*sparse.values()], lr=config.lr))
     return found
 

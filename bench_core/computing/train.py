@@ -7,24 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.guards import check_loss, named
 from bench_core.computing.optimizers import gradient_entries, optimizers
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
-from bench_core.model import Training
+from bench_core.model import Loss, Training
+from bench_core.noise import Noise
 from bench_core.suites.training import Phase, TrainingConfig
-from bench_core.task import Size
-
-if TYPE_CHECKING:
-    from bench_core.computing.checkpoint import Checkpoints
-    from bench_core.model import Loss
-    from bench_core.noise import Noise
-    from bench_core.task import Task
+from bench_core.task import Size, Task
 
 
 @dataclass(frozen=True)
@@ -80,11 +76,10 @@ class Trainer:
         From the last checkpoint on, where there is one: bit by bit as if there had been no interruption. Raises
         Stopped, after another checkpoint, when time is up.
         """
-        phases, progress = self.config.phases or (Phase(),), self.progress
-        resumed = self._resume()
+        phases, resumed = self.config.phases or (Phase(),), self._resume()
+        progress = self.progress
         if not resumed:
             progress.planned = [self._updates(phase) for phase in phases]
-        progress = self.progress
         for number in range(progress.phase, len(phases)):
             phase = phases[number]
             if not resumed:
@@ -179,15 +174,16 @@ class Trainer:
         loss: Loss = self.model.loss(batch, self._training(batch, settings))
         check_loss(loss, self.model)
         if not loss.value.requires_grad:
-            raise PluginError(
-                f"{named(self.model, 'loss')} gave a value without a gradient; it is to come of weights."
-            )
+            who = named(self.model, "loss")
+            raise PluginError(f"{who} gave a value without a gradient; it is to come of weights.")
         return loss
 
     def _check(self, loss: Loss, norm: Tensor) -> None:
         """Raise TrainingError if loss or gradient is not finite, or the loss has no weight."""
         if not self._sound(loss, norm):
-            raise TrainingError(f"{self._broken(loss.value, loss.weight, norm)}{self._last_good()}")
+            place = self.checkpoints.weights if self.checkpoints else None
+            kept = f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+            raise TrainingError(f"{self._broken(loss.value, loss.weight, norm)}{kept}")
 
     def _sound(self, loss: Loss, norm: Tensor) -> Tensor:
         """Return whether loss and gradient are finite, and the weight, too, and above 0."""
@@ -206,16 +202,9 @@ class Trainer:
             optimizer.step()
 
     def _training(self, batch: Batch, settings: Mapping[str, Any]) -> Training:
-        step, total = self.progress.step, sum(self.progress.planned)
-        epochs = self.config.epochs or max(1, self.progress.epoch + 1)
-        memory = self.memory if batch.continues else None
-        return Training(
-            step, total, self.progress.epoch, epochs, self.noise.fork("loss").fork(step), memory, settings
-        )
-
-    def _last_good(self) -> str:
-        place = self.checkpoints.weights if self.checkpoints else None
-        return f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+        step, total, epoch = self.progress.step, sum(self.progress.planned), self.progress.epoch
+        memory, noise = self.memory if batch.continues else None, self.noise.fork("loss").fork(step)
+        return Training(step, total, epoch, self.config.epochs or max(1, epoch + 1), noise, memory, settings)
 
     def _clip(self) -> Tensor:
         """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
@@ -282,21 +271,16 @@ class Trainer:
             updates, epochs = self.config.updates, self.config.epochs
         if updates is None and epochs is None:
             epochs = 10
-        lasting = math.inf if epochs is None else epochs * self._batches()
+        lasting = math.inf if epochs is None else epochs * max(1, sum(1 for _ in self._epoch(0)))
         return int(min(lasting, math.inf if updates is None else updates))
-
-    def _batches(self) -> int:
-        """Return how many batches the first epoch has."""
-        return max(1, sum(1 for _ in self._epoch(0)))
 
     def _reset(self, names: tuple[str, ...]) -> None:
         """Start modules anew: their weights by their own `reset_parameters`, and the optimizer's memory of them."""
         modules = dict(self.model.named_modules())
         for name in names:
             if name not in modules:
-                raise SuiteError(
-                    f"phases reset {name!r}, but the model's modules are: {', '.join(filter(None, modules))}."
-                )
+                known = ", ".join(filter(None, modules))
+                raise SuiteError(f"phases reset {name!r}, but the model's modules are: {known}.")
             for module in modules[name].modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()

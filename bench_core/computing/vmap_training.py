@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,10 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from bench_core.computing.guards import check_loss
 from bench_core.computing.train import Average, Progress, Selection, Trainer, evaluating
+from bench_core.data import Batch
 from bench_core.errors import PluginError, SuiteError, TrainingError
-from bench_core.model import Loss
+from bench_core.model import Loss, Training
 from bench_core.noise import Noise
-
-if TYPE_CHECKING:
-    from bench_core.data import Batch
-    from bench_core.model import Training
 
 
 @dataclass(frozen=True)
@@ -69,11 +66,12 @@ class Stack(nn.Module):
         self.call = (_StackedLoss(copies[0]),)
         weights, buffers = stack_module_state([*copies])
         kept = copies[0].state_dict()
+        # No module may give a name with a dot to weights of its own.
         for name, tensor in weights.items():
-            self.register_parameter(_flat(name), nn.Parameter(tensor.detach(), tensor.requires_grad))
+            self.register_parameter(name.replace(".", "/"), nn.Parameter(tensor.detach(), tensor.requires_grad))
         for name, tensor in buffers.items():
             if name in kept:
-                self.register_buffer(_flat(name), tensor.detach())
+                self.register_buffer(name.replace(".", "/"), tensor.detach())
 
     def losses(self, batch: Batch, training: Training, keys: Sequence[int]) -> Loss:
         """Return what each copy loses by its own noise: values, weights and parts are [S]."""
@@ -215,8 +213,3 @@ def per_copy(average: Average, copies: int) -> list[dict[str, float]]:
     """Return the means of each copy."""
     columns = {name: mean.tolist() for name, mean in average.means().items()}
     return [{name: column[number] for name, column in columns.items()} for number in range(copies)]
-
-
-def _flat(name: str) -> str:
-    """Return a name that a module may give to weights of its own."""
-    return name.replace(".", "/")
