@@ -23,8 +23,8 @@ from bench_core.commands.main import main
 from bench_core.computing import process_state
 from bench_core.computing.context import fingerprint
 from bench_core.execution import workers
-from bench_core.execution.channel import Channel, Garbled
 from bench_core.execution.executor import Here, StageFailed
+from bench_core.execution.worker import Channel, Garbled
 from bench_core.runs.runner import Runner, Silent
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store

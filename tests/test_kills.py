@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core.computing.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
-from bench_core.execution.channel import Channel
 from bench_core.execution.executor import StageFailed
+from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Order, Stage
 from bench_core.storage import store as stores

@@ -152,23 +152,15 @@ class Examples:
         return batch.change(lambda tensor: tensor.to(self.device, copy=True))
 
     def _batches(self, purpose: Purpose) -> Iterator[Batch]:
-        done = 0
-        for batch in self._all(purpose):
-            yield batch
-            done += len(batch)
-            if self.first is not None and done >= self.first:
-                return
-
-    def _all(self, purpose: Purpose) -> Iterator[Batch]:
         """Yield batches of the whole split, or of the first `number` in an order that only the split decides."""
-        if self.number is None:
-            yield from self.task.batches(self.split, purpose, Size(self.size))
-            return
-        left, noise = self.number, Noise(0).fork("examples").fork(self.split)
+        noise = None if self.number is None else Noise(0).fork("examples").fork(self.split)
+        number, first = (sys.maxsize if most is None else most for most in (self.number, self.first))
+        done = 0
         for batch in self.task.batches(self.split, purpose, Size(self.size), noise):
+            left = number - done
             yield batch if len(batch) <= left else batch.select(batch.ids.new_ones(left).cumsum(0) - 1)
-            left -= len(batch)
-            if left <= 0:
+            done += len(batch)
+            if done >= min(number, first):
                 return
 
 

@@ -19,9 +19,8 @@ from secrets import token_hex
 from threading import Lock
 from typing import IO, Any
 
-from bench_core.execution.channel import Channel, Garbled
 from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
-from bench_core.execution.worker import MUTE
+from bench_core.execution.worker import MUTE, Channel, Garbled
 from bench_core.planning.stages import Order
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
@@ -135,7 +134,9 @@ class Worker:
     def _lost(self, text: str) -> StageFailed:
         """End a process that is of no use any more; return the failure of its stage."""
         self.kill()
-        return StageFailed(text, self._last_words())
+        assert self.words is not None
+        self.words.seek(0)
+        return StageFailed(text, self.words.read().decode(errors="replace")[-LAST_WORDS:])
 
     def _death(self, process: subprocess.Popen[bytes]) -> StageFailed:
         """Return how a process ended; one that only closed its end of the socket is ended."""
@@ -148,11 +149,6 @@ class Worker:
         if code == MUTE:
             how = "could not answer: a part closed the descriptors of its process."
         return self._lost(f"the worker process {how} {AGAIN}")
-
-    def _last_words(self) -> str:
-        assert self.words is not None
-        self.words.seek(0)
-        return self.words.read().decode(errors="replace")[-LAST_WORDS:]
 
 
 @dataclass
