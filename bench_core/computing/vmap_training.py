@@ -59,9 +59,8 @@ class Stack(nn.Module):
     def __init__(self, copies: Sequence[Any]) -> None:
         super().__init__()
         if any(isinstance(module, nn.Embedding) and module.sparse for module in copies[0].modules()):
-            raise SuiteError(
-                "seeds with sparse gradients cannot be trained together. Set the model's `sparse: false`."
-            )
+            way = "Set the model's `sparse: false`."
+            raise SuiteError(f"seeds with sparse gradients cannot be trained together. {way}")
         self.copies = (*copies,)  # a tuple, so that their weights are not among those of this module
         self.call = (_StackedLoss(copies[0]),)
         weights, buffers = stack_module_state([*copies])
@@ -171,7 +170,8 @@ class JointTrainer(Trainer):
 
     def _evaluate(self) -> None:
         """Judge each copy, keep its weights if they are its best, and note it all."""
-        state, begins, losses = self.model.state_dict(), not self.best, per_copy(self.losses, len(self.noises))
+        state, begins = self.model.state_dict(), not self.best
+        losses = {name: mean.tolist() for name, mean in self.losses.means().items()}
         if begins:
             self.best = {name: tensor.detach().clone() for name, tensor in state.items()}
         values = []
@@ -191,7 +191,8 @@ class JointTrainer(Trainer):
                 copy.best = value
                 for name, tensor in self.best.items():
                     tensor[number] = state[name][number]
-            copy.history.append({**self._entry(value, improved), **losses[number]})
+            own = {name: column[number] for name, column in losses.items()}
+            copy.history.append({**self._entry(value, improved), **own})
             values.append(value)
         self._check_any()
         self.losses = Average()
@@ -207,9 +208,3 @@ def clip_each(weights: Iterable[Tensor], most: float | None) -> Tensor:
         for one in gradients:
             one.mul_(factor.view(-1, *[1] * (one.dim() - 1)))
     return norm
-
-
-def per_copy(average: Average, copies: int) -> list[dict[str, float]]:
-    """Return the means of each copy."""
-    columns = {name: mean.tolist() for name, mean in average.means().items()}
-    return [{name: column[number] for name, column in columns.items()} for number in range(copies)]
