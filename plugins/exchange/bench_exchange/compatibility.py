@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.runs.environments import environments, unlike_words
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.sorting import cell_name
 from bench_core.suites import yaml_source as located
@@ -21,6 +20,7 @@ from bench_core.suites.schema import AXES, SuiteFile
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 WHOLE = ("suite", "title", "source", "note", "training", "choose", "tables", "figures", "claims")
+TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # of an environment; neither host nor time
 RANKS = {"done": 2, "failed": 1, "not run": 0}
 LONGEST = 200  # characters of a value in a message
 MOST = 20  # differences, and cells, in one message
@@ -150,9 +150,25 @@ def _conflict(one: Taken, other: Taken) -> str:
 
 def _computed_with(*several: Taken) -> str:
     """Say what two results were computed with that differs."""
-    words = unlike_words([environments(one.run)[place] for one in several for place in one.result.environments])
+    environments = [one.run.info["environments"][place] for one in several for place in one.result.environments]
+    words = _unlike([_told(one) for one in environments])
     sizes = dict.fromkeys(str(one.run.suite.limits.batch_size) for one in several)
     return ", ".join([*words, *([f"batch_size {' and '.join(sizes)}"] if len(sizes) > 1 else [])])
+
+
+def _told(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what may be told of an environment, by name."""
+    told = {name: environment[name] for name in TOLD if name in environment}
+    libraries = {name: one for name, one in environment.get("libraries", {}).items() if name not in told}
+    code = {f"code of {name}": one for name, one in environment.get("code", {}).items()}
+    return told | libraries | code
+
+
+def _unlike(several: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what differs between environments, such as `device cpu and cuda`."""
+    names = dict.fromkeys(name for one in several for name in one)
+    values = {name: dict.fromkeys(str(one[name]) for one in several if name in one) for name in names}
+    return [f"{name} {' and '.join(known)}" for name, known in values.items() if len(known) > 1]
 
 
 def _united(one: CellResult, other: CellResult) -> CellResult:

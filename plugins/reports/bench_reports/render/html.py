@@ -13,12 +13,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.filters import do_mark_safe as as_html
 
-from bench_core.runs.environments import environments
 from bench_core.runs.results import Run
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices, told
 from bench_reports.content.claims import MEANING, Judgement
 from bench_reports.content.cost_tables import by_kind, dearest, stages_of
+from bench_reports.content.environments import environments
 from bench_reports.content.grid import Grid
 from bench_reports.content.outputs import side_by_side
 from bench_reports.content.page import figure_notes, footnotes, page, rules

@@ -42,13 +42,6 @@ def unlike(run: Run, cells: Iterable[CellResult]) -> str:
     return f"Not all computed alike: {'; '.join(told)}."
 
 
-def unlike_words(several: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what differs between environments, such as `device cpu and cuda`."""
-    flat = [_flat(one) for one in several]
-    values = {key: dict.fromkeys(str(one[key]) for one in flat if key in one) for key in _differing(several)}
-    return [f"{key} {' and '.join(known)}" for key, known in values.items()]
-
-
 def _groups(cells: Iterable[CellResult]) -> dict[int, list[CellResult]]:
     """Return cells by the place of what they were computed with; one computed with several is in several groups."""
     groups: dict[int, list[CellResult]] = {}
