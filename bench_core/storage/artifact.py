@@ -20,6 +20,7 @@ from bench_core.errors import StoreError
 from bench_core.files import digest
 from bench_core.planning import keys
 from bench_core.storage.contents import told
+from bench_core.storage.file_formats import SHAPES, parsed
 
 MANIFEST = "manifest.json"
 FORMAT = 1  #: of manifests; that of keys is another matter
@@ -64,9 +65,8 @@ class Artifact:
         try:
             text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
             self._compare(name, sha256(text).hexdigest())
-            if name in told(self.manifest["kind"]):
-                _check_shape(name, text)  # whoever wrote the manifest may have written this, too
-            return _parsed(text)
+            # Whoever wrote the manifest may have written this, too.
+            return _parsed(text, SHAPES[name] if name in told(self.manifest["kind"]) else None)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 
@@ -243,18 +243,12 @@ def _content(path: Path, size: int, most: int) -> bytes:
     return found
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes, shape: Any = None) -> Any:
+    """Return what JSON holds; raise ValueError if it cannot be read, or does not fit the shape."""
     try:
+        if shape is not None:
+            parsed(shape, text)
         return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _check_shape(name: str, text: bytes) -> None:
-    from bench_core.storage.file_formats import check
-
-    try:
-        check(name, text, LARGEST_JSON)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -23,10 +23,10 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason, write_manifest
 from bench_core.storage.contents import FILES, RECORDS
-from bench_core.storage.file_formats import lines
 from bench_core.storage.garbage import artifacts
 from bench_core.storage.partial import kept_as
 from bench_core.storage.store import Store
+from bench_exchange.artifact_files import lines
 
 FORMAT = "bench export 2"
 CONTENTS = "bundle.json"

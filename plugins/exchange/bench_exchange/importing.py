@@ -23,9 +23,10 @@ from bench_core.errors import BenchError, StoreError
 from bench_core.runs.results import read_histories, read_run, write_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
 from bench_core.storage.contents import FILES, RECORDS, SCHEME
-from bench_core.storage.file_formats import Open, TooLarge, check, parsed
+from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.partial import differing, kept_as
 from bench_core.storage.store import Store
+from bench_exchange.artifact_files import TooLarge, check
 from bench_exchange.exporting import CONTENTS, RUN_FILES, about
 
 LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked

@@ -1,0 +1,68 @@
+"""Checks the files of artifacts that come from elsewhere, lines and numbers included."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any
+
+from bench_core.data import Outcome
+from bench_core.storage.file_formats import SHAPES, Evaluation, parsed
+
+MOST_LINE = 2**26  #: bytes of a JSON line
+AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_outcomes`; within a string, quotes are escaped
+LINES: dict[str, Any] = {"history.jsonl": Evaluation, "outcomes.jsonl.gz": Outcome, "parts.jsonl.gz": Any}
+
+
+class TooLarge(ValueError):
+    """A file has more bytes than it may, unpacked."""
+
+
+def check(name: str, content: bytes, most: int) -> int:
+    """Check a file of an artifact by its name; return how many bytes it has, unpacked.
+
+    Raises TooLarge where these are more than `most`, and ValueError that says what else is wrong.
+    """
+    if name == "draws.npy":
+        _check_draws(content)
+        return len(content)
+    size, shape = 0, {**SHAPES, **LINES}[name]
+    for text in _texts(name, content, most):
+        parsed(shape, text.replace(*AS_TOKENS) if shape is Outcome else text)
+        size += len(text)
+    return size
+
+
+def _texts(name: str, content: bytes, most: int) -> Iterable[bytes]:
+    """Return the JSON texts of a file: its lines, if it has them."""
+    if name.endswith(".gz"):
+        return lines(content, most)
+    return content.splitlines(keepends=True) if name.endswith(".jsonl") else [content]
+
+
+def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of packed text; raise TooLarge if it has more than `most` bytes, ValueError if damaged."""
+    read = 0
+    try:
+        with gzip.open(BytesIO(content)) as file:
+            while line := file.readline(MOST_LINE + 1):
+                read += len(line)
+                if len(line) > MOST_LINE:
+                    raise ValueError(f"a line has more than {MOST_LINE:,} bytes")
+                if most is not None and read > most:
+                    raise TooLarge
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"it is not whole gzip: {error}") from None
+
+
+def _check_draws(content: bytes) -> None:
+    import numpy as np
+
+    from bench_core.storage.draws import DRAWS
+
+    array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
+    if array.dtype != np.float64 or array.shape not in ((DRAWS,), (0,)):
+        raise ValueError(f"it holds {array.shape} {array.dtype}, not {DRAWS} numbers")
