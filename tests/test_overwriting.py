@@ -19,7 +19,7 @@ from bench_core import SuiteError
 from bench_core.commands.main import bench as group
 from bench_core.errors import BenchError
 from bench_core.planning import hardware
-from bench_core.runs.place import place
+from bench_core.runs.reporting import place
 from bench_core.runs.results import CellResult, read_run
 from bench_reports.render import report as reporting
 from bench_reports.statistics.intervals import rounded

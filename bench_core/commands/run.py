@@ -68,7 +68,7 @@ def command(
 ) -> int:
     """Run a suite: compute what is not in the store, then write the report."""
     from bench_core.execution.progress import Lines
-    from bench_core.runs.place import home
+    from bench_core.runs.reporting import home
     from bench_core.runs.runner import Runner, executor
 
     home(out, suite.label)  # an error before anything runs
@@ -86,8 +86,7 @@ def command(
 
 def _tell(found: Run, runner: Runner, out: Path) -> None:
     """Write and print the report of a run; say what failed, and where the files are."""
-    from bench_core.runs.place import home, place
-    from bench_core.runs.reporting import reported
+    from bench_core.runs.reporting import home, place, reported
 
     folder, why = place(found, out)
     text, report = reported(found, folder)

@@ -6,6 +6,4 @@ what a run recorded with today's plan; `sorting`, `selecting` and `distributions
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
-PUBLIC = (
-    "costs", "distributions", "place", "reporting", "results", "selecting", "sorting",
-)  # fmt: skip
+PUBLIC = ("costs", "distributions", "reporting", "results", "selecting", "sorting")

@@ -1,16 +1,21 @@
-"""Reports of finished runs, by whatever is installed to write them."""
+"""Reports of finished runs, by whatever is installed to write them: the folder of a suite is for its whole runs."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_core.errors import SuiteError
 from bench_core.registry import hook
 
 if TYPE_CHECKING:
     from bench_core.runs.results import Run
 
 INSTALL = "install bench-reports (in a checkout: pip install ./plugins/reports)"
+LONGEST = 100  # characters that changes add to a name
 
 
 def reported(run: Run, folder: Path) -> tuple[str, str]:
@@ -24,3 +29,37 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
     from tabulate import tabulate
 
     return tabulate(run.rows(), headers="keys"), f"not written: {INSTALL}; then: bench report {run.folder}"
+
+
+def place(run: Run, out: Path) -> tuple[Path, str]:
+    """Return the folder of a run's report, and, if that is not its suite's own, why.
+
+    Raises SuiteError if its label leads out of the folder of reports.
+    """
+    label = str(run.info.get("label") or run.suite.suite)
+    asked = [str(one) for one in run.info.get("asked") or run.info.get("changes") or ()]
+    name, reasons = label + _suffix(asked), [f"it was run with {', '.join(asked)}"] if asked else []
+    kept = {"failed": "failed", "not run": "incomplete"}
+    for status, word in kept.items():
+        number = sum(one.status == status for one in run.cells)
+        tasks = sum(about.get("status") == status for about in run.info["tasks"].values())
+        if number or tasks:
+            name += f"-{word}"
+            reasons.append(f"{number} cells {status}" if number else f"{tasks} tasks {status}")
+            break
+    return home(out, name), " and ".join(reasons)
+
+
+def home(out: Path, name: str) -> Path:
+    """Return a folder of reports; raise SuiteError if its name leads out of the folder of all reports."""
+    folder = out / name
+    if not folder.resolve().is_relative_to(out.resolve()):
+        raise SuiteError(f"the report of {name!r} would lie outside of {out}. Rename the suite or its profile.")
+    return folder
+
+
+def _suffix(asked: Iterable[str]) -> str:
+    """Return what changes of a suite add to the name of its report; no two have the same."""
+    whole = "".join(f"+{one}" for one in asked)
+    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", whole))[:LONGEST]
+    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

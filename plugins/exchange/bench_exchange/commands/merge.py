@@ -24,8 +24,7 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     with what. A cell that is done is taken before one that failed, and that before one that was not run. A cell that
     was computed otherwise in two runs is refused, unless --prefer says whose is taken.
     """
-    from bench_core.runs.place import home
-    from bench_core.runs.reporting import reported
+    from bench_core.runs.reporting import home, reported
     from bench_exchange.merge import merge
 
     found = merge(folders, runs, prefer)

@@ -16,7 +16,7 @@ from bench_core.terminal import say, to_json
 @options.as_json
 def command(run: Path, out: Path, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
-    from bench_core.runs.place import place
+    from bench_core.runs.reporting import place
     from bench_core.runs.results import read_run
     from bench_reports.render.report import write_report
 
