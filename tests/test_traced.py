@@ -28,7 +28,6 @@ CARRYING = {
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.artifact": "reads and writes artifacts",
     "bench_core.storage.contents": "which files artifacts have",
-    "bench_core.storage.partial": "tells what was carried from elsewhere",
     "bench_core.planning.path_settings": "puts places for digests",
     "bench_core.planning.keys": "makes keys",
     "bench_core.storage.locks": "locks",

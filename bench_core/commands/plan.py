@@ -29,13 +29,12 @@ def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_js
     """Show the cells of a suite, the stages they need, and how many of those are stored."""
     from bench_core.planning.hardware import check_devices
     from bench_core.planning.plan import needed, plan
-    from bench_core.storage.partial import is_stored
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
 
     check_fit(suite, cells_of(suite))
     found = plan(suite, data)
-    left = needed(found, suite, lambda stage, told: is_stored(store, stage, told))
+    left = needed(found, suite, store.is_stored)
     if not elsewhere:
         check_devices(suite, left)
     rows = [_row(kind, found, store, sum(stage.kind == kind for stage in left)) for kind in STAGES]

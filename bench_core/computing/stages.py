@@ -16,7 +16,6 @@ from bench_core.errors import PluginError
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
-from bench_core.storage.partial import kept
 from bench_core.task import Task
 
 SAMPLES = 3  #: outputs of each decoding that a report may show
@@ -65,7 +64,7 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     source = runner.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
-    facts = Facts(**kept(runner.store, *stage.inputs["task"]).json("facts.json"))
+    facts = Facts(**runner.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
     block = block_length(len(parts)) if facts.consecutive else 1
     draws = resampling.draws(metric, parts, block)

@@ -20,10 +20,10 @@ from typing import Any, Self, TypeAlias
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.planning import keys
+from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stages import Order, Stage
 from bench_core.registry import configured
-from bench_core.storage.provenance import environment
 from bench_core.storage.store import Store
 
 Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done

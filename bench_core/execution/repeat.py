@@ -17,7 +17,6 @@ from bench_core.execution.executor import Executor, StageFailed
 from bench_core.planning.stages import Order, Stage, stage_from_json
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.outcomes import read_lines
-from bench_core.storage.partial import kept_as
 from bench_core.storage.store import Artifact, Store
 
 FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "probe": "finding.json"}
@@ -84,7 +83,7 @@ def _stage(stored: Artifact, places: Mapping[str, str]) -> Stage:
 
 def _has(store: Store, stage: Stage, kind: str, key: str) -> bool:
     """Return whether what a stage reads is here; what is carried of a task is enough for a metric."""
-    return store.has(kept_as(store, kind, key) if stage.kind == "measure" else kind, key)
+    return store.has(store.kept_as(kind, key) if stage.kind == "measure" else kind, key)
 
 
 def _parts(stage: Stage) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import platform
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import SuiteError
+from bench_core.planning import keys
 
 if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
@@ -44,3 +46,10 @@ def device_kind() -> str:
     except PackageNotFoundError:
         cpu_build = True
     return "cuda" if not cpu_build and any(Path("/dev").glob("nvidia[0-9]*")) else "cpu"
+
+
+def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what results may depend on besides keys, and nothing that names a machine."""
+    versions = {"python": platform.python_version(), "torch": keys.library("torch")}
+    computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
+    return {**versions, "bench": keys.library("bench-core"), **computing}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
+from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
@@ -22,8 +23,6 @@ from bench_core.runs.distributions import Distribution, distribution, write_dist
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_lines, read_outcomes
-from bench_core.storage.partial import kept
-from bench_core.storage.provenance import environment
 from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
 from bench_core.suites.yaml_source import as_yaml
@@ -114,7 +113,7 @@ class Record:
     def _stored(self, kind: str, key: str, name: str) -> Any:
         """Return a stored JSON file, or None where the stage did not get that far."""
         try:
-            return kept(self.store, kind, key).json(name)
+            return self.store.kept(kind, key).json(name)
         except StoreError:
             return None
 
@@ -125,7 +124,7 @@ class Record:
         for stage in self.plan.stages.values():
             if stage.kind not in ("measure", "probe"):
                 with suppress(StoreError):
-                    found[stage.key] = kept(self.store, stage.kind, stage.key).manifest
+                    found[stage.key] = self.store.kept(stage.kind, stage.key).manifest
         return found
 
     @cached_property
@@ -289,7 +288,7 @@ class Record:
             if stage.kind == "train" and stage.key in self._manifests:
                 name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
-                    shutil.copyfile(kept(self.store, "train", stage.key).file("history.jsonl"), folder / name)
+                    shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
     def _draws(self) -> dict[str, Draws]:
         """Return the draws behind the numbers, by the key of their measurement."""

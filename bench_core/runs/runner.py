@@ -22,7 +22,6 @@ from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Order, Stage
 from bench_core.runs.record import Record
 from bench_core.runs.results import read_run, write_run
-from bench_core.storage.partial import contradictions, is_stored, kept_as
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -238,7 +237,7 @@ class Runner:
         """
         if stage.key in self.numbers:
             return True
-        if not is_stored(self.store, stage, told):
+        if not self.store.is_stored(stage, told):
             return False
         if stage.kind == "measure":
             try:
@@ -359,7 +358,7 @@ class Runner:
         return None
 
     def _damaged(self, kind: str, key: str) -> bool:
-        kind = kept_as(self.store, kind, key)
+        kind = self.store.kept_as(kind, key)
         try:
             self.store.get(kind, key).check()
         except StoreError as error:
@@ -373,7 +372,7 @@ class Runner:
             artifact = self.store.get(stage.kind, stage.key)
             if stage.kind == "measure":
                 self.numbers[stage.key] = artifact.json("number.json")
-            files = contradictions(self.store, stage.kind, stage.key)
+            files = self.store.contradictions(stage.kind, stage.key)
         except StoreError as error:
             return StageFailed(f"it was said to be done, but what it stored cannot be read: {error}", expected=True)
         self.computed.append(stage)

@@ -18,7 +18,6 @@ from bench_core.planning.plan import lists_tasks, needed
 from bench_core.runs.results import Run, read_run
 from bench_core.runs.selecting import chosen
 from bench_core.runs.sorting import cell_name
-from bench_core.storage.partial import is_stored, kept
 
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
@@ -81,7 +80,7 @@ class Found:
 def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) -> Found:
     """Return which stages of some cells are not stored, and what changed in them since the last run of the suite."""
     cells = chosen(planned.cells, lambda one: one.axes, which)
-    making = needed(planned, suite, lambda one, told: is_stored(store, one, told), cells if which else None)
+    making = needed(planned, suite, store.is_stored, cells if which else None)
     tasks = planned.tasks.values() if lists_tasks(planned, suite) and not which else ()
     own = {*tasks, *(key for one in cells for key in planned.of_cell.get(one, {}).values())}
     stages = len(own.union(one.key for one in making))
@@ -163,7 +162,7 @@ def _differences(
     if then == stage.key:
         return
     try:
-        made = kept(store, stage.kind, then).manifest["ingredients"]
+        made = store.kept(stage.kind, then).manifest["ingredients"]
         before, inputs = ingredients(made, then), {role: str(key) for role, (_, key) in made["inputs"].items()}
     except (StoreError, LookupError, TypeError, ValueError, AttributeError, RecursionError):  # gone, or damaged
         yield UNKNOWN

@@ -14,12 +14,16 @@ from math import isfinite
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
+from bench_core.storage.contents import RECORDS, differing
 from bench_core.storage.locks import Locks, NoLocks
 from bench_core.terminal import say
+
+if TYPE_CHECKING:
+    from bench_core.planning.stages import Stage
 
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
@@ -85,6 +89,26 @@ class Store:
     def get(self, kind: str, key: str) -> Artifact:
         """Return an artifact; raise StoreError if there is none or its manifest cannot be read."""
         return read_artifact(self.path(kind, key), kind, key)
+
+    def kept_as(self, kind: str, key: str) -> str:
+        """Return the kind under which an artifact, or what was carried of it, is here; its own where neither is."""
+        record = RECORDS.get(kind)
+        return record if record and not self.has(kind, key) and self.has(record, key) else kind
+
+    def kept(self, kind: str, key: str) -> Artifact:
+        """Return an artifact, or what was carried of it; raise StoreError where neither is here."""
+        return self.get(self.kept_as(kind, key), key)
+
+    def is_stored(self, stage: Stage, told: bool = False) -> bool:
+        """Return whether the artifact of a stage is here, or, where that is enough, what was carried of it."""
+        return self.has(self.kept_as(stage.kind, stage.key) if told else stage.kind, stage.key)
+
+    def contradictions(self, kind: str, key: str) -> list[str]:
+        """Return the files of an artifact whose content is not that of the one of which a record was carried here."""
+        record = RECORDS.get(kind)
+        if record is None or not self.has(record, key):
+            return []
+        return differing(self.get(kind, key).manifest, self.get(record, key).manifest)
 
     def entries(self) -> list[tuple[str, str]]:
         """Return kind and key of all that stands where artifacts do, sorted, without reading any of it."""

@@ -24,7 +24,6 @@ from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason, write_manifest
 from bench_core.storage.contents import FILES, RECORDS
 from bench_core.storage.garbage import artifacts
-from bench_core.storage.partial import kept_as
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import lines
 
@@ -71,7 +70,7 @@ def _copy_run(source: Path, target: Path) -> None:
 
 def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
     """Copy what is carried of an artifact; count it, or note why it is not."""
-    here = kept_as(store, kind, key)
+    here = store.kept_as(kind, key)
     if not os.path.lexists(store.path(here, key)):
         found.missing += 1
         return

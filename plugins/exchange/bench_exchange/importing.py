@@ -22,9 +22,8 @@ from pydantic import Field
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.results import read_histories, read_run, write_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
-from bench_core.storage.contents import FILES, RECORDS, SCHEME
+from bench_core.storage.contents import FILES, RECORDS, SCHEME, differing
 from bench_core.storage.file_formats import Open, parsed
-from bench_core.storage.partial import differing, kept_as
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import TooLarge, check
 from bench_exchange.exporting import CONTENTS, RUN_FILES, about
@@ -188,7 +187,7 @@ def _add(artifacts: Sequence[Artifact], store: Store) -> Imported:
         for artifact in artifacts:
             manifest, key = artifact.manifest, artifact.manifest["key"]
             kind = KINDS.get(manifest["kind"], manifest["kind"])
-            here = kept_as(store, kind, key)
+            here = store.kept_as(kind, key)
             if why := _conflict(manifest, store, here, imported.left_out):
                 imported.left_out[key] = f"{kind} {key} is left out: {why}"
             elif store.has(here, key):

@@ -16,7 +16,6 @@ from bench_core.runs.results import CellResult
 from bench_core.runs.sorting import seed_of
 from bench_core.storage.draws import block_length
 from bench_core.storage.outcomes import read_lines, read_outcomes
-from bench_core.storage.partial import kept
 from bench_core.storage.store import Store
 from bench_reports.statistics.paired import Contrast, Couple
 from bench_reports.statistics.permutation import Parts, permutation_p_value
@@ -169,7 +168,7 @@ class Shelf:
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
         outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
-        facts = Facts(**kept(self.store, *ingredients["inputs"]["task"]).json("facts.json"))
+        facts = Facts(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
         config = configured("metric", ingredients["settings"]["metric"])
         metric = config.load()(config)
         metric = metric.prepare(facts, {one.id: one.references for one in outcomes})
