@@ -343,7 +343,8 @@ def test_keys_name_the_seeds_and_one_seed_alone_is_no_other_training(suite_file,
             **{**TOGETHER, "seeds: 2": f"seeds: {seeds}", **({} if together else {"together: true, ": ""})}
         )
         found = plan(load(path), tmp_path)
-        return found, {cell.seed: found.of_cell[cell]["train"] for cell in found.cells if cell.model == "one"}
+        kinds = [stage.kind for stage in found.stages.values()]
+        return kinds, {cell.seed: found.of_cell[cell]["train"] for cell in found.cells if cell.model == "one"}
 
     three, trained = keys(3, True)
     assert (three.count("together"), three.count("train")) == (2, 6)

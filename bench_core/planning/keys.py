@@ -108,15 +108,8 @@ def parsed(source: str) -> str:
     """Return what a module's text says to Python, without docstrings, comments and formatting."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and body:
-            first = body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = body[1:]
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     return ast.dump(tree)
 
 

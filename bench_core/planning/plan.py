@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.config import ModelConfig
 from bench_core.errors import DataError
@@ -21,8 +20,12 @@ from bench_core.suites.cells import Cell, cells_of
 if TYPE_CHECKING:
     from bench_core.config import Config, MetricConfig
     from bench_core.registry import PartKind
-    from bench_core.suites.schema import Hardware, Select
+    from bench_core.suites.schema import Select
     from bench_core.suites.suite import Entry, Suite
+
+    Parts: TypeAlias = list[tuple[PartKind, Config]]
+    Settings: TypeAlias = Mapping[str, Any]
+    Inputs: TypeAlias = Mapping[str, tuple[str, str]]  # role -> kind and key
 
 
 @dataclass
@@ -38,10 +41,6 @@ class Plan:
     def lack(self, cell: Cell) -> str | None:
         """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
         return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
-
-    def count(self, kind: str) -> int:
-        """Return how many stages of a kind there are."""
-        return sum(stage.kind == kind for stage in self.stages.values())
 
 
 def plan(suite: Suite, data: Path) -> Plan:
@@ -145,7 +144,7 @@ class Planner:
     suite: Suite
     data: Path
     stages: dict[str, Stage] = field(default_factory=dict)
-    made: dict[Any, str] = field(default_factory=dict)  # what was asked -> key
+    made: dict[Any, str] = field(default_factory=dict)  # of tasks and trainings: what was asked -> key
     marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
     digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
 
@@ -157,13 +156,12 @@ class Planner:
             decode = self.decode(cell)
             yield "decode", decode
         for name in cell.metrics:
-            metric = self.suite.metrics[name]
-            if metric.needs is Scorer:
+            if self.suite.metrics[name].needs is Scorer:
                 outcomes, kind = self.score(cell, name), "score"
                 yield f"score/{name}", outcomes
             else:
                 outcomes, kind = decode, "decode"
-            yield f"measure/{name}", self.measure(name, metric, task, kind, outcomes)
+            yield f"measure/{name}", self.measure(name, task, kind, outcomes)
         for name in cell.probes:
             yield f"probe/{name}", self.probe(cell, name)
 
@@ -173,8 +171,7 @@ class Planner:
         if ("prepare", name) not in self.made:
             named = {str(path) for path, _ in paths(config)}
             settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
-            libraries = self._libraries(config, torch=True)  # with which some tasks draw
-            self.made["prepare", name] = self._add("prepare", settings, {}, name, [("task", config)], libraries)
+            self.made["prepare", name] = self._add("prepare", settings, {}, [("task", config)], name)
         return self.made["prepare", name]
 
     def train(self, task: str, model: str, hardware: str, seed: int) -> str:
@@ -202,14 +199,7 @@ class Planner:
         self.stages[joint] = replace(self.stages[joint], settings={**self.stages[joint].settings, **first})
 
     def _train(
-        self,
-        kind: str,
-        task: str,
-        model: str,
-        hardware: str,
-        own: Mapping[str, Any],
-        which: str,
-        inputs: Mapping[str, tuple[str, str]] | None = None,
+        self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
     ) -> str:
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
@@ -225,91 +215,66 @@ class Planner:
         }
         inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
         parts = [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
-        libraries = self._libraries(*(config for _, config in parts), torch=True)
-        label = f"{task} x {model}, {which}"
-        return self._add(kind, settings, inputs, label, parts, libraries, [initial] if initial else [])
+        return self._add(kind, settings, inputs, parts, f"{task} x {model}, {which}", [initial] if initial else [])
 
-    def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], list[tuple[PartKind, Config]]]:
+    def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], Parts]:
         """Return what decides which weights are kept, with the settings of the parts that it names."""
-        described_select: dict[str, Any] = select.model_dump(mode="json")
-        parts: list[tuple[PartKind, Config]] = []
+        found: dict[str, Any] = select.model_dump(mode="json")
+        parts: Parts = []
         metric = self.suite.metrics.get(select.metric)
         if metric is not None:
-            described_select["metric"] = self.described(metric)
-            described_select["by"] = likelihood(metric, model)[0]
+            found |= {"metric": self.described(metric), "by": likelihood(metric, model)[0]}
             parts.append(("metric", metric))
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
-            described_select["decoder"] = self.described(decoder)
+            found["decoder"] = self.described(decoder)
             parts.append(("decoder", decoder))
-        return described_select, parts
+        return found, parts
 
     def decode(self, cell: Cell) -> str:
         """Return the key of the outcomes of decoding."""
-        asked = ("decode", cell.task, cell.model, cell.decoder, cell.split, cell.hardware, cell.seed)
-        if asked not in self.made:
-            config = self.suite.decoders[cell.decoder or ""]
-            limits = self.suite.limits
-            own = {"decoder": self.described(config), "examples": limits.examples}
-            label = f"{cell.task} x {cell.model} x {cell.decoder}, seed {cell.seed}, {cell.split}"
-            self.made[asked] = self._outcomes("decode", cell, own, [("decoder", config)], label)
-        return self.made[asked]
+        config = self.suite.decoders[cell.decoder or ""]
+        own = {"decoder": self.described(config), "examples": self.suite.limits.examples}
+        what = f"{cell.task} x {cell.model} x {cell.decoder}"
+        return self._outcomes("decode", cell, own, [("decoder", config)], what)
 
     def score(self, cell: Cell, metric: str) -> str:
         """Return the key of the outcomes of scoring."""
         by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
-        asked = ("score", cell.task, cell.model, by, cell.split, cell.hardware, cell.seed)
-        if asked not in self.made:
-            own = {"by": by, "examples": self.suite.limits.scored}
-            label = f"{cell.task} x {cell.model} by {by}, seed {cell.seed}, {cell.split}"
-            self.made[asked] = self._outcomes("score", cell, own, [], label)
-        return self.made[asked]
-
-    def _outcomes(
-        self, kind: str, cell: Cell, own: dict[str, Any], parts: list[tuple[PartKind, Config]], label: str
-    ) -> str:
-        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
-        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
-        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
-        settings = {
-            "split": cell.split,
-            "batch_size": self.suite.limits.batch_size,
-            "seed": cell.seed,
-            **own,
-            **self._hardware(cell.hardware),
-        }
-        parts = [("task", task), ("model", model), *parts]
-        libraries = self._libraries(*(config for _, config in parts), torch=True)
-        return self._add(kind, settings, inputs, label, parts, libraries)
-
-    def measure(self, name: str, metric: MetricConfig, task: str, kind: str, outcomes: str) -> str:
-        """Return the key of a metric's numbers."""
-        asked = ("measure", name, task, outcomes)
-        if asked not in self.made:
-            inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
-            settings = {"metric": self.described(metric)}
-            label = f"{name} of {self.stages[outcomes].label}"
-            libraries = self._libraries(metric)
-            self.made[asked] = self._add("measure", settings, inputs, label, [("metric", metric)], libraries)
-        return self.made[asked]
+        own = {"by": by, "examples": self.suite.limits.scored}
+        return self._outcomes("score", cell, own, [], f"{cell.task} x {cell.model} by {by}")
 
     def probe(self, cell: Cell, name: str) -> str:
         """Return the key of what a probe finds of a trained model, or of a model and a decoder."""
         probe = self.suite.probes[name]
         under = cell.decoder if probe.with_decoder else None
-        asked = ("probe", name, cell.task, cell.model, under, cell.split, cell.hardware, cell.seed)
-        if asked not in self.made:
-            decoder = None if under is None else self.suite.decoders[under]
-            own = {
-                "probe": self.described(probe),
-                "decoder": decoder and self.described(decoder),
-                "examples": self.suite.limits.examples,
-            }
-            parts: list[tuple[PartKind, Config]] = [("decoder", decoder)] if decoder else []
-            of = " x ".join(filter(None, (cell.task, cell.model, under)))
-            label = f"{name} of {of}, seed {cell.seed}, {cell.split}"
-            self.made[asked] = self._outcomes("probe", cell, own, [*parts, ("probe", probe)], label)
-        return self.made[asked]
+        decoder = None if under is None else self.suite.decoders[under]
+        own = {
+            "probe": self.described(probe),
+            "decoder": decoder and self.described(decoder),
+            "examples": self.suite.limits.examples,
+        }
+        parts: Parts = [("decoder", decoder)] if decoder else []
+        what = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, under)))}"
+        return self._outcomes("probe", cell, own, [*parts, ("probe", probe)], what)
+
+    def _outcomes(self, kind: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
+        """Add a stage that has a trained model work on the examples of a split."""
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
+        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        batch_size = self.suite.limits.batch_size
+        settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
+        settings |= self._hardware(cell.hardware)
+        parts = [("task", task), ("model", model), *parts]
+        return self._add(kind, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
+
+    def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
+        """Return the key of a metric's numbers."""
+        metric = self.suite.metrics[name]
+        inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+        label = f"{name} of {self.stages[outcomes].label}"
+        return self._add("measure", {"metric": self.described(metric)}, inputs, [("metric", metric)], label)
 
     def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
         """Digest the files that settings name; yield what is wrong, but for parts of which that is `known`."""
@@ -333,7 +298,7 @@ class Planner:
             self.marks |= {path: mark(path, role, self.data) for role, path in found.items()}
         return self.digests[known]
 
-    def _places(self, kind: str, parts: list[tuple[PartKind, Config]], more: Iterable[Path]) -> dict[str, str]:
+    def _places(self, kind: str, parts: Parts, more: Iterable[Path]) -> dict[str, str]:
         """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
         found = [*more]
         for part_kind, config in parts:
@@ -344,18 +309,15 @@ class Planner:
         return {str(path.absolute()): self.marks[path] for path in found}
 
     def _add(
-        self,
-        kind: str,
-        settings: Mapping[str, Any],
-        inputs: Mapping[str, tuple[str, str]],
-        label: str,
-        parts: list[tuple[PartKind, Config]],
-        libraries: Mapping[str, str],
-        read: Iterable[Path] = (),
+        self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = ()
     ) -> str:
+        """Add a stage in which these parts take part, unless it is there; return its key."""
         code = {"bench-core": keys.core_code()}
+        names = {"numpy"} if kind == "measure" else {"numpy", "torch"}  # with which some tasks draw, too
         for part_kind, config in parts:
             code |= self._code(part_kind, config.name)
+            names.update(config.libraries)
+        libraries = {name: keys.library(name) for name in sorted(names)}
         ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
         key = keys.key_of(ingredients)
         if key not in self.stages:
@@ -367,21 +329,10 @@ class Planner:
         found = part(kind, name)
         return keys.distribution_code(found.distribution, found.package)
 
-    def _libraries(self, *configs: Config, torch: bool = False) -> dict[str, str]:
-        names = {"numpy", *(name for config in configs for name in config.libraries), *(["torch"] if torch else [])}
-        return {name: keys.library(name) for name in sorted(names)}
-
     def _hardware(self, name: str) -> dict[str, Any]:
-        return self._devices[name]
-
-    @cached_property
-    def _devices(self) -> dict[str, dict[str, Any]]:
-        return {name: _computing(hardware) for name, hardware in self.suite.hardware.items()}
-
-
-def _computing(hardware: Hardware) -> dict[str, Any]:
-    device = device_kind() if hardware.device == "auto" else hardware.device
-    return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+        hardware = self.suite.hardware[name]
+        device = device_kind() if hardware.device == "auto" else hardware.device
+        return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
 
 
 def described(config: Config) -> dict[str, Any]:
