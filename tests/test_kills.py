@@ -125,7 +125,7 @@ def test_a_checkpoint_that_is_being_removed_is_never_there_in_part(tmp_path, mon
         pass
 
     def killed(place):
-        next(path for path in place.iterdir() if path.suffix == ".json").unlink()
+        next(path for path in place.rglob("*") if path.suffix == ".json").unlink()
         raise Killed
 
     store, heard = Store(tmp_path), []

@@ -92,7 +92,8 @@ def collect_garbage(
     from bench_core.terminal import visible
 
     kept = [read_run(run) for run in (*runs, *more)]
-    found = collect(store, kept, dry_run, set_aside)
+    keys = {key for run in kept for key in run.named_keys()}
+    found = collect(store, keys, dry_run, set_aside)
     for what, sizes in sorted(found.sizes.items()):
         say(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
     for text in found.left:

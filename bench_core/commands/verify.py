@@ -43,7 +43,6 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path,
     from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
     from bench_core.runs.verify import damaged, differing, repeated
-    from bench_core.storage.garbage import artifacts
     from bench_core.terminal import visible
 
     if limit is not None and not again:
@@ -54,7 +53,7 @@ def command(run: Path, again: bool, limit: int | None, workers: int, data: Path,
     for remark in chain(whole, repeated(found, store, data, workers, limit) if again else ()):
         say(visible(remark.text))
         wrong, left = wrong + remark.differs, left + (not remark.differs)
-    number, behind = sum(len(cell.numbers) for cell in found.cells), len(artifacts(found))
+    number, behind = sum(len(cell.numbers) for cell in found.cells), len(found.artifacts())
     about = ", ".join([counted(len(found.cells), "cell"), counted(number, "number"), counted(behind, "artifact")])
     more = f"; {counted(left, 'stage')} could not be repeated" if left else ""
     say(f"{about}: {counted(wrong, 'difference') if wrong else 'all as stored'}{more}")

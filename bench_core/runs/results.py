@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.distributions import Distribution, read_distributions
 from bench_core.runs.run_files import Axes, Info, Probes
+from bench_core.storage.csv_files import from_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import ModelGrid, expand, plainly
@@ -90,6 +91,23 @@ class Run:
             raise StoreError(
                 f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
             ) from None
+
+    def artifacts(self) -> list[tuple[str, str]]:
+        """Return kind and key of all artifacts that the cells name, each once."""
+        names = ((name.partition("/")[0], key) for one in self.cells for name, key in one.artifacts.items())
+        return list(dict.fromkeys(names))
+
+    def named_keys(self) -> set[str]:
+        """Return the keys of all artifacts that the run names; those in its costs are cut short.
+
+        Tasks that no cell uses are only there.
+        """
+        path = self.folder / "costs.csv"
+        try:
+            costs = {row["key"] for row in from_csv(path.read_bytes().decode())}
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{path}: the costs of the run cannot be read: {error}. Run the suite again.") from None
+        return {*costs, *(key for _, key in self.artifacts())}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat mapping a cell: its axes, status and metric values."""

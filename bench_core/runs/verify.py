@@ -16,7 +16,6 @@ from bench_core.planning.plan import plan
 from bench_core.runs.results import suite_of
 from bench_core.runs.sorting import cell_name
 from bench_core.storage.contents import RECORDS
-from bench_core.storage.garbage import artifacts
 
 if TYPE_CHECKING:
     from bench_core.execution.repeat import Remark
@@ -30,7 +29,7 @@ OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact 
 def damaged(run: Run, store: Store) -> Iterator[str]:
     """Yield what is wrong with the artifacts of a run, and which of those behind its results are not here."""
     behind = {key for cell in run.cells for key in _behind(cell)}
-    for kind, key in artifacts(run):
+    for kind, key in run.artifacts():
         try:
             there = [name for name in (kind, RECORDS.get(kind, kind)) if os.path.lexists(store.path(name, key))]
             for name in dict.fromkeys(there):
@@ -93,7 +92,7 @@ def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int
     """Do the stages of a run again, but for trainings; yield what differs, and what cannot be done here."""
     corpora = data_folder(data)
     with Workers(workers, store.root, corpora, isolate=True) as performing:
-        yield from repeat(artifacts(run), store, performing, limit, _places(run, corpora))
+        yield from repeat(run.artifacts(), store, performing, limit, _places(run, corpora))
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:

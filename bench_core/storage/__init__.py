@@ -5,6 +5,4 @@ processes apart, `garbage` cleans up. Not here: how an artifact is computed (`co
 """
 
 #: What those may build on who read what is stored, besides the interfaces.
-PUBLIC = (
-    "artifact", "contents", "csv_files", "draws", "file_formats", "garbage", "outcomes", "store",
-)  # fmt: skip
+PUBLIC = ("artifact", "contents", "csv_files", "draws", "file_formats", "outcomes", "store")

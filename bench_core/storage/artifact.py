@@ -51,10 +51,7 @@ class Artifact:
         path = self._place(name)
         try:
             self._compare(name, digest(path))
-            if path.suffix == ".safetensors":
-                _check_weights(path)
-            if path.suffix == ".npy":
-                _check_array(path)
+            _check_format(path)
         except OSError as error:
             raise StoreError(f"{path}: the file cannot be read: {reason(error)}.") from None
         return path
@@ -253,18 +250,15 @@ def _parsed(text: bytes, shape: Any = None) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _check_weights(path: Path) -> None:
-    """Raise StoreError for weights in another format, such as a pickle; ours begins with the size of its header."""
+def _check_format(path: Path) -> None:
+    """Raise StoreError for weights and numbers in another format, such as a pickle, by how the file begins."""
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
-    if start[8:] != b"{" or int.from_bytes(start[:8], "little") > min(size - 8, LARGEST_HEADER):
+    header = int.from_bytes(start[:8], "little")  # of weights: the size of their table of contents
+    if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, LARGEST_HEADER)):
         raise StoreError(f"{path}: the file holds no weights: it is not in the safetensors format. It is not opened.")
-
-
-def _check_array(path: Path) -> None:
-    with path.open("rb") as file:
-        if file.read(len(ARRAY)) != ARRAY:
-            raise StoreError(f"{path}: the file holds no numbers: it is not in the npy format. It is not opened.")
+    if path.suffix == ".npy" and not start.startswith(ARRAY):
+        raise StoreError(f"{path}: the file holds no numbers: it is not in the npy format. It is not opened.")
 
 
 def reason(error: OSError) -> str:

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import DIGEST, MANIFEST, reason
-from bench_core.storage.csv_files import from_csv
-
-if TYPE_CHECKING:
-    from bench_core.storage.store import Store
+from bench_core.storage.store import REMOVED, Store
 
 Name: TypeAlias = tuple[str, str]  #: kind and key
 
 CHECKPOINT = "checkpoint"
 SHORT = 16  #: letters of a key in the costs of a run
-REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
-
-
-class Cell(Protocol):
-    """A cell of a run, as far as a store cares."""
-
-    @property
-    def artifacts(self) -> Mapping[str, str]: ...
-
-
-class Run(Protocol):
-    """A run that refers to artifacts."""
-
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def cells(self) -> Sequence[Cell]: ...
 
 
 @dataclass(frozen=True)
@@ -115,16 +93,17 @@ class Collected:
         self.sizes.setdefault(what, []).append(weight(path))
 
 
-def collect(store: Store, runs: Sequence[Run], dry: bool = False, set_aside: bool = False) -> Collected:
+def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: bool = False) -> Collected:
     """Remove what no run refers to, what dead writers left, and their locks; with `dry` only count it.
 
-    Raises StoreError while a run is at work on the store, or if the runs have nothing to do with it.
+    `keys` are those that runs name, in full or cut short. Raises StoreError while a run is at work on the store, or
+    if the runs have nothing to do with it.
     """
     store.entries()  # raises where there is no store, before a folder of locks makes it look like one
     found = Collected()
     with store.locks.closed() as dead:
         names = store.entries()
-        needed = referred(store, runs, names)
+        needed = _needed(store, keys, names)
         if names and not any(key in needed for _, key in names):
             raise StoreError(
                 f"{store.root}: the runs refer to nothing here. Name the store that they used by --store."
@@ -171,27 +150,21 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _remove(store: Store, what: str, folder: Path, found: Collected, dry: bool) -> None:
-    """Count a folder, and delete it: first out of its place, so that it is never there in part."""
+    """Count a folder, and delete it."""
     found.add(what, folder)
-    if dry:
-        return
-    place = store.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
     try:
-        place.mkdir(parents=True)
-        os.rename(folder, place / folder.name)
-        shutil.rmtree(place)
+        if not dry:
+            store.delete(folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be removed: {reason(error)}.") from None
 
 
-def referred(store: Store, runs: Sequence[Run], names: Sequence[Name]) -> set[str]:
-    """Return the keys of the artifacts that runs refer to, and of all that these were made from."""
-    costs = {key for run in runs for key in _costs(run)}
+def _needed(store: Store, named: Collection[str], names: Sequence[Name]) -> set[str]:
+    """Return the keys of the artifacts that runs name, and of all that these were made from."""
     kinds: dict[str, list[str]] = {}  # of each key; what was imported of a training is of another kind
     for kind, key in names:
         kinds.setdefault(key, []).append(kind)
-    pending = [key for key in kinds if key[:SHORT] in costs]
-    pending += [key for run in runs for _, key in artifacts(run)]
+    pending = [*named, *(key for key in kinds if key[:SHORT] in named)]
     found: set[str] = set()
     while pending:
         key = pending.pop()
@@ -199,24 +172,6 @@ def referred(store: Store, runs: Sequence[Run], names: Sequence[Name]) -> set[st
             found.add(key)
             pending += [upstream for kind in kinds.get(key, ()) for upstream in _inputs(store, kind, key)]
     return found
-
-
-def artifacts(run: Run) -> list[Name]:
-    """Return kind and key of all artifacts that the cells of a run name, each once; raise StoreError for odd ones."""
-    found = [(name.partition("/")[0], key) for cell in run.cells for name, key in dict(cell.artifacts).items()]
-    odd = next((key for _, key in found if not isinstance(key, str)), None)
-    if odd is not None:
-        raise StoreError(f"{run.folder / 'cells.jsonl'}: {odd!r} is no key of an artifact. Run the suite again.")
-    return list(dict.fromkeys(found))
-
-
-def _costs(run: Run) -> list[str]:
-    """Return the shortened keys of the stages in the costs of a run: tasks that no cell uses are only there."""
-    path = run.folder / "costs.csv"
-    try:
-        return [row["key"] for row in from_csv(path.read_bytes().decode())]
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path}: the costs of the run cannot be read: {error}. Run the suite again.") from None
 
 
 def _inputs(store: Store, kind: str, key: str) -> list[str]:

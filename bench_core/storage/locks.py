@@ -61,18 +61,10 @@ class Locks:
         Raises StoreError if one is held.
         """
         with self._gate() as held:
-            left = []
-            for path in sorted(self.folder.glob("*.lock")) if held else ():
-                if path != self.file("gate"):
-                    lock = _taken(path)
-                    if lock is None:
-                        held = False
-                        break
-                    lock.release()
-                    left.append(path.stem)
-            if not held:
+            left = [path for path in sorted(self.folder.glob("*.lock")) if path != self.file("gate")]
+            if not held or not all(map(_is_free, left)):
                 raise StoreError(f"{self.folder.parent}: a run is at work on this store. Wait until it has ended.")
-            yield left
+            yield [path.stem for path in left]
 
     def forget(self, name: str) -> None:
         """Remove the file of a lock that nobody holds, inside of `closed`."""
@@ -96,6 +88,13 @@ class Locks:
     def file(self, name: str) -> Path:
         """Return where a lock is."""
         return self.folder / f"{name}.lock"
+
+
+def _is_free(path: Path) -> bool:
+    lock = _taken(path)
+    if lock is not None:
+        lock.release()
+    return lock is not None
 
 
 def _taken(path: Path, patience: float = 0) -> BaseFileLock | None:

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
 Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
+Seen: TypeAlias = tuple[str, Mark | None]  #: the path of a manifest that was whole when it was read, and its mark
 
 ASIDE = ("unfinished", "set-aside", "failures", "locks")  #: folders of a store in which no artifacts are
+REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
 LONGEST = 255  # bytes of a name
 OUTSIDE = frozenset(("", ".", "..", *ASIDE))
 TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # a folder cannot be renamed: something stands there
@@ -38,13 +40,6 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 def _print_warning(text: str) -> None:
     say(f"warning: {text}", err=True)
-
-
-class Seen(NamedTuple):
-    """A manifest that was whole when it was read."""
-
-    path: str
-    mark: Mark | None
 
 
 @dataclass(frozen=True)
@@ -74,16 +69,16 @@ class Store:
         That is read, and its manifest, again only if the manifest changed since. Weights, data and outcomes are
         checked by whoever reads them.
         """
-        seen = self.seen.get((kind, key))
-        if seen and _mark(seen.path) == seen.mark:
+        path, seen = self.seen.get((kind, key), ("", None))
+        if seen and _mark(path) == seen:
             return True
         try:
-            path = self.path(kind, key) / MANIFEST
+            path = str(self.path(kind, key) / MANIFEST)
             mark = _mark(path)
             self.get(kind, key).check_told()
         except StoreError:
             return False
-        self.seen[kind, key] = Seen(str(path), mark)
+        self.seen[kind, key] = path, mark
         return True
 
     def get(self, kind: str, key: str) -> Artifact:
@@ -129,23 +124,26 @@ class Store:
         known = [seconds for seconds in known if isfinite(seconds)]
         return median(known) if known else None
 
-    def set_aside(self, kind: str, key: str) -> Path | None:
-        """Move a damaged artifact out of the way, never deleting it; return where it went.
-
-        That is None if nothing is there any more, because another process was faster.
-        """
-        return self._move_aside(self.path(kind, key), kind, key)
-
     def remove(self, kind: str, key: str) -> None:
-        """Remove an artifact, if it can be: first out of its place, so that it is never there in part."""
-        place = self.root / "unfinished" / _fresh("removed")  # `gc` knows the name
+        """Remove an artifact, if it can be."""
         with suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(self.path(kind, key), place)
+            self.delete(self.path(kind, key))
+
+    def delete(self, folder: Path) -> None:
+        """Delete a folder of the store: first out of its place, so that it is never there in part."""
+        place = self.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
+        place.mkdir(parents=True)
+        try:
+            os.rename(folder, place / folder.name)
+        finally:
             shutil.rmtree(place)
 
-    def _move_aside(self, folder: Path, kind: str, key: str) -> Path | None:
-        place = self.root / "set-aside" / _fresh(kind, key)
+    def set_aside(self, kind: str, key: str, folder: Path | None = None) -> Path | None:
+        """Move a damaged artifact, or a `folder` that is not to be one, out of the way; never delete it.
+
+        Returns where it went; None if nothing is there any more, because another process was faster.
+        """
+        folder, place = folder or self.path(kind, key), self.root / "set-aside" / _fresh(kind, key)
         with _told(place):
             place.mkdir(parents=True)
             try:
@@ -237,12 +235,12 @@ class Store:
             artifact.check()
             stored = artifact.manifest["files"]
         except StoreError as error:
-            place = self._move_aside(target, kind, key)
+            place = self.set_aside(kind, key)
             self.warn(f"{error} It is made again" + (f"; the damaged one is kept in {place}." if place else "."))
             return True
         differing = sorted(name for name in {*stored, *files} if stored.get(name) != files.get(name))
         if differing:
-            place = self._move_aside(folder, kind, key)
+            place = self.set_aside(kind, key, folder)
             self.warn(
                 f"{target}: it was stored meanwhile, and what was made now is not the same: {', '.join(differing)}. "
                 f"The first is kept; the other is in {place}."
@@ -285,7 +283,7 @@ def _of_system(error: Exception) -> OSError | None:
     return error if isinstance(error, OSError) else None
 
 
-def _mark(path: str | Path) -> Mark | None:
+def _mark(path: str) -> Mark | None:
     """Return what changes with a file, or None where there is none."""
     try:
         found = os.lstat(path)

@@ -23,7 +23,6 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason, write_manifest
 from bench_core.storage.contents import FILES, RECORDS
-from bench_core.storage.garbage import artifacts
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import lines
 
@@ -55,7 +54,7 @@ def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -
     found = Exported()
     with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
         _copy_run(run.folder, Path(folder) / "run")
-        for kind, key in artifacts(run):
+        for kind, key in run.artifacts():
             _add(found, store, kind, key, Path(folder) / "store", numbers_only)
         _write(path, Path(folder), run.folder.resolve().name)
     return found

@@ -132,7 +132,7 @@ class Place:
         found = [f"process {number} is still at work" for number in alive]
         try:
             runs = [read_run(path) for path in sorted((self.folder / "runs").glob("[!.]*"))]
-            found += collect(self.store, runs).left
+            found += collect(self.store, {key for run in runs for key in run.named_keys()}).left
         except BenchError as error:
             found.append(str(error))
         found += [str(problem) for _, wrong, _ in damages(self.store) for problem in wrong]
