@@ -24,8 +24,9 @@ from bench_core.computing import process_state
 from bench_core.computing.context import fingerprint
 from bench_core.execution import workers
 from bench_core.execution.executor import Here, StageFailed
+from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel, Garbled
-from bench_core.runs.runner import Runner, Silent
+from bench_core.runs.runner import Runner
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
@@ -316,7 +317,7 @@ def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a
             return future
 
     store = Store(place / "lies" / "store")
-    found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), Silent()).run(
+    found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), Progress()).run(
         place / "lies" / "runs"
     )
     assert all("it was said to be done, but what it stored cannot be read" in cell.reason for cell in found.cells)

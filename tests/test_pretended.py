@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 import bench_core
 from bench_core.errors import DataError
-from bench_core.runs.runner import Silent
+from bench_core.execution.progress import Progress
 from bench_core.suites import yaml_source as located
 
 ROOT = Path(__file__).parent.parent
@@ -268,7 +268,7 @@ def test_there_is_no_gpu_before_and_after():
     assert (torch.ones(2) + 1).device == CPU
 
 
-class Failures(Silent):
+class Failures(Progress):
     """Keeps why stages failed."""
 
     def __init__(self):

@@ -13,8 +13,9 @@ from bench_core import Hypothesis, Outcome
 from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
 from bench_core.execution.executor import Here
+from bench_core.execution.progress import Progress
 from bench_core.runs.record import _without_data
-from bench_core.runs.runner import Runner, Silent
+from bench_core.runs.runner import Runner
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.testing import Case, toys
@@ -22,7 +23,7 @@ from bench_reports.content.page import page
 from bench_reports.render.report import write_report
 
 
-class Heard(Silent):
+class Heard(Progress):
     def __init__(self):
         self.stages, self.warnings = [], []
 
@@ -165,7 +166,7 @@ def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(go, su
 
 
 def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file, tmp_path):
-    class Interrupted(Silent):
+    class Interrupted(Progress):
         def begin(self, stage, number, total):
             if stage.kind == "decode":
                 raise KeyboardInterrupt

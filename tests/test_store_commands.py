@@ -19,7 +19,7 @@ from bench_core import registry
 from bench_core.commands.main import main
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.execution.executor import Here
-from bench_core.runs.runner import Silent
+from bench_core.execution.progress import Progress
 from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
 
@@ -91,7 +91,7 @@ def rewritten(run, change):
 def computed(name):
     """Run a suite again and return the kinds of stages that were computed."""
     kinds = []
-    progress = Silent()
+    progress = Progress()
     progress.begin = lambda stage, number, total: kinds.append(stage.kind)
     bench_core.run(f"{name}.yaml", seeds=1, store="store", out="again", data=".", progress=progress)
     return sorted(kinds)

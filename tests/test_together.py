@@ -23,10 +23,10 @@ from bench_core.computing.train import Selection, Trainer
 from bench_core.computing.vmap_training import JointTrainer, Noises, Stack
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.execution.executor import StageFailed, perform
+from bench_core.execution.progress import Progress
 from bench_core.model import State, Training
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import Order
-from bench_core.runs.runner import Silent
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.suites.schema import TrainingConfig
@@ -283,7 +283,7 @@ TOGETHER = {
 }
 
 
-class Heard(Silent):
+class Heard(Progress):
     def __init__(self):
         self.kinds, self.warnings = [], []
 

@@ -24,7 +24,7 @@ CARRYING = {
     "bench_core.execution.executor": "orders, and clocks",
     "bench_core.planning.stages": "the dataclasses of a stage and of an order",
     "bench_core.planning": "is empty",
-    "bench_core.runs.runner": "progress",
+    "bench_core.execution.progress": "progress",
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.artifact": "reads and writes artifacts",
     "bench_core.storage.contents": "which files artifacts have",

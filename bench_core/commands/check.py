@@ -96,9 +96,10 @@ def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
 
 
 def _build(suite: Suite, data: Path, store: Store) -> None:
-    from bench_core.runs.runner import Runner, Silent, executor
+    from bench_core.execution.progress import Progress
+    from bench_core.runs.runner import Runner, executor
 
-    runner = Runner(suite, data, store, executor(0, store, data), Silent())
+    runner = Runner(suite, data, store, executor(0, store, data), Progress())
     runner.build()
     if runner.failures:
         raise BenchError("\n".join(dict.fromkeys(runner.failures.values())))

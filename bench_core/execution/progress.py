@@ -97,7 +97,26 @@ class Remaining:
         return median(paces) if paces else self.typical.get(kind)
 
 
-class Lines:
+class Progress:
+    """Hears what is going on, and tells nobody."""
+
+    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
+        """Hear of which kinds the stages to do are, how many run at a time, and seconds of such stages before."""
+
+    def begin(self, stage: Stage, number: int, total: int) -> None:
+        """Hear that a stage begins."""
+
+    def tell(self, stage: Stage, text: str, share: float) -> None:
+        """Hear how far one is; from any thread."""
+
+    def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
+        """Hear that it is over."""
+
+    def warn(self, text: str) -> None:
+        """Hear of something that the reader of the results should know."""
+
+
+class Lines(Progress):
     """Shows stages as they go by, several at a time; metrics, which take moments, only when they fail."""
 
     def __init__(self, label: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,65 +13,26 @@ from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from bench_core.config import ExecutorConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, StageFailed, time_up
+from bench_core.execution.progress import Progress
+from bench_core.execution.workers import Workers
+from bench_core.files import data_folder
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Order, Stage
 from bench_core.runs.record import Record
-from bench_core.runs.results import read_run, write_run
+from bench_core.runs.results import Run, read_run, write_run
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
-
-if TYPE_CHECKING:
-    from bench_core.config import ExecutorConfig
-    from bench_core.runs.results import Run
-    from bench_core.suites.suite import Suite
-
+from bench_core.suites.suite import Suite
 
 GRACE = 60.0  #: seconds that stages have to stop when time is up
-
-
-class Progress(Protocol):
-    """Who is told what is going on."""
-
-    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
-        """Hear of which kinds the stages to do are, how many run at a time, and seconds of such stages before."""
-
-    def begin(self, stage: Stage, number: int, total: int) -> None:
-        """Hear that a stage begins."""
-
-    def tell(self, stage: Stage, text: str, share: float) -> None:
-        """Hear how far one is; from any thread."""
-
-    def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        """Hear that it is over."""
-
-    def warn(self, text: str) -> None:
-        """Hear of something that the reader of the results should know."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
-        pass
-
-    def begin(self, stage: Stage, number: int, total: int) -> None:
-        pass
-
-    def tell(self, stage: Stage, text: str, share: float) -> None:
-        pass
-
-    def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        pass
 
 
 def run(
@@ -97,13 +58,11 @@ def run(
     `checkpoint_every` seconds. With `isolate`, each stage has a process of its own; one that takes longer than
     `stage_timeout` seconds fails.
     """
-    from bench_core.files import data_folder
-
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
     with executor(workers, kept, folder, elsewhere, isolate, stage_timeout) as performing:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, folder, kept, performing, progress or Silent(), until, checkpoint_every)
+        runner = Runner(suite, folder, kept, performing, progress or Progress(), until, checkpoint_every)
         return runner.run(Path(out))
 
 
@@ -119,8 +78,6 @@ def executor(
 
     Only worker processes can `isolate` stages or end them after `timeout` seconds; raises SuiteError for others.
     """
-    from bench_core.execution.workers import Workers
-
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
         what = "--isolate" if isolate else "--stage-timeout"
         others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
@@ -157,23 +114,21 @@ class Runner:
     def run(self, out: Path) -> Run:
         """Compute what is missing, then write the run folder; after an interruption too, with what there is."""
         with self.store.in_use():
-            return self._run(out)
-
-    def _run(self, out: Path) -> Run:
-        started = time.strftime("%Y%m%d-%H%M%S")
-        self._plan()
-        needed = self.needed()
-        if not needed and (same := self._same(out)):
-            return same
-        self._check_devices(needed)
-        self._expect(needed)
-        try:
-            rest = self._prepare(needed)
-            self._perform(rest, len(needed), len(needed) - len(rest))
-        finally:
-            self.wrote = True
-            folder = write_run(out, f"{self._name}-{started}", self._write)
-        return read_run(folder)
+            started = time.strftime("%Y%m%d-%H%M%S")
+            self._plan()
+            stages = needed(self.plan, self.suite, self._stored)
+            if not stages and (same := self._same(out)):
+                return same
+            if self.executor.local:
+                check_devices(self.suite, stages)
+            self._expect(stages)
+            try:
+                rest = self._prepare(stages)
+                self._perform(rest, len(stages), len(stages) - len(rest))
+            finally:
+                self.wrote = True
+                folder = write_run(out, f"{self._name}-{started}", self._write)
+            return read_run(folder)
 
     def _expect(self, stages: Sequence[Stage]) -> None:
         """Tell of all stages to do, before the first."""
@@ -190,11 +145,6 @@ class Runner:
                 with suppress(StoreError, SuiteError):  # other files of it are damaged
                     return read_run(folder)
         return None
-
-    def _check_devices(self, needed: list[Stage]) -> None:
-        """Raise SuiteError if a device that the suite names is needed here and not there."""
-        if self.executor.local:
-            check_devices(self.suite, needed)
 
     @property
     def _name(self) -> str:
@@ -220,15 +170,18 @@ class Runner:
         self.plan = plan(self.suite, self.data)
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
-        """Prepare the tasks and build the models; return the stages that are left to do."""
+        """Prepare the tasks, then build the models on the meta device, so that none fails after hours.
+
+        Returns the stages that are left to do.
+        """
         prepare = [stage for stage in stages if stage.kind == "prepare" and not self._stored(stage)]
         self._perform(prepare, len(stages), 0)
-        self._check_builds(stages)
+        trained = [stage for stage in stages if stage.kind in ("together", "train")]
+        built = [stage for stage in trained if stage.inputs["task"][1] not in self.failures]
+        for stage, failure in self._each(built, lambda stage: None, build=True):
+            if failure:
+                self._fail(stage, failure)
         return [stage for stage in stages if stage.kind != "prepare"]
-
-    def needed(self) -> list[Stage]:
-        """Return the stages to compute, inputs first."""
-        return needed(self.plan, self.suite, self._stored)
 
     def _stored(self, stage: Stage, told: bool = False) -> bool:
         """Return whether an artifact is there, or, where that is enough, what was carried of it.
@@ -255,14 +208,6 @@ class Runner:
     def _warn(self, text: str) -> None:
         self.log.append(f"warning: {text}")
         self.progress.warn(text)
-
-    def _check_builds(self, needed: list[Stage]) -> None:
-        """Build every model that is to be trained on the meta device, so that none fails after hours."""
-        stages = [stage for stage in needed if stage.kind in ("together", "train")]
-        built = [stage for stage in stages if stage.inputs["task"][1] not in self.failures]
-        for stage, failure in self._each(built, lambda stage: None, build=True):
-            if failure:
-                self._fail(stage, failure)
 
     def _perform(self, stages: list[Stage], total: int, before: int) -> None:
         """Have stages performed, each after those that it reads; what reads a failed one fails with it."""

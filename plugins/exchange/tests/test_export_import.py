@@ -23,8 +23,8 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
+from bench_core.execution.progress import Progress
 from bench_core.runs.results import read_run
-from bench_core.runs.runner import Silent
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.outcomes import write_lines
@@ -42,7 +42,7 @@ figures:
 """
 
 
-class Heard(Silent):
+class Heard(Progress):
     def __init__(self):
         self.kinds, self.warnings = [], []
 

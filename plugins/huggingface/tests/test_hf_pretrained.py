@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core import Batch, DataError, Noise, Purpose, Scoring, Size, SuiteError, Training
-from bench_core.runs.runner import Silent
+from bench_core.execution.progress import Progress
 from bench_core.testing import Case, check_model
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig
@@ -295,7 +295,7 @@ tables: [{id: all, rows: [model], columns: [decoder], values: [perplexity]}]
 def test_a_suite_trains_stores_and_decodes_them_and_leaves_out_what_is_not_there(save, task, tmp_path):
     saved = save()
     (tmp_path / "suite.yaml").write_text(SUITE)
-    places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "progress": Silent()}
+    places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "progress": Progress()}
     run = bench_core.run(tmp_path / "suite.yaml", **places)
     status = {(cell.cell["model"], cell.cell["decoder"]): (cell.status, cell.reason) for cell in run.cells}
     for decoder in ("greedy", "beam"):

@@ -11,8 +11,8 @@ from random import Random
 
 import bench_core
 from bench_core.errors import StoreError
+from bench_core.execution.progress import Progress
 from bench_core.runs.results import Run
-from bench_core.runs.runner import Silent
 from bench_core.storage.garbage import damages
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
@@ -30,7 +30,7 @@ figures:
 OF_THE_CLOCK = ("costs.csv", "costs.html", "log")
 
 
-class Heard(Silent):
+class Heard(Progress):
     """Keeps what a run warns of."""
 
     def __init__(self) -> None:
