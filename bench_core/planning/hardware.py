@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core.errors import SuiteError
 from bench_core.planning import keys
-
-if TYPE_CHECKING:
-    from bench_core.planning.stages import Stage
-    from bench_core.suites.suite import Suite
+from bench_core.planning.stages import Stage
+from bench_core.suites.suite import Suite
 
 
 def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:

@@ -8,15 +8,13 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from bench_core.config import TaskConfig
 from bench_core.errors import DataError
 from bench_core.files import digest
-
-if TYPE_CHECKING:
-    from bench_core.config import TaskConfig
 
 T = TypeVar("T")
 
@@ -61,21 +59,18 @@ def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
     return found
 
 
-def find(path: PurePath, data: Path) -> Path:
-    """Return where a path of a suite leads: from the working directory, else from the data directory.
-
-    One that leads nowhere comes back as it is.
-    """
-    given = Path(path).expanduser()
-    for folder in (Path.cwd(), data.absolute()):
-        if (folder / given).exists():
-            return folder / given
-    return given
-
-
 def located(settings: T, data: Path) -> T:
-    """Return settings with the absolute places of the files that they name."""
-    return changed(settings, lambda path, way: find(path, data))
+    """Return settings with the absolute places of the files that they name, in the working or the data directory.
+
+    A path that leads nowhere stays as it is.
+    """
+
+    def found(path: PurePath, _: Way) -> Path:
+        given = Path(path).expanduser()
+        places = (folder / given for folder in (Path.cwd(), data.absolute()))
+        return next((place for place in places if place.exists()), given)
+
+    return changed(settings, found)
 
 
 def mark(path: Path, name: str, data: Path) -> str:

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from bench_core.config import ModelConfig
+from bench_core.config import Config, MetricConfig, ModelConfig
 from bench_core.errors import DataError
 from bench_core.model import Scorer
 from bench_core.planning import keys
 from bench_core.planning.hardware import device_kind
 from bench_core.planning.path_settings import changed, located, mark, paths, unnamed
 from bench_core.planning.stages import Stage
-from bench_core.registry import part
+from bench_core.registry import PartKind, part
 from bench_core.suites.cells import Cell, cells_of
+from bench_core.suites.schema import Select
+from bench_core.suites.suite import Entry, Suite
 
-if TYPE_CHECKING:
-    from bench_core.config import Config, MetricConfig
-    from bench_core.registry import PartKind
-    from bench_core.suites.schema import Select
-    from bench_core.suites.suite import Entry, Suite
-
-    Parts: TypeAlias = list[tuple[PartKind, Config]]
-    Settings: TypeAlias = Mapping[str, Any]
-    Inputs: TypeAlias = Mapping[str, tuple[str, str]]  # role -> kind and key
+Parts: TypeAlias = list[tuple[PartKind, Config]]
+Settings: TypeAlias = Mapping[str, Any]
+Inputs: TypeAlias = Mapping[str, tuple[str, str]]  #: role -> kind and key
 
 
 @dataclass

@@ -45,8 +45,12 @@ def write_distributions(path: Path, found: Iterable[Distribution]) -> None:
 
 
 def _as_json(one: Distribution) -> dict[str, Any]:
-    counts = [[value if abs(value) < inf else str(value), count] for value, count in one.counts]
-    return {**vars(one), "counts": counts}
+    return {**vars(one), "counts": [[as_json(value), count] for value, count in one.counts]}
+
+
+def as_json(value: float) -> float | str:
+    """Return a number that JSON can hold; infinities and NaN become words."""
+    return value if abs(value) < inf else str(value)
 
 
 def read_distributions(path: Path) -> list[Distribution]:

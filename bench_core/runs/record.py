@@ -7,12 +7,14 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.stages import sample_of
+from bench_core.config import MetricConfig, ProbeConfig
+from bench_core.data import Outcome
 from bench_core.errors import StoreError
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
@@ -23,17 +25,14 @@ from bench_core.runs.distributions import Distribution, distribution, write_dist
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_lines, read_outcomes
+from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
+from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
 
 if TYPE_CHECKING:
-    from bench_core.config import MetricConfig, ProbeConfig
-    from bench_core.data import Outcome
     from bench_core.storage.draws import Draws
-    from bench_core.storage.store import Store
-    from bench_core.suites.suite import Suite
-
 
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
@@ -51,7 +50,7 @@ class Record:
     failures: Mapping[str, str]
     stopped: Mapping[str, str]
     numbers: Mapping[str, Any]
-    places: Mapping[str, str] = field(default_factory=dict)  # folders of this machine -> what reports call them
+    places: Mapping[str, str]  # folders of this machine -> what reports call them
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
@@ -95,18 +94,20 @@ class Record:
 
     def _info(self) -> dict[str, Any]:
         computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
-        about = {"suite": self.suite.name, "profile": self.suite.profile, "label": self.suite.label}
-        changed = {"changes": list(self.suite.changes)} if self.suite.changes else {}
-        changed |= {"asked": list(self.suite.asked)} if self.suite.asked else {}
+        environments = [json.loads(one) for one in self._places] or [environment(computing)]
+        changed = {"changes": self.suite.changes, "asked": self.suite.asked}
+        trained = self._trainings.items()
         return {
-            **about,
-            **changed,
+            "suite": self.suite.name,
+            "profile": self.suite.profile,
+            "label": self.suite.label,
+            **{name: list(changes) for name, changes in changed.items() if changes},
             "title": self.suite.title,
             "source": self.suite.source,
-            "environments": self._environments or [{**environment(computing), **self._ingredients}],
+            "environments": [{**one, **self._ingredients} for one in environments],
             "read": self._read(),
             "tasks": dict(self._tasks()),
-            "models": dict(self._models()),
+            "models": {model: self._stored("train", key, "training.json") or {} for model, key in trained},
             "samples": list(self._samples()),
         }
 
@@ -143,10 +144,6 @@ class Record:
         several = dict.fromkeys(self._provenances[key] for key in behind if key in self._provenances)
         return {one: place for place, one in enumerate(several)}
 
-    @property
-    def _environments(self) -> list[dict[str, Any]]:
-        return [{**json.loads(one), **self._ingredients} for one in self._places]
-
     @cached_property
     def _ingredients(self) -> dict[str, dict[str, str]]:
         """The versions of libraries and the digests of code that keys are made of."""
@@ -164,10 +161,10 @@ class Record:
             settings = self.plan.stages[key].settings
             tasks[name] = {**settings["data"], **dict(marks(settings["task"]))}
         models = {}
-        for cell, artifacts in self._firsts("model"):
-            settings = self.plan.stages[artifacts["train"]].settings
+        for model, key in self._trainings.items():
+            settings = self.plan.stages[key].settings
             initial = {"initial": settings["initial"]} if settings["initial"] else {}
-            models[cell.model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
+            models[model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
         return {"tasks": tasks, "models": models}
 
     def _tasks(self) -> Iterator[tuple[str, Any]]:
@@ -187,10 +184,6 @@ class Record:
         if key in self.failures:
             return {"status": "failed", "reason": self._told(self.failures[key])}
         return {"status": "not run", "reason": self._told(self.plan.missing.get(("task", task), ""))}
-
-    def _models(self) -> Iterator[tuple[str, Any]]:
-        for cell, artifacts in self._firsts("model"):
-            yield cell.model, self._stored("train", artifacts["train"], "training.json") or {}
 
     def _samples(self) -> Iterator[dict[str, Any]]:
         """Yield some outputs of the first seed; contexts and references only of corpora that may be shown."""
@@ -226,13 +219,13 @@ class Record:
     def _outcomes(self, key: str) -> list[Outcome]:
         return read_outcomes(self.store.get("decode", key).file(OUTCOMES))
 
-    def _firsts(self, axis: str) -> Iterator[tuple[Cell, Mapping[str, str]]]:
-        """Yield one planned cell for each name on an axis."""
-        seen = set()
+    @cached_property
+    def _trainings(self) -> Mapping[str, str]:
+        """The key of one training of each model, that of the first cell."""
+        found: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
-            if cell.axes[axis] not in seen:
-                seen.add(cell.axes[axis])
-                yield cell, artifacts
+            found.setdefault(cell.model, artifacts["train"])
+        return found
 
     def _result(self, cell: Cell) -> CellResult:
         if cell not in self.plan.of_cell:
@@ -286,7 +279,8 @@ class Record:
         folder.mkdir()
         for stage in self.plan.stages.values():
             if stage.kind == "train" and stage.key in self._manifests:
-                name = f"{_file_name(stage.label)[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
+                label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # not every file system has more
+                name = f"{label[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
@@ -336,11 +330,6 @@ def _agrees(probe: ProbeConfig, metric: MetricConfig, about: str) -> bool:
     """Return whether a metric is what a probe is about, under the same settings where they share any."""
     own, other = probe.model_dump(), metric.model_dump()
     return metric.name == about and all(other[name] == own[name] for name in own if name in other)
-
-
-def _file_name(label: str) -> str:
-    """Return a name in ASCII: not every file system, nor every locale, has more."""
-    return re.sub(r"[^A-Za-z0-9.-]", "_", label)
 
 
 def detailed(

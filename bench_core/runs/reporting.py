@@ -6,13 +6,10 @@ import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench_core.errors import SuiteError
 from bench_core.registry import hook
-
-if TYPE_CHECKING:
-    from bench_core.runs.results import Run
+from bench_core.runs.results import Run
 
 INSTALL = "install bench-reports (in a checkout: pip install ./plugins/reports)"
 LONGEST = 100  # characters that changes add to a name

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.runs.distributions import Distribution, read_distributions
+from bench_core.runs.distributions import Distribution, as_json, read_distributions
 from bench_core.runs.run_files import Axes, Info, Probes
 from bench_core.storage.csv_files import from_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
@@ -25,10 +25,10 @@ from bench_core.suites.load import resolve
 from bench_core.suites.problems import Problems
 from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
+from bench_core.suites.suite import Suite
 
 if TYPE_CHECKING:
     from bench_core.storage.draws import Draws
-    from bench_core.suites.suite import Suite
 
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
@@ -132,18 +132,13 @@ def _cell_as_json(one: CellResult) -> dict[str, Any]:
 
 
 def _number_as_json(number: Number) -> dict[str, Any]:
-    interval = [_finite(end) for end in number.interval] if number.interval else None
-    return {**vars(number), "value": _finite(number.value), "interval": interval}
-
-
-def _finite(value: float | None) -> float | str | None:
-    """Return a number that JSON can hold; infinities and NaN become words."""
-    return value if value is None or abs(value) < float("inf") else str(value)
+    interval = [*map(as_json, number.interval)] if number.interval else None
+    return {**vars(number), "value": None if number.value is None else as_json(number.value), "interval": interval}
 
 
 def _cell_from_json(line: bytes) -> CellResult:
     """Return a cell; that of an older run was computed in the one environment of the run."""
-    found: CellResult = parsed(CellResult, line)
+    found = parsed(CellResult, line)
     fields = json.loads(line)
     for name in ("reason", "numbers", "artifacts"):
         if name not in fields:
@@ -196,18 +191,6 @@ def read_run(folder: Path) -> Run:
     return Run(folder, suite, info, cells, tables, distributions, histories, grids)
 
 
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    """Raise ValueError with the name of a file for all that may be wrong with what it says."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
 def _plain_file(path: Path) -> bytes:
     if not path.is_file():
         raise ValueError(f"{path.name} is no file")
@@ -216,16 +199,27 @@ def _plain_file(path: Path) -> bytes:
     return path.read_bytes()
 
 
+@contextmanager
+def _reading(folder: Path, name: str) -> Iterator[bytes]:
+    """Give the content of a file; raise ValueError with its name for all that may be wrong with what it says."""
+    content = _plain_file(folder / name)
+    try:
+        yield content
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def _cells(folder: Path) -> list[CellResult]:
-    content = _plain_file(folder / "cells.jsonl")
-    with _reading("cells.jsonl"):
+    with _reading(folder, "cells.jsonl") as content:
         return [_cell_from_json(line) for line in content.splitlines()]
 
 
 def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Return what a run tells of itself."""
-    content = _plain_file(folder / "run.json")
-    with _reading("run.json"):
+    with _reading(folder, "run.json") as content:
         parsed(Info, content)
         info = json.loads(content)
         if len(str(info.get("label", "")).encode()) > LONGEST:
@@ -237,24 +231,20 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
 
 
 def _suite(folder: Path) -> tuple[SuiteFile, dict[str, ModelGrid]]:
-    _plain_file(folder / "suite.yaml")
-    with _reading("suite.yaml"):
+    with _reading(folder, "suite.yaml"):
         return effective_suite(located.read(folder / "suite.yaml"))
 
 
 def _published(folder: Path) -> dict[str, Published]:
-    content = _plain_file(folder / "published.json")
-    with _reading("published.json"):
-        found: dict[str, Published] = parsed(dict[str, Published], content)
-    return found
+    with _reading(folder, "published.json") as content:
+        return parsed(dict[str, Published], content)
 
 
 def _distributions(folder: Path) -> list[Distribution]:
-    path = folder / "distributions.jsonl"
-    if path.exists():
-        _plain_file(path)
-    with _reading(path.name):
-        return read_distributions(path)
+    if not (folder / "distributions.jsonl").exists():
+        return []
+    with _reading(folder, "distributions.jsonl"):
+        return read_distributions(folder / "distributions.jsonl")
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
@@ -285,6 +275,5 @@ def history_files(folder: Path) -> dict[str, Path]:
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield the key of each training, cut short, and its evaluations; raise ValueError if these are damaged."""
     for key, path in history_files(folder).items():
-        content = _plain_file(path)
-        with _reading(f"history/{path.name}"):
+        with _reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]

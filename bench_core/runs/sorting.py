@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bench_core.runs.results import CellResult, Run
@@ -45,13 +45,7 @@ def names_on(run: Run, axis: Axis) -> list[str]:
 
 
 def in_suite(suite: SuiteFile, axis: Axis) -> list[str]:
-    """Return the names on an axis in the order of the suite; none for seeds."""
+    """Return the names on an axis in the order of the suite; not for seeds, which have none."""
     if axis == "hardware":
         return ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
-    sections: Mapping[str, Iterable[str]] = {
-        "task": suite.tasks,
-        "model": suite.models,
-        "decoder": suite.decoders,
-        "split": suite.splits,
-    }
-    return [*sections[axis]]
+    return [*getattr(suite, f"{axis}s")]

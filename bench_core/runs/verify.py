@@ -6,21 +6,17 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core.errors import BenchError, StoreError
-from bench_core.execution.repeat import repeat
+from bench_core.execution.repeat import Remark, repeat
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.planning.plan import plan
-from bench_core.runs.results import suite_of
+from bench_core.runs.results import CellResult, Run, suite_of
 from bench_core.runs.sorting import cell_name
 from bench_core.storage.contents import RECORDS
-
-if TYPE_CHECKING:
-    from bench_core.execution.repeat import Remark
-    from bench_core.runs.results import CellResult, Run
-    from bench_core.storage.store import Store
+from bench_core.storage.store import Store
 
 NUMBER = "number.json"
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells

@@ -9,22 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.planning import keys
 from bench_core.planning.path_settings import MARKED
-from bench_core.planning.plan import lists_tasks, needed
+from bench_core.planning.plan import Plan, lists_tasks, needed
+from bench_core.planning.stages import Stage
 from bench_core.runs.results import Run, read_run
 from bench_core.runs.selecting import chosen
 from bench_core.runs.sorting import cell_name
-
-if TYPE_CHECKING:
-    from bench_core.planning.plan import Plan
-    from bench_core.planning.stages import Stage
-    from bench_core.storage.store import Store
-    from bench_core.suites.cells import Cell
-    from bench_core.suites.suite import Suite
+from bench_core.storage.store import Store
+from bench_core.suites.cells import Cell
+from bench_core.suites.suite import Suite
 
 #: A kind of ingredient -> how it reads where one changed, was added, or is gone.
 TEXTS: Mapping[str, Sequence[str]] = {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -17,6 +17,8 @@ from bench_core.probe import Finding
 MOST_DIGITS = 20  # of a whole number
 LONG = re.compile(rb"\d{%d}" % (MOST_DIGITS + 1))
 WORDS = ("nan", "inf", "-inf")  # stand for the numbers that JSON has not
+
+T = TypeVar("T")
 
 Plain: TypeAlias = float | int | str | bool | None
 Real: TypeAlias = Annotated[float, BeforeValidator(lambda value: float(value) if value in WORDS else value)]
@@ -78,10 +80,10 @@ SHAPES: dict[str, Any] = {
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-def parsed(shape: Any, text: bytes) -> Any:
+def parsed(shape: type[T], text: bytes) -> T:
     """Return what JSON holds as an instance of `shape`; raise ValueError that says what does not fit."""
     try:
-        found = _adapter(shape).validate_json(text, strict=True, extra="forbid" if is_dataclass(shape) else None)
+        found: T = _adapter(shape).validate_json(text, strict=True, extra="forbid" if is_dataclass(shape) else None)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))

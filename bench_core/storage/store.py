@@ -14,16 +14,14 @@ from math import isfinite
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
+from bench_core.planning.stages import Stage
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
 from bench_core.storage.contents import RECORDS, differing
 from bench_core.storage.locks import Locks, NoLocks
 from bench_core.terminal import say
-
-if TYPE_CHECKING:
-    from bench_core.planning.stages import Stage
 
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
