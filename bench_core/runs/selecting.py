@@ -1,4 +1,4 @@
-"""Choosing cells of a run by the names that commands are given."""
+"""Names of cells, and choosing cells of a run by the names that commands are given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.runs.sorting import cell_name
+from bench_core.suites.cells import join
 from bench_core.suites.schema import AXES
 
 T = TypeVar("T")
@@ -46,6 +46,12 @@ def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
         odd = sorted(words.difference(known)) or [which]
         raise SuiteError(f"no cell is called {which!r}. {suggestion(odd[0], known)}")
     return found
+
+
+def cell_name(cell: Mapping[str, Any]) -> str:
+    """Return what a cell is called, such as `words/lstm/greedy/test, seed 0`."""
+    names = join(*(str(cell[axis]) for axis in AXES[:-1] if cell.get(axis) not in (None, "default")))
+    return f"{names}, seed {cell['seed']}" if "seed" in cell else names
 
 
 def _words(name: str) -> set[str]:

@@ -14,7 +14,7 @@ from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.planning.plan import plan
 from bench_core.runs.results import CellResult, Run, suite_of
-from bench_core.runs.sorting import cell_name
+from bench_core.runs.selecting import cell_name
 from bench_core.storage.contents import RECORDS
 from bench_core.storage.store import Store
 

@@ -17,8 +17,7 @@ from bench_core.planning.path_settings import MARKED
 from bench_core.planning.plan import Plan, lists_tasks, needed
 from bench_core.planning.stages import Stage
 from bench_core.runs.results import Run, read_run
-from bench_core.runs.selecting import chosen
-from bench_core.runs.sorting import cell_name
+from bench_core.runs.selecting import cell_name, chosen
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Run
-from bench_core.runs.sorting import cell_name
+from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.published import plain
 from bench_core.suites.schema import AXES, SuiteFile

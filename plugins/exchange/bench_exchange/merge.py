@@ -17,7 +17,6 @@ from bench_core.registry import hook
 from bench_core.runs.costs import COLUMNS
 from bench_core.runs.distributions import Distribution, write_distributions
 from bench_core.runs.results import CellResult, Run, effective_suite, history_files, read_run, write_cells, write_run
-from bench_core.runs.sorting import in_suite, ordered
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.published import plain
 from bench_core.suites.schema import AXES
@@ -82,14 +81,16 @@ class _Union:
 
     def _ordered(self) -> list[CellResult]:
         """Return all cells, in the order of the suite; those that no run has are not run."""
-        suite, grids = effective_suite(Located("suite.yaml", dict(self.suite)))
-        names: list[Sequence[Any]] = [in_suite(suite, axis) or [None] for axis in AXES[:-1]]
+        suite, _ = effective_suite(Located("suite.yaml", dict(self.suite)))
+        hardware = suite.hardware if isinstance(suite.hardware, dict) else ["default"]
+        axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, _seeds(suite.seeds))
+        places = {place: number for number, place in enumerate(product(*axes))}
         cells = {place: one.result for place, one in self.taken.items()}
-        for place in product(*names, _seeds(suite.seeds)):
+        for place in places:
             cell = dict(zip(AXES, place, strict=True))
             if place not in cells and not any(skip.covers(**cell) for skip in suite.skip if not skip.metric):
                 cells[place] = CellResult(cell, "not run", NOWHERE)
-        return ordered(Run(Path(), suite, {}, list(cells.values()), {}, grids=grids))
+        return sorted(cells.values(), key=lambda one: places.get(place_of(one), len(places)))
 
     def _numbered(self, cell: CellResult) -> CellResult:
         """Return a cell whose environments are numbered as in the whole."""

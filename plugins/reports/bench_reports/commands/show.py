@@ -40,8 +40,8 @@ def find(run: Run, filters: str) -> CellResult:
     """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
     from bench_core.errors import SuiteError
     from bench_core.runs.selecting import names_on, select
-    from bench_core.runs.sorting import ordered
     from bench_core.suites.schema import AXES
+    from bench_reports.content.sorting import ordered
 
     cells = select(ordered(run), lambda one: one.cell, filters)
     if len(cells) == 1:
@@ -74,7 +74,7 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     """Return a cell and its outputs for a terminal."""
     from tabulate import tabulate
 
-    from bench_core.runs.sorting import cell_name
+    from bench_core.runs.selecting import cell_name
     from bench_core.terminal import visible
 
     lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bench_core.runs.results import Number, Run
-from bench_core.runs.sorting import names_on
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
 from bench_core.suites.published import Value
 from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, together, told
 from bench_reports.content.grid import Column, Entry, Grid, Row, printed_values
+from bench_reports.content.sorting import names_on
 from bench_reports.statistics.intervals import Summary
 
 

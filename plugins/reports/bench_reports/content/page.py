@@ -9,13 +9,14 @@ from math import exp
 from typing import Any
 
 from bench_core.runs.results import Number, Run
-from bench_core.runs.sorting import cell_name, name_on, names_on, ordered
+from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.environments import computed_with, unlike
 from bench_reports.content.grid import Grid
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
+from bench_reports.content.sorting import name_on, names_on, ordered
 from bench_reports.content.verdicts import obstacles
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.kinds import kind_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench_core.runs.results import Run
-from bench_core.runs.sorting import seed_of
 from bench_core.storage.store import Store
 from bench_reports.content.grid import Entry
+from bench_reports.content.sorting import seed_of
 from bench_reports.content.tables import grids
 from bench_reports.diff.example_diff import Shelf, tried
 from bench_reports.statistics.paired import Couple, contrast

@@ -9,13 +9,13 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
-from bench_core.runs.sorting import name_on, names_on, ordered, seed_of
 from bench_core.suites.cells import join
 from bench_core.suites.published import Value
 from bench_core.suites.schema import Axis, Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.listings import listed
+from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from bench_core.runs.sorting import cell_name
+from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.diff.differences import Difference, by_reason
 from bench_reports.diff.example_diff import Example, cut, marked

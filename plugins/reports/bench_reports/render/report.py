@@ -14,7 +14,6 @@ from tabulate import tabulate
 from bench_core.errors import StoreError
 from bench_core.runs.costs import COLUMNS
 from bench_core.runs.results import Run
-from bench_core.runs.sorting import ordered
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
@@ -24,6 +23,7 @@ from bench_reports.content.cost_tables import stages_of
 from bench_reports.content.environments import environments
 from bench_reports.content.grid import Column, Entry, Grid, Row
 from bench_reports.content.page import figure_notes, footnotes, page, rules
+from bench_reports.content.sorting import ordered
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture

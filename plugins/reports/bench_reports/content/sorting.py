@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from bench_core.runs.results import CellResult, Run
-from bench_core.suites.cells import join
 from bench_core.suites.schema import AXES, Axis, Hardware, SuiteFile
 
 
@@ -30,12 +26,6 @@ def name_on(one: CellResult, axis: Axis) -> str:
 def seed_of(one: CellResult) -> int:
     """Return the seed of a cell."""
     return int(one.cell.get("seed", 0))
-
-
-def cell_name(cell: Mapping[str, Any]) -> str:
-    """Return what a cell is called, such as `words/lstm/greedy/test, seed 0`."""
-    names = join(*(str(cell[axis]) for axis in AXES[:-1] if cell.get(axis) not in (None, "default")))
-    return f"{names}, seed {cell['seed']}" if "seed" in cell else names
 
 
 def names_on(run: Run, axis: Axis) -> list[str]:
