@@ -8,7 +8,7 @@ import io
 import pytest
 from bench_small.runs import cell, number, run_of, stored, written
 
-from bench_core.runs.costs import write_costs
+from bench_core.runs.results import write_costs
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_reports.content.cost_tables import stages_of
 

@@ -6,4 +6,4 @@ and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
-PUBLIC = ("costs", "distributions", "reporting", "results", "selecting")
+PUBLIC = ("distributions", "reporting", "results", "selecting")

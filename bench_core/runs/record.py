@@ -20,9 +20,8 @@ from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
-from bench_core.runs.costs import write_costs
 from bench_core.runs.distributions import Distribution, distribution, write_distributions
-from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run
+from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_lines, read_outcomes
 from bench_core.storage.store import Store
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
+TOLD = ("corpus", "statistics", "notice", "embedded", "entropy")  # of what a task knows besides
 LETTERS = 12  # of a digest of code
 REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
@@ -106,7 +106,7 @@ class Record:
             "source": self.suite.source,
             "environments": [{**one, **self._ingredients} for one in environments],
             "read": self._read(),
-            "tasks": dict(self._tasks()),
+            "tasks": self._tasks,
             "models": {model: self._stored("train", key, "training.json") or {} for model, key in trained},
             "samples": list(self._samples()),
         }
@@ -167,27 +167,24 @@ class Record:
             models[model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
         return {"tasks": tasks, "models": models}
 
-    def _tasks(self) -> Iterator[tuple[str, Any]]:
-        for name in self.suite.tasks:
-            key = self.plan.tasks.get(name, "")
-            facts = self._stored("prepare", key, "facts.json")
-            if facts is None:
-                yield name, {"vocabulary": 0, **self._unprepared(name, key)}
-                continue
-            extras = facts.get("extras", {})
-            told = ("corpus", "statistics", "notice", "embedded", "entropy")
-            shown = {about: extras[about] for about in told if about in extras}
-            yield name, {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+    @cached_property
+    def _tasks(self) -> dict[str, Any]:
+        return {name: self._task(name, self.plan.tasks.get(name, "")) for name in self.suite.tasks}
 
-    def _unprepared(self, task: str, key: str) -> dict[str, str]:
-        """Return what became of a task of which nothing is stored, and why."""
-        if key in self.failures:
-            return {"status": "failed", "reason": self._told(self.failures[key])}
-        return {"status": "not run", "reason": self._told(self.plan.missing.get(("task", task), ""))}
+    def _task(self, name: str, key: str) -> dict[str, Any]:
+        """Return what there is to tell of a task; where nothing of it is stored, what became of it, and why."""
+        facts = self._stored("prepare", key, "facts.json")
+        if facts is not None:
+            extras = facts.get("extras", {})
+            shown = {about: extras[about] for about in TOLD if about in extras}
+            return {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+        failed, missing = key in self.failures, self.plan.missing.get(("task", name), "")
+        reason = self._told(self.failures[key] if failed else missing)
+        return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
 
     def _samples(self) -> Iterator[dict[str, Any]]:
         """Yield some outputs of the first seed; contexts and references only of corpora that may be shown."""
-        embedded = {name for name, about in self._tasks() if about.get("embedded")}
+        embedded = {name for name, about in self._tasks.items() if about.get("embedded")}
         for cell, artifacts in self.plan.of_cell.items():
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
                 continue

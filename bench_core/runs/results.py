@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.distributions import Distribution, as_json, read_distributions
 from bench_core.runs.run_files import Axes, Info, Probes
-from bench_core.storage.csv_files import from_csv
+from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import ModelGrid, expand, plainly
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
 LONGEST = 250  # characters of what is wrong with one, bytes of its label
+COST_COLUMNS = [
+    "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
+    "ms_per_example", "parameters", "updates", "ms_per_update",
+]  # fmt: skip
 REPORTING = ("tables", "figures", "claims", "choose")  #: sections of a suite on which no key depends
 
 
@@ -134,6 +138,25 @@ def _cell_as_json(one: CellResult) -> dict[str, Any]:
 def _number_as_json(number: Number) -> dict[str, Any]:
     interval = [*map(as_json, number.interval)] if number.interval else None
     return {**vars(number), "value": None if number.value is None else as_json(number.value), "interval": interval}
+
+
+def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
+    """Write a line a stage: kind, what it was for, key, and its cost, which differs from machine to machine."""
+    rows = (
+        {"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)} for kind, label, key, cost in stages
+    )
+    path.write_text(to_csv(rows, COST_COLUMNS), encoding="utf-8", newline="")
+
+
+def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
+    seconds, found = cost.get("seconds"), {}
+    if seconds and cost.get("tokens"):
+        found["tokens_per_second"] = round(cost["tokens"] / seconds, 1)
+    if seconds and cost.get("examples"):
+        found["ms_per_example"] = round(1000 * seconds / cost["examples"], 3)
+    if seconds and cost.get("updates"):
+        found["ms_per_update"] = round(1000 * seconds / cost["updates"], 3)  # with the evaluations between them
+    return found
 
 
 def _cell_from_json(line: bytes) -> CellResult:

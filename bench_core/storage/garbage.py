@@ -123,7 +123,7 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
         for name in dead:
             found.add("lock", store.locks.file(name))
             if not dry:
-                store.locks.forget(name)
+                store.locks.file(name).unlink(missing_ok=True)
     return found
 
 

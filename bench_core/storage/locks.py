@@ -66,10 +66,6 @@ class Locks:
                 raise StoreError(f"{self.folder.parent}: a run is at work on this store. Wait until it has ended.")
             yield [path.stem for path in left]
 
-    def forget(self, name: str) -> None:
-        """Remove the file of a lock that nobody holds, inside of `closed`."""
-        self.file(name).unlink(missing_ok=True)
-
     def _attempt(self, name: str) -> BaseFileLock | None:
         """Return a lock, or None while it is held by another, or `gc` is at work."""
         with self._gate() as held:

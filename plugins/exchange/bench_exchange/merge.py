@@ -14,9 +14,17 @@ from typing import Any
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
-from bench_core.runs.costs import COLUMNS
 from bench_core.runs.distributions import Distribution, write_distributions
-from bench_core.runs.results import CellResult, Run, effective_suite, history_files, read_run, write_cells, write_run
+from bench_core.runs.results import (
+    COST_COLUMNS,
+    CellResult,
+    Run,
+    effective_suite,
+    history_files,
+    read_run,
+    write_cells,
+    write_run,
+)
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.published import plain
 from bench_core.suites.schema import AXES
@@ -145,7 +153,7 @@ class _Union:
                     rows.setdefault((row["stage"], row["key"]), row)
             except (OSError, ValueError, KeyError) as error:
                 raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
-        path.write_text(to_csv(rows.values(), COLUMNS), encoding="utf-8", newline="")
+        path.write_text(to_csv(rows.values(), COST_COLUMNS), encoding="utf-8", newline="")
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()

@@ -14,7 +14,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.runs.costs import COLUMNS
+from bench_core.runs.results import COST_COLUMNS
 from bench_core.suites.load import load
 from bench_core.suites.schema import COSTS, OF_ALL_STAGES, Figure
 from bench_reports.content.cost_tables import Spent
@@ -117,7 +117,7 @@ def test_a_report_says_where_its_figures_of_costs_are(tmp_path):
 
 def test_a_run_tells_every_cost_that_a_figure_can_ask_for(suite_file, tmp_path):
     named = [(stage, what) for stage, more in COSTS.items() for what in (*OF_ALL_STAGES, *more)]
-    assert {what for _, what in named} <= {*COLUMNS}
+    assert {what for _, what in named} <= {*COST_COLUMNS}
     figures = [
         f"  - {{id: f{place}, kind: scatter, x: cost.{stage}.{what}, y: ended, by: [model, decoder]}}\n"
         for place, (stage, what) in enumerate(named)

@@ -12,8 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tabulate import tabulate
 
 from bench_core.errors import StoreError
-from bench_core.runs.costs import COLUMNS
-from bench_core.runs.results import Run
+from bench_core.runs.results import COST_COLUMNS, Run
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
@@ -84,7 +83,7 @@ def _costs(run: Run, table: bytes) -> dict[str, bytes]:
     drawn = {one.figure.id: draw(one) for one in shown if not one.empty}
     text = table.decode("utf-8", "replace")
     content, stages = html_costs(run, text, shown, drawn).encode(), stages_of(text)
-    columns = list(dict.fromkeys(name for one in stages for name in one)) or COLUMNS
+    columns = list(dict.fromkeys(name for one in stages for name in one)) or COST_COLUMNS
     return {
         "costs.csv": to_csv(stages, columns).encode(),
         "costs.html": content,
