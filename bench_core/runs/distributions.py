@@ -39,13 +39,9 @@ def distribution(cell: Mapping[str, Any], metric: str, parts: Sequence[Any]) -> 
 
 def write_distributions(path: Path, found: Iterable[Distribution]) -> None:
     """Write one JSON line a cell and metric; infinite and undefined values become words."""
-    path.write_text(
-        "".join(json.dumps(_as_json(one), sort_keys=True, allow_nan=False) + "\n" for one in found), encoding="utf-8"
-    )
-
-
-def _as_json(one: Distribution) -> dict[str, Any]:
-    return {**vars(one), "counts": [[as_json(value), count] for value, count in one.counts]}
+    lines = ({**vars(one), "counts": [[as_json(value), count] for value, count in one.counts]} for one in found)
+    text = "".join(json.dumps(line, sort_keys=True, allow_nan=False) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
 
 
 def as_json(value: float) -> float | str:

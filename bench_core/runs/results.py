@@ -121,11 +121,6 @@ class Run:
         ]
 
 
-def write_cells(path: Path, cells: Sequence[CellResult]) -> None:
-    """Write one JSON line a cell."""
-    path.write_text(cells_text(cells), encoding="utf-8")
-
-
 def cells_text(cells: Sequence[CellResult]) -> str:
     """Return one JSON line a cell."""
     return "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
@@ -200,11 +195,14 @@ def read_run(folder: Path) -> Run:
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
     try:
-        cells = _cells(folder)
+        with _reading(folder, "cells.jsonl") as content:
+            cells = [_cell_from_json(line) for line in content.splitlines()]
         info = _info(folder, cells)
-        suite, grids = _suite(folder)
+        with _reading(folder, "suite.yaml"):
+            suite, grids = effective_suite(located.read(folder / "suite.yaml"))
         info["label"] = info.get("label") or suite.suite
-        tables = _published(folder)
+        with _reading(folder, "published.json") as content:
+            tables = parsed(dict[str, Published], content)
         distributions = _distributions(folder)
         drawn = any(figure.kind == "line" for figure in suite.figures)
         histories = dict(read_histories(folder)) if drawn else {}
@@ -235,11 +233,6 @@ def _reading(folder: Path, name: str) -> Iterator[bytes]:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _cells(folder: Path) -> list[CellResult]:
-    with _reading(folder, "cells.jsonl") as content:
-        return [_cell_from_json(line) for line in content.splitlines()]
-
-
 def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Return what a run tells of itself."""
     with _reading(folder, "run.json") as content:
@@ -251,16 +244,6 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
         if any(not 0 <= place < len(known) for one in cells for place in one.environments):
             raise ValueError("a cell was computed in an environment that the run does not tell of")
     return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
-
-
-def _suite(folder: Path) -> tuple[SuiteFile, dict[str, ModelGrid]]:
-    with _reading(folder, "suite.yaml"):
-        return effective_suite(located.read(folder / "suite.yaml"))
-
-
-def _published(folder: Path) -> dict[str, Published]:
-    with _reading(folder, "published.json") as content:
-        return parsed(dict[str, Published], content)
 
 
 def _distributions(folder: Path) -> list[Distribution]:

@@ -19,10 +19,10 @@ from bench_core.runs.results import (
     COST_COLUMNS,
     CellResult,
     Run,
+    cells_text,
     effective_suite,
     history_files,
     read_run,
-    write_cells,
     write_run,
 )
 from bench_core.storage.csv_files import from_csv, to_csv
@@ -76,7 +76,7 @@ class _Union:
         for name, content in {"published.json": plain(published), "run.json": self._info()}.items():
             (folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
         (folder / "suite.yaml").write_text(as_yaml(self.suite), encoding="utf-8")
-        write_cells(folder / "cells.jsonl", self.cells)
+        (folder / "cells.jsonl").write_text(cells_text(self.cells), encoding="utf-8")
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
         keys = {key for cell in self.cells for key in cell.artifacts.values()}

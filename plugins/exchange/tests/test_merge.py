@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import bench_core
 from bench_core import registry
 from bench_core.errors import SuiteError
-from bench_core.runs.results import read_run, write_cells
+from bench_core.runs.results import cells_text, read_run
 from bench_core.storage.store import Store
 from bench_exchange.commands.merge import command
 from bench_exchange.exporting import export_run
@@ -68,7 +68,7 @@ def copied(tmp_path):
         folder = tmp_path / name
         shutil.copytree(run.folder, folder)
         if cells is not None:
-            write_cells(folder / "cells.jsonl", cells)
+            (folder / "cells.jsonl").write_text(cells_text(cells), encoding="utf-8")
         (folder / "run.json").write_text(json.dumps({**run.info, **info}))
         return folder
 

@@ -8,7 +8,7 @@ from itertools import product
 from math import inf
 
 from bench_core import Summed
-from bench_core.runs.results import CellResult, Number, Run, read_run, write_cells
+from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
 from bench_core.suites.published import Published, plain
 from bench_core.suites.schema import SuiteFile
 from bench_reports.content.tables import grids
@@ -93,7 +93,7 @@ def written(run, folder):
 def stored(run):
     """Write a run folder as `bench run` does, and read it."""
     run.folder.mkdir()
-    write_cells(run.folder / "cells.jsonl", run.cells)
+    (run.folder / "cells.jsonl").write_text(cells_text(run.cells), encoding="utf-8")
     (run.folder / "run.json").write_text(json.dumps(dict(run.info)))
     (run.folder / "published.json").write_text(json.dumps(plain(run.published)))
     (run.folder / "suite.yaml").write_text(run.suite.model_dump_json(by_alias=True))
