@@ -103,6 +103,12 @@ def bench_run_written(run: Any, store: Any) -> None:
 
 
 @hookspec
-def bench_runs_merged(runs: Sequence[Any], folder: Path) -> None:
-    """Merge the files that `bench_run_written` added to the folders of `runs` into that of a merged run."""
+def bench_runs_merged(runs: Sequence[Any], merged: Any) -> None:
+    """Merge the files that `bench_run_written` added to the folders of `runs` into that of the `merged` run."""
+    raise NotImplementedError
+
+
+@hookspec
+def bench_run_imported(run: Any) -> None:
+    """Raise StoreError if a file that `bench_run_written` added to an imported `Run` is damaged."""
     raise NotImplementedError

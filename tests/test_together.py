@@ -375,7 +375,7 @@ def test_models_that_cannot_be_trained_together_are_named(suite_file):
         ", select: {metric: nats}": "",
         "values: [ended, nats]": "values: [ended]",
     }
-    with pytest.raises(SuiteError, match=r"two x together +blind cannot be trained together\. Give it `training"):
+    with pytest.raises(SuiteError, match=r"two x together +blind cannot be trained together\. Set `training"):
         bench_core.run(suite_file(**TOGETHER, **two))
 
 

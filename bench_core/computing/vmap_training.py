@@ -49,7 +49,7 @@ class _StackedLoss(nn.Module):
         loss: Loss = self.model.stacked_loss(batch, training)
         check_loss(loss, self.model, "stacked_loss")
         if loss.memory is not None:
-            raise SuiteError(f"{type(self.model).__name__} carries a memory. Say `training: {{together: false}}`.")
+            raise SuiteError(f"{type(self.model).__name__} carries a memory. Set `training: {{together: false}}`.")
         return loss
 
 
@@ -138,7 +138,7 @@ class JointTrainer(Trainer):
 
     def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
         if batch.continues:
-            raise SuiteError("windows of a stream go on from a memory. Say `training: {together: false}`.")
+            raise SuiteError("windows of a stream go on from a memory. Set `training: {together: false}`.")
         keys = [noise.fork("loss").fork(self.progress.step).key for noise in self.noises]
         losses: Loss = self.model.losses(batch, self._training(batch, settings), keys)
         return losses

@@ -6,4 +6,4 @@ and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
-PUBLIC = ("distributions", "reporting", "results", "selecting")
+PUBLIC = ("reporting", "results", "selecting")

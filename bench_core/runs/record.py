@@ -20,10 +20,9 @@ from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
-from bench_core.runs.distributions import Distribution, distribution, write_distributions
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
 from bench_core.storage.contents import OUTCOMES
-from bench_core.storage.outcomes import read_lines, read_outcomes
+from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
@@ -61,8 +60,6 @@ class Record:
         from bench_core.storage.draws import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
-        if any(figure.values for figure in self.suite.figures):
-            write_distributions(folder / "distributions.jsonl", self._distributions())
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property
@@ -292,21 +289,6 @@ class Record:
                 if len(draws):
                     found[key] = draws
         return found
-
-    def _distributions(self) -> Iterator[Distribution]:
-        """Yield the values by example that figures are drawn from, of the cells that they cover."""
-        for cell, artifacts in self.plan.of_cell.items():
-            named = {name for figure in self.suite.figures if figure.covers(cell.axes) for name in figure.values}
-            for name in cell.metrics:
-                if name in named and artifacts[f"measure/{name}"] in self.numbers:
-                    yield self._distribution(cell, name, artifacts[f"measure/{name}"])
-
-    def _distribution(self, cell: Cell, metric: str, key: str) -> Distribution:
-        try:
-            parts = read_lines(self.store.get("measure", key).file("parts.jsonl.gz"))
-        except StoreError:  # names a path, which no report may
-            return Distribution(cell.axes, metric, reason=f"what the store kept of {metric} is damaged")
-        return distribution(cell.axes, metric, parts)
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:

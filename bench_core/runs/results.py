@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.runs.distributions import Distribution, as_json, read_distributions
-from bench_core.runs.run_files import Axes, Info, Probes
+from bench_core.runs.run_files import Axes as Axes
+from bench_core.runs.run_files import Info, Probes
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
@@ -78,7 +79,6 @@ class Run:
     info: Mapping[str, Any]  # label, profile, environments, tasks and what they are made of
     cells: Sequence[CellResult]
     published: Mapping[str, Published]
-    distributions: Sequence[Distribution] = ()  # of the metrics that figures draw by example
     histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # training -> its evaluations
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
 
@@ -90,7 +90,7 @@ class Run:
         from bench_core.storage.draws import read_draws
 
         try:
-            return read_draws(_plain_file(self.folder / "draws.safetensors"))
+            return read_draws(plain_file(self.folder / "draws.safetensors"))
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
@@ -133,6 +133,11 @@ def _cell_as_json(one: CellResult) -> dict[str, Any]:
 def _number_as_json(number: Number) -> dict[str, Any]:
     interval = [*map(as_json, number.interval)] if number.interval else None
     return {**vars(number), "value": None if number.value is None else as_json(number.value), "interval": interval}
+
+
+def as_json(value: float) -> float | str:
+    """Return a number that JSON can represent: infinities and NaN as words."""
+    return value if abs(value) < inf else str(value)
 
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
@@ -203,16 +208,16 @@ def read_run(folder: Path) -> Run:
         info["label"] = info.get("label") or suite.suite
         with _reading(folder, "published.json") as content:
             tables = parsed(dict[str, Published], content)
-        distributions = _distributions(folder)
         drawn = any(figure.kind == "line" for figure in suite.figures)
         histories = dict(read_histories(folder)) if drawn else {}
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
         raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
-    return Run(folder, suite, info, cells, tables, distributions, histories, grids)
+    return Run(folder, suite, info, cells, tables, histories, grids)
 
 
-def _plain_file(path: Path) -> bytes:
+def plain_file(path: Path) -> bytes:
+    """Return the content of a file of a run; raise ValueError if it is no file, or too large."""
     if not path.is_file():
         raise ValueError(f"{path.name} is no file")
     if path.stat().st_size > LARGEST:
@@ -223,7 +228,7 @@ def _plain_file(path: Path) -> bytes:
 @contextmanager
 def _reading(folder: Path, name: str) -> Iterator[bytes]:
     """Give the content of a file; raise ValueError with its name for all that may be wrong with what it says."""
-    content = _plain_file(folder / name)
+    content = plain_file(folder / name)
     try:
         yield content
     except ValidationError as error:
@@ -244,13 +249,6 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
         if any(not 0 <= place < len(known) for one in cells for place in one.environments):
             raise ValueError("a cell was computed in an environment that the run does not tell of")
     return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
-
-
-def _distributions(folder: Path) -> list[Distribution]:
-    if not (folder / "distributions.jsonl").exists():
-        return []
-    with _reading(folder, "distributions.jsonl"):
-        return read_distributions(folder / "distributions.jsonl")
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:

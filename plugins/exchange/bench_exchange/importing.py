@@ -20,6 +20,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from pydantic import Field
 
 from bench_core.errors import BenchError, StoreError
+from bench_core.registry import hook
 from bench_core.runs.results import read_histories, read_run, write_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
 from bench_core.storage.contents import FILES, RECORDS, SCHEME, differing
@@ -172,7 +173,7 @@ def _check_run(folder: Path) -> None:
     from bench_core.storage.draws import read_draws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
-    read_run(folder)
+    hook().bench_run_imported(run=read_run(folder))
     dict(read_histories(folder))
     for path in (path for path in folder.iterdir() if path.is_file()):
         try:

@@ -14,7 +14,6 @@ from typing import Any
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
-from bench_core.runs.distributions import Distribution, write_distributions
 from bench_core.runs.results import (
     COST_COLUMNS,
     CellResult,
@@ -82,9 +81,7 @@ class _Union:
         keys = {key for cell in self.cells for key in cell.artifacts.values()}
         draws = {key: found for run in self.runs for key, found in run.draws.items() if key in keys}
         write_draws(folder / "draws.safetensors", draws)
-        if any((run.folder / "distributions.jsonl").is_file() for run in self.runs):
-            write_distributions(folder / "distributions.jsonl", self._distributions())
-        hook().bench_runs_merged(runs=self.runs, folder=folder)
+        hook().bench_runs_merged(runs=self.runs, merged=read_run(folder))
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 
     def _ordered(self) -> list[CellResult]:
@@ -161,11 +158,6 @@ class _Union:
         for key, path in _together(history_files(run.folder) for run in self.runs).items():
             if any(one.startswith(key) for one in trained):
                 shutil.copyfile(path, folder / path.name)
-
-    def _distributions(self) -> Iterator[Distribution]:
-        """Yield the values by example of each cell, as the run has them that it was taken from."""
-        for cell, run in self._sources():
-            yield from (one for one in run.distributions if one.cell == cell.cell)
 
 
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -243,7 +243,7 @@ def test_a_stored_run_draws_the_same(tmp_path):
         ({"examples": 21}, "examples"),
         ({"examples": [-1]}, "examples"),
         ({"examples": 1, "values": ["rate"]}, "a figure of orders has no `values`"),
-        ({"examples": 1, "width": 3}, "as large as its words need"),
+        ({"examples": 1, "width": 3}, "its size depends on the text"),
         ({"examples": 1, "kind": "box", "values": ["rate"]}, "a box has no `examples`"),
     ],
 )

@@ -25,7 +25,10 @@ def bench_report(run: Run, folder: Path) -> str:
 
 @hookimpl
 def bench_run_written(run: Run, store: Store) -> None:
-    """Do the permutation tests that tables ask for."""
+    """Keep the distributions that figures show, and do the permutation tests that tables ask for."""
+    from bench_reports.figures.distributions import keep_distributions
+
+    keep_distributions(run, store)
     if any(table.test == "permutation" for table in run.suite.tables):
         from bench_reports.content.permutation_tests import keep_permutations
 
@@ -33,9 +36,22 @@ def bench_run_written(run: Run, store: Store) -> None:
 
 
 @hookimpl
-def bench_runs_merged(runs: Sequence[Run], folder: Path) -> None:
-    """Keep the permutation tests of all runs; they are of numbers, whatever run these came from."""
+def bench_runs_merged(runs: Sequence[Run], merged: Run) -> None:
+    """Keep the distributions and permutation tests of all runs; they belong to measurements, not to runs."""
+    from bench_reports.figures.distributions import merge_distributions
+
+    merge_distributions(runs, merged)
     if any(table.test == "permutation" for run in runs for table in run.suite.tables):
         from bench_reports.statistics.permutation_cache import permutations, write_permutations
 
-        write_permutations(folder, {name: one for run in runs for name, one in permutations(run).items()})
+        write_permutations(merged.folder, {name: one for run in runs for name, one in permutations(run).items()})
+
+
+@hookimpl
+def bench_run_imported(run: Run) -> None:
+    """Check the distributions and permutation tests of a run."""
+    from bench_reports.figures.distributions import distributions
+    from bench_reports.statistics.permutation_cache import permutations
+
+    distributions(run)
+    permutations(run)

@@ -20,12 +20,12 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.runs.distributions import distribution, read_distributions, write_distributions
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines
 from bench_core.suites.load import load
 from bench_core.suites.schema import Figure
 from bench_reports.content.page import figure_notes
+from bench_reports.figures.distributions import FILE, distribution, distributions, write_distributions
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
 from bench_reports.render.markup import visible
@@ -44,7 +44,9 @@ def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm
         if parts is not None
     ]
     suite = run.suite.model_copy(update={"figures": figures, "metrics": metrics})
-    return replace(run, suite=suite, distributions=found, histories=histories or {})
+    run.folder.mkdir(exist_ok=True)
+    write_distributions(run.folder / FILE, found)
+    return replace(run, suite=suite, histories=histories or {})
 
 
 def measured(model, decoder, seed, **values):
@@ -279,8 +281,8 @@ def test_no_number_is_too_large_to_report_on(tmp_path, scale):
             )
             picture = the_picture(run)
             assert picture.empty or draw(picture)
-    write_distributions(tmp_path / "d", [distribution(TWO[0].cell, "length", [1, 10**19, 1e308])])
-    assert read_distributions(tmp_path / "d")[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
+    run = drawn_run(tmp_path, TWO[:1], {"length": [[1, 10**19, 1e308]]}, kind="box", values=["length"])
+    assert distributions(run)[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
     run = curves(tmp_path, [trained("rnn", 0, [(1, 1, 1e308), (2, 2, -1e308), (3, 3, 1.0)])], scale=scale)
     assert draw(the_picture(run))
 
@@ -441,7 +443,7 @@ def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
 def test_a_run_without_figures_keeps_no_single_values(suite_file, tmp_path):
     run = bench_core.run(suite_file(), "tiny", store=tmp_path / "store", out=tmp_path / "runs")
     assert not (run.folder / "distributions.jsonl").exists()
-    assert run.distributions == []
+    assert distributions(run) == []
 
 
 def test_histories_of_two_kinds_of_hardware_are_kept_apart(suite_file, tmp_path):
@@ -469,8 +471,9 @@ def test_damaged_single_values_are_made_again_before_a_figure_is_drawn_of_them(s
 def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     run = histogram(tmp_path)
     read = stored(run)
+    write_distributions(read.folder / FILE, [])
     assert not the_picture(read).series
-    write_distributions(read.folder / "distributions.jsonl", run.distributions)
+    write_distributions(read.folder / FILE, distributions(run))
     assert the_picture(read_run(read.folder)) == the_picture(replace(run, folder=read.folder))
 
 

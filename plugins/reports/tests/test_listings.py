@@ -136,8 +136,8 @@ def test_the_command_line_fails_where_a_task_cannot_be_prepared(tmp_path):
     ("old", "new", "message"),
     [
         ("of: tasks, values: [train/words, vocabulary]", "of: tasks", "a table needs `values`: statistics of tasks"),
-        ("of: tasks", "of: tasks, columns: [split]", "a table of tasks has the rows `[task]`, no columns"),
-        ("of: tasks", "of: tasks, where: {model: a}", "a table of tasks has the rows `[task]`, no columns"),
+        ("of: tasks", "of: tasks, columns: [split]", "a table of tasks has rows `[task]`, no columns"),
+        ("of: tasks", "of: tasks, where: {model: a}", "a table of tasks has rows `[task]`, no columns"),
         ("of: tasks", "of: tasks, where: {task: fwe}", "no task of this suite is called 'fwe'. Did you mean 'few'"),
         ("of: tasks, ", "rows: [task], ", "table 'data' shows results of models, and the suite has none"),
         ("of: tasks", "of: task", "'of': input should be 'results', 'choices' or 'tasks'"),

@@ -157,7 +157,7 @@ def test_damaged_tests_are_told_of_and_no_number_is_made_of_them(run, content):
 
 def test_a_table_of_settings_has_nothing_to_test(suite_file):
     table = "{id: s, of: tasks, values: [vocabulary], test: permutation}"
-    with pytest.raises(bench_core.SuiteError, match="a table of tasks has no numbers of examples to test"):
+    with pytest.raises(bench_core.SuiteError, match="a table of tasks has no per-example scores to test"):
         load(suite_file(SUITE.replace("profiles:", f"  - {table}\nprofiles:")))
 
 

@@ -92,7 +92,7 @@ def written(run, folder):
 
 def stored(run):
     """Write a run folder as `bench run` does, and read it."""
-    run.folder.mkdir()
+    run.folder.mkdir(exist_ok=True)
     (run.folder / "cells.jsonl").write_text(cells_text(run.cells), encoding="utf-8")
     (run.folder / "run.json").write_text(json.dumps(dict(run.info)))
     (run.folder / "published.json").write_text(json.dumps(plain(run.published)))

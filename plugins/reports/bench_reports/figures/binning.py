@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import ceil, floor, fsum
 from typing import NamedTuple
 
-from bench_core.runs.distributions import Counts
+from bench_reports.figures.distributions import Counts
 
 FARTHEST = 1e300  #: from 0 on an axis, beyond which its margins and steps are no numbers
 

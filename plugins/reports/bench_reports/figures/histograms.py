@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bench_core.errors import SuiteError
-from bench_core.runs.distributions import Counts, pooled
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
-from bench_core.suites.schema import AXES
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.binning import box, drawable, edges, heights, size
+from bench_reports.figures.distributions import Counts, distributions, identity, pooled
 from bench_reports.figures.figure_data import Bar, Draft, Names, Picture, Series, axis_label
 
 BINS = 50  #: of a histogram that does not say
@@ -57,11 +56,11 @@ def spread_picture(draft: Draft) -> Picture:
 
 def _spreads(draft: Draft, metric: str) -> Iterator[Spread]:
     """Yield the values of each group; once those that all groups share, where there are metrics beside it."""
-    known = {_identity(one.cell): one for one in draft.run.distributions if one.metric == metric}
+    known = {identity(one.cell): one for one in distributions(draft.run) if one.metric == metric}
     found: dict[Names, list[Counts]] = defaultdict(list)
     for names, cells in draft.groups.items():
         for one in applicable(draft.run, cells, metric):
-            kept = known.get(_identity(one.cell))
+            kept = known.get(identity(one.cell))
             if kept is None:
                 draft.leave_out(one, _why_unkept(one, metric))
             elif kept.reason:
@@ -76,10 +75,6 @@ def _spreads(draft: Draft, metric: str) -> Iterator[Spread]:
         return
     for names, group in found.items():
         yield Spread(join(*names), metric, pooled(group), len(group))
-
-
-def _identity(cell: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(cell.get(axis) for axis in AXES)
 
 
 def _why_unkept(one: CellResult, metric: str) -> str:

@@ -9,8 +9,17 @@ from math import inf, isnan, nan
 
 import pytest
 
-from bench_core.runs.distributions import Distribution, distribution, pooled, read_distributions, write_distributions
+from bench_core.errors import StoreError
+from bench_core.runs.results import Run
 from bench_reports.figures.binning import box, drawable, edges, heights, size
+from bench_reports.figures.distributions import (
+    FILE,
+    Distribution,
+    distribution,
+    distributions,
+    pooled,
+    write_distributions,
+)
 
 CELL = {"task": "words", "model": "rnn", "decoder": None, "split": "test", "hardware": "default", "seed": 0}
 
@@ -20,7 +29,15 @@ def test_values_are_counted_and_sorted():
 
 
 @pytest.mark.parametrize(
-    ("odd", "shown"), [([2, 5], "[2, 5]"), (None, "null"), ("ab", '"ab"'), (True, "true"), ("x" * 90, '"' + "x" * 39)]
+    ("odd", "shown"),
+    [
+        ([2, 5], "[2, 5]"),
+        (10**21, "10000"),
+        (None, "null"),
+        ("ab", '"ab"'),
+        (True, "true"),
+        ("x" * 90, '"' + "x" * 39),
+    ],
 )
 def test_what_is_not_one_number_has_no_distribution(odd, shown):
     found = distribution(CELL, "rate", [1, 2, odd])
@@ -30,19 +47,22 @@ def test_what_is_not_one_number_has_no_distribution(odd, shown):
 
 
 def test_distributions_are_read_as_they_were_written(tmp_path):
-    path = tmp_path / "distributions.jsonl"
+    run, path = Run(tmp_path, None, {}, [], {}), tmp_path / FILE
+    assert distributions(run) == []
     written = [
         distribution(CELL, "a", [2, 1, 2, 0.1, inf, nan, nan, -inf]),
         Distribution(CELL, "b", reason="why not"),
     ]
     write_distributions(path, written)
-    first, second = read_distributions(path)
+    first, second = distributions(run)
     assert second == Distribution(CELL, "b", [], "why not")
     assert first.counts[:3] == [(0.1, 1), (1, 1), (2, 2)]
     assert {(value, count) for value, count in first.counts[3:] if not isnan(value)} == {(inf, 1), (-inf, 1)}
     assert [count for value, count in first.counts if isnan(value)] == [2]
     assert "NaN" not in path.read_text()
-    assert read_distributions(tmp_path / "none") == []
+    path.write_text('{"cell": {}}\n')
+    with pytest.raises(StoreError, match=r"distributions.jsonl cannot be read \(cell"):
+        distributions(run)
 
 
 def test_counts_of_several_seeds_are_put_together():
