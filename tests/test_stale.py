@@ -261,7 +261,7 @@ def test_a_run_with_files_of_its_own_is_verified_by_doing_it_again(files, monkey
     def here(workers, root, data, **rest):
         yield Here(Store(root), data)
 
-    monkeypatch.setattr("bench_core.runs.verify.Workers", here)
+    monkeypatch.setattr("bench_exchange.verifying.Workers", here)
     files()
     (run,) = Path("runs").glob("[!.]*")
     verify = ["verify", str(run), "--again", "--data", ".", "--store", "store"]

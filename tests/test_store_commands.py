@@ -176,7 +176,7 @@ def workers(monkeypatch):
         assert isolate
         return Here(Store(store), data)
 
-    monkeypatch.setattr("bench_core.runs.verify.Workers", here)
+    monkeypatch.setattr("bench_exchange.verifying.Workers", here)
 
 
 def test_a_run_is_as_the_store_has_it_and_done_again_it_is_the_same(bench, workers):
@@ -505,7 +505,7 @@ def test_looking_after_a_store_imports_no_torch(bench, words):
 
 
 def test_what_a_run_tells_is_compared_whatever_the_order_of_its_keys():
-    from bench_core.runs.verify import _differences
+    from bench_exchange.verifying import _differences
 
     told = {"premises": [{"holds": True, "text": "it stops", "by": [1, 2.0]}]}
     stored = {"premises": [{"by": [1.0, 2], "text": "it stops", "holds": True}]}

@@ -31,7 +31,6 @@ COMMANDS = {
     "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
     "why": "Explain why results are not stored: what changed.",
-    "verify": "Check the artifacts and numbers of a run against the store.",
     "store": "List, verify and clean up the artifact store.",
     "new": "Create a plugin or a suite from a template.",
     "schema": "Print the JSON schema of suites, for editors.",
@@ -41,7 +40,7 @@ COMMANDS = {
 #: Who brings further commands, where they are not installed.
 BROUGHT = {
     "bench-reports": ("report", "show", "diff", "cite"),
-    "bench-exchange": ("export", "import", "merge"),
+    "bench-exchange": ("export", "import", "merge", "verify"),
     "bench-text": ("data",),
 }
 

@@ -1,7 +1,7 @@
-"""What stages compute; every file here is in the keys of what it made.
+"""Computation of stages; every file here is part of the keys of its results.
 
-`stage_runner` performs them, `stages` and `training_stages` say what each kind does with its `context`, `building`
-makes parts from settings, `train` and `evaluate` are the loops, `checkpoint` makes a training go on where it stopped,
-`vmap_training` trains several seeds at once, `resampling` draws samples of examples; the files called `guard` check
-what parts return. Not here: processes and machines (`execution`).
+`stage_runner` performs stages, `stages` and `training_stages` implement each kind with a `context`, `building` builds
+parts, `train` and `evaluate` are the loops, `checkpoint` resumes training, `vmap_training` trains several seeds at
+once, `resampling` is the bootstrap; files with `guard` in their name check what parts return. Not here: processes and
+machines (`execution`).
 """

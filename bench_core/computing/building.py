@@ -1,4 +1,4 @@
-"""Parts built from settings: on a device, on the meta device, with stored weights."""
+"""Builds parts from settings: on a device, on the meta device, with stored weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that can be taken up where it was: all that changes in it, kept as tensors and JSON."""
+"""Training checkpoints: the complete training state as safetensors and JSON."""
 
 from __future__ import annotations
 

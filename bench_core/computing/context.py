@@ -1,4 +1,4 @@
-"""What a stage works with: the store, what it was asked, and the task and model that were loaded last.
+"""What a stage has access to: the store, its request, and the cached task and model.
 
 A fingerprint of the model tells whether a stage has left it as it found it.
 """

@@ -1,4 +1,4 @@
-"""What a model says about the examples of a split: decoded, or scored, as outcomes."""
+"""Decodes or scores the examples of a split with a model, and returns outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says of its next actions, looked at before anything that was made of it is used.
+"""Guards on the log-probabilities of each step: NaN, +inf and positive values raise an error.
 
 While a model is `guarded`, its own methods are the ones that look: so whatever goes through them is seen, whether a
 decoder asks that knows nothing of it, or the model itself for its samples.

@@ -1,4 +1,4 @@
-"""A task of which all that it gives is looked at."""
+"""A task wrapped in guards on everything that it returns."""
 
 from __future__ import annotations
 

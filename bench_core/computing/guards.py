@@ -1,4 +1,4 @@
-"""What parts return, looked at before it is used.
+"""Guards on what parts return: types, shapes, dtypes, finite numbers.
 
 An error names distribution, class and method of the part that is wrong, what it gave and what was due: never the
 part that would have stumbled over it next.

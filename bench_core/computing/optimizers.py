@@ -1,4 +1,4 @@
-"""Optimizers of a training: one for weights whose gradient is whole, one for sparse embeddings."""
+"""Optimizers: one for dense gradients, one for sparse embeddings."""
 
 from __future__ import annotations
 

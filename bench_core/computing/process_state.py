@@ -1,4 +1,4 @@
-"""The state of a process that results may depend on: defined before each stage, and put back after it."""
+"""Process-wide state that results may depend on: set before each stage, restored after it."""
 
 from __future__ import annotations
 

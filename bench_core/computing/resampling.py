@@ -1,4 +1,4 @@
-"""Scores of samples drawn from the examples of a cell: what tells how far chance alone may lead.
+"""Bootstrap: scores of resampled examples of a cell.
 
 Every cell of as many examples is drawn from in the same way, so that two cells of the same examples are compared
 draw by draw: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).

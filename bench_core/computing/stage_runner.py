@@ -1,4 +1,4 @@
-"""Stages performed in a process that none of them can spoil for the next."""
+"""Performs stages in one process, so that no stage can affect the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that do not train: prepare, decode, score, measure, probe. Each reads artifacts and fills a folder."""
+"""The stages that do not train: prepare, decode, score, measure, probe."""
 
 from __future__ import annotations
 

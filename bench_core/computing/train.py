@@ -1,4 +1,4 @@
-"""The training loop: updates, evaluations, and the weights that are kept."""
+"""The training loop: updates, evaluations, and selection of the best weights."""
 
 from __future__ import annotations
 

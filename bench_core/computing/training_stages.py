@@ -1,4 +1,4 @@
-"""Stages that train: one model, or several seeds of it as one."""
+"""The stages that train: one model, or several seeds as one."""
 
 from __future__ import annotations
 

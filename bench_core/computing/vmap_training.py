@@ -1,4 +1,4 @@
-"""Seeds that are trained as one: copies of a model side by side, each with weights and noise of its own.
+"""Trains several seeds of a model at once by `torch.func.vmap`.
 
 What they share are the batches, those of the first seed. An update of all of them is one of a single model whose
 weights have another dimension, which on a GPU costs about as much as one of a small model alone.

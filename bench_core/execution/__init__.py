@@ -1,6 +1,5 @@
-"""Who performs stages: this process, workers on this machine, or executors that plugins bring.
+"""Execution of stages: in this process, by worker processes, or by executors of plugins.
 
-`executor` is the interface, `workers` and `worker` the two ends of a channel between processes, `progress` tells how
-far all is, `repeat` does stages again to compare. Not here: what stages compute (`computing`), and in which order a
-run has them performed (`runs`).
+`executor` is the interface, `workers` the pool of processes whose code is `worker`, `progress` prints progress and
+the remaining time. Not here: what stages compute (`computing`), and the order in which they run (`runs`).
 """

@@ -1,4 +1,4 @@
-"""Where stages are performed: in this process, in worker processes, on other machines; all over one store."""
+"""The interface of executors, which perform stages: in this process, in workers, on other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells while it works: one changing line on a terminal, plain lines elsewhere.
+"""Progress of a run: one status line on a terminal, plain lines elsewhere; and its remaining time.
 
 How long it will still take is told by stages of the same kind, in this run and before it.
 """

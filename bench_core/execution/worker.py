@@ -1,4 +1,4 @@
-"""A process that performs stages: `python -m bench_core.execution.worker STORE DATA DESCRIPTOR`.
+"""The worker process, and the channel to it: JSON lines over a private socket.
 
 Orders come and answers go by a socket of its own, as lines of JSON: `{"alive": true}` now and then, `{"begun": true}`
 when nothing is left to wait for, `{"tell": [text, share]}` and `{"warn": text}` while it works, then `{"done": true}`

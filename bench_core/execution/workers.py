@@ -1,4 +1,4 @@
-"""Worker processes: stages of one run side by side, each apart from the others' crashes."""
+"""A pool of worker processes, isolated from crashes of each other."""
 
 from __future__ import annotations
 

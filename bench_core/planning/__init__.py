@@ -1,6 +1,5 @@
-"""From a suite to the stages that it takes, each once, and the keys of what they leave.
+"""Planning: from a suite to its stages, each once, with the cache keys of their artifacts.
 
-`plan` makes `stages` of cells, `keys` says what an artifact depends on, `path_settings` puts digests in the place of
-files, `hardware` looks for devices. Not here: whether something is stored (`storage`), and who performs it
-(`execution`).
+`plan` derives `stages` from cells, `keys` computes cache keys, `path_settings` replaces files by digests, `hardware`
+finds devices. Not here: what is already stored (`storage`), and the execution of stages (`execution`).
 """

@@ -1,4 +1,4 @@
-"""What a machine computes with, found out without importing torch."""
+"""The devices and versions of this machine, found without importing torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an artifact depends on: keys over settings, inputs, code and versions, known before anything runs."""
+"""Cache keys of artifacts: hashes of settings, inputs, code and versions, known before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that settings of type `Path` name: where they lie, and what stands for them in keys."""
+"""Settings of type `Path`: where the files are, and their digests, which stand for them in keys."""
 
 from __future__ import annotations
 

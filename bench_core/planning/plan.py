@@ -1,4 +1,4 @@
-"""From a suite to its cells, and to the stages that they take, each once."""
+"""Plans a suite: its cells, and the stages that they need, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages: pieces of work, and orders to do them; both travel as JSON."""
+"""Stages, and requests to perform them; both are sent as JSON."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Runs: suites that are carried out, and what they leave.
+"""Runs of suites, and the folder that each leaves.
 
-`runner` has stages performed in their order, `record` writes the folder of a run, `results` reads it; `why` compares
-what a run recorded with today's plan; `selecting` and `distributions` are for readers. Not here: reports (a plugin),
-and commands.
+`runner` performs the stages of a plan, `record` writes the run folder, `results` reads it, `reporting` has its report
+written; `why` compares its keys with today's plan, `plans` plans its suite again, `selecting` selects its cells. Not
+here: reports (a plugin), and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
-PUBLIC = ("reporting", "results", "selecting")
+PUBLIC = ("plans", "reporting", "results", "selecting")

@@ -1,4 +1,4 @@
-"""Writes the run folder: what was asked, what came of it, and where it was computed."""
+"""Writes the run folder: the suite, the results, and the environments."""
 
 from __future__ import annotations
 

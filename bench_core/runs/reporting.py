@@ -1,4 +1,4 @@
-"""Reports of finished runs, by whatever is installed to write them: the folder of a suite is for its whole runs."""
+"""Writes the report of a run through the `bench_report` hook, to a folder named after its suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves on disk, and how it is read again: a report needs nothing else."""
+"""The results of a run: data classes, and the files of a run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a run hold besides dataclasses of their own; checked when a run is read, as it may be foreign."""
+"""The schemas of the files of a run; validated on reading, as a run may come from elsewhere."""
 
 from __future__ import annotations
 

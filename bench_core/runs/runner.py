@@ -1,4 +1,4 @@
-"""Runs a suite: what is stored is kept, what is missing is computed, what fails takes nothing else down."""
+"""Runs a suite: reuses what is stored, computes what is missing, isolates failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of cells, and choosing cells of a run by the names that commands are given."""
+"""Names of cells, and selecting cells by the filters given on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why stages are not stored: what changed in them since a run of the suite."""
+"""Explains why stages are not in the store: what changed since the last run of the suite."""
 
 from __future__ import annotations
 

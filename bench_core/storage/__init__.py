@@ -1,7 +1,8 @@
-"""What is kept: artifacts under keys made of all that they depend on.
+"""The artifact store: results under keys that hash everything they depend on.
 
-`store` finds and writes them, `artifact` is one on disk, `file_formats` checks what is in their files, `locks` keeps
-processes apart, `garbage` cleans up. Not here: how an artifact is computed (`computing`), and run folders (`runs`).
+`store` finds and writes artifacts, `artifact` is one on disk, `contents` lists the files of each kind, `file_formats`
+validates them, `locks` synchronizes processes, `garbage` cleans up. Not here: computing artifacts (`computing`), and
+run folders (`runs`).
 """
 
 #: What those may build on who read what is stored, besides the interfaces.

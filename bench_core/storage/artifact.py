@@ -1,4 +1,4 @@
-"""What a stage leaves: a folder with a manifest, which lists every file and says what they were made of.
+"""An artifact on disk: a folder with a manifest that lists every file and what it was computed from.
 
 Whatever is read here may be damaged, or have come from elsewhere: nothing is opened but plain files inside of the
 folder, none that is larger than it should be, none is executed, and what does not fit is a StoreError.

@@ -1,4 +1,4 @@
-"""Which files artifacts have, by kind, and which of them are carried between machines.
+"""The files of each kind of artifact, and which of them exports include.
 
 All of the small ones are, and of the large ones what they tell. A training that was carried here has no weights and
 is no trained model: it is kept as an artifact of another kind, which tells how it went. So is a prepared task of

@@ -1,4 +1,4 @@
-"""CSV that spreadsheets open: text in it is never a formula."""
+"""CSV files, safe to open in a spreadsheet: no text is read as a formula."""
 
 from __future__ import annotations
 

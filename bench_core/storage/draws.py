@@ -1,4 +1,4 @@
-"""Draws: scores of samples of the examples behind a number, their interval, and their file."""
+"""Bootstrap replicates of a score: percentile intervals, and their file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the content of files that may come from elsewhere against the dataclasses of what they hold."""
+"""Validates JSON files against the data classes that they hold."""
 
 from __future__ import annotations
 

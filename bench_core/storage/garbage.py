@@ -1,4 +1,4 @@
-"""Looking after a store: what is in it, what of that is damaged, and what no run needs any more."""
+"""Inspects and cleans a store: lists artifacts, finds damaged ones, collects garbage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks of a store: a file each, held through the operating system, which releases them if a process dies."""
+"""File locks of a store, released by the operating system if a process dies."""
 
 from __future__ import annotations
 

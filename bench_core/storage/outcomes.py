@@ -1,4 +1,4 @@
-"""Outcomes on disk: one gzipped JSON line an example, the same bytes for the same outcomes."""
+"""Outcomes on disk: gzipped JSON lines, byte-identical for identical outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where artifacts are kept: a folder each, under a key made of everything that it depends on."""
+"""The artifact store: one folder per artifact, named by its cache key, written atomically."""
 
 from __future__ import annotations
 

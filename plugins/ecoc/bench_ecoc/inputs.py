@@ -1,4 +1,4 @@
-"""Training inputs: gold tokens, some of them replaced by or mixed with predictions of the model.
+"""Training inputs: gold tokens, or a mixture with the predictions of the model (scheduled mixing).
 
 Every method tosses a coin for each position, or for each latent of a position. Where at least one says so, the
 embedding that is read is made from the prediction of the step before. Coins and noise are numbers of an example and a

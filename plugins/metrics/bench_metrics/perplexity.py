@@ -1,4 +1,4 @@
-"""Perplexity of the references."""
+"""Perplexity, cross-entropy and log-probability of the references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bidirectional language model, which also reads the tokens after the one it predicts."""
+"""A bidirectional tagger, which reads what it predicts; for the notes, not for comparison."""
 
 from __future__ import annotations
 

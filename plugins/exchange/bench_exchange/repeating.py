@@ -1,20 +1,19 @@
-"""Stages done again from what is stored, each in a process of its own, and compared with what they left at first."""
+"""Repeats stages from stored inputs, each in its own process, and compares the results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench_core import Executor, Order, StageFailed
 from bench_core.errors import StoreError
-from bench_core.execution.executor import Executor, StageFailed
-from bench_core.planning.stages import Order, Stage, stage_from_json
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Artifact, Store
@@ -54,10 +53,11 @@ def _repeat(
 ) -> Iterator[Remark]:
     try:
         stored = store.get(kind, key)
-        stage = _stage(stored, places)
+        order = _order(stored, places)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         yield Remark(f"{kind} {key} cannot be done again: {error}")
         return
+    stage = order.stage
     name = f"{kind} of {stage.label}{_parts(stage)}"
     lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
@@ -66,41 +66,42 @@ def _repeat(
         return
     with TemporaryDirectory() as folder:
         try:
-            workers.submit(Order(stage, again=folder, rows=rows), lambda text, share: None).result()
+            workers.submit(replace(order, again=folder, rows=rows), lambda text, share: None).result()
             yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
         except (StageFailed, StoreError) as failure:
             yield Remark(f"{name} cannot be done again: {failure}")
 
 
-def _stage(stored: Artifact, places: Mapping[str, str]) -> Stage:
-    """Return the stage that an artifact was made by, with the places of the files that its settings name."""
+def _order(stored: Artifact, places: Mapping[str, str]) -> Order:
+    """Return the request for the stage of an artifact, with the places of the files that its settings name."""
     about = stored.manifest["ingredients"]
     settings = {**about["settings"], "places": places}
     rest = {"settings": settings, "inputs": about["inputs"], "ingredients": about}
     label = stored.manifest.get("label") or stored.folder.name
-    return stage_from_json({"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest})
+    stage = {"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest}
+    return Order.from_json({"stage": stage})
 
 
-def _has(store: Store, stage: Stage, kind: str, key: str) -> bool:
+def _has(store: Store, stage: Any, kind: str, key: str) -> bool:
     """Return whether what a stage reads is here; what is carried of a task is enough for a metric."""
     return store.has(store.kept_as(kind, key) if stage.kind == "measure" else kind, key)
 
 
-def _parts(stage: Stage) -> str:
+def _parts(stage: Any) -> str:
     """Return which parts a stage works by, by the names under which they are installed."""
     roles = ("decoder", "metric", "probe")
     found = [f"{role} {stage.settings[role]['name']!r}" for role in roles if role in stage.settings]
     return f" ({', '.join(found)})" if found else ""
 
 
-def _lack(stage: Stage, role: str) -> str:
+def _lack(stage: Any, role: str) -> str:
     kind, key = stage.inputs[role]
     what = {"model": "the weights", "task": "the data of the task"}.get(role, f"what it reads ({kind})")
     carried = " Runs are imported without them." if kind in RECORDS else ""
     return f"{what} {'are' if role == 'model' else 'is'} not in this store ({kind} {key[:12]}).{carried}"
 
 
-def _differences(stage: Stage, stored: Artifact, folder: Path, rows: int | None) -> Iterator[str]:
+def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -> Iterator[str]:
     """Yield what a stage left otherwise than before, the first few one by one."""
     file = FILES[stage.kind]
     if file == OUTCOMES:

@@ -1,4 +1,4 @@
-"""Whether a run is what the store holds: artifacts whole, numbers the same, stages done again with one result."""
+"""Compares a run with the store: damaged artifacts, differing numbers, repeated stages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench_core.errors import BenchError, StoreError
-from bench_core.execution.repeat import Remark, repeat
-from bench_core.execution.workers import Workers
-from bench_core.files import data_folder
-from bench_core.planning.plan import plan
-from bench_core.runs.results import CellResult, Run, suite_of
+from bench_core import Workers
+from bench_core.errors import StoreError
+from bench_core.runs.plans import file_places
+from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.contents import RECORDS
 from bench_core.storage.store import Store
+from bench_exchange.repeating import Remark, repeat
 
 NUMBER = "number.json"
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
@@ -84,16 +83,7 @@ def _plain(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def repeated(run: Run, store: Store, data: Path | None, workers: int, limit: int | None) -> Iterator[Remark]:
-    """Do the stages of a run again, but for trainings; yield what differs, and what cannot be done here."""
-    corpora = data_folder(data)
-    with Workers(workers, store.root, corpora, isolate=True) as performing:
-        yield from repeat(run.artifacts(), store, performing, limit, _places(run, corpora))
-
-
-def _places(run: Run, data: Path) -> dict[str, str]:
-    """Return where the files lie that the suite of a run names, with what stands for them in keys; none if gone."""
-    with suppress(BenchError):
-        stages = plan(suite_of(run.folder), data).stages.values()
-        return {place: mark for stage in stages for place, mark in stage.settings.get("places", {}).items()}
-    return {}
+def repeated(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
+    """Repeat the stages of a run, except trainings; yield what differs, and what cannot be repeated here."""
+    with Workers(workers, store.root, data, isolate=True) as performing:
+        yield from repeat(run.artifacts(), store, performing, limit, file_places(run.folder, data))

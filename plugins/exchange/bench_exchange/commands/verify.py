@@ -1,4 +1,4 @@
-"""`bench verify RUN`"""
+"""Check the artifacts and numbers of a run against the store."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 @options.store
 def command(run: Path, again: bool, limit: int | None, workers: int, data: Path, store: Store) -> int:
     """Check that the artifacts of RUN are intact, and that its numbers are those in the store."""
-    from bench_core.execution.repeat import Remark
     from bench_core.runs.results import read_run
-    from bench_core.runs.verify import damaged, differing, repeated
     from bench_core.terminal import visible
+    from bench_exchange.repeating import Remark
+    from bench_exchange.verifying import damaged, differing, repeated
 
     if limit is not None and not again:
         raise click.UsageError("--limit N requires --again.")
