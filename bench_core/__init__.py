@@ -3,6 +3,7 @@
 Every name that a plugin may import is listed here; names load on first use, so importing the package is free.
 """
 
+# mypy: implicit-reexport
 from __future__ import annotations
 
 from importlib import import_module
@@ -11,17 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.computing.guarded_steps import checked
     from bench_core.computing.guards import diverged
-    from bench_core.config import (
-        Config,
-        DecoderConfig,
-        ExecutorConfig,
-        MetricConfig,
-        ModelConfig,
-        ProbeConfig,
-        Settings,
-        TaskConfig,
-        kinded,
-    )
+    from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig
+    from bench_core.config import Settings, TaskConfig, kinded
     from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
     from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.walking import best, draw, ended, invert, limits, walk
+    from bench_core.walking import draw, ended, invert, limits, walk
 
 _HOMES = {
     "probe": ["Finding", "Premise", "Probe", "Statement"],
@@ -61,19 +53,11 @@ _HOMES = {
     "rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
-    "walking": ["best", "draw", "ended", "invert", "limits", "walk"],
+    "walking": ["draw", "ended", "invert", "limits", "walk"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "API", "STOP", "Batch", "BenchError", "Config", "DataError", "Decoder", "DecoderConfig", "Executor",
-    "ExecutorConfig", "Facts", "Finding", "Hypothesis", "Kind", "Loss", "Metric", "MetricConfig", "Model",
-    "ModelConfig", "Noise", "Order", "Outcome", "PluginError", "Premise", "Probe", "ProbeConfig", "Purpose", "Rows",
-    "Sampler", "Scorer", "Scores", "Scoring", "Settings", "Size", "Source", "Split", "Stackable", "StageFailed",
-    "State", "Statement", "Stepper", "SuiteError", "Summed", "Task", "TaskConfig", "Tell", "Training", "Workers",
-    "await_artifact", "best", "carry_out", "check_answer", "checked", "diverged", "draw", "ended", "hookimpl",
-    "invert", "kinded", "limits", "run", "suggestion", "walk",
-]  # fmt: skip
+__all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> object:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from bench_core.data import Kind, Purpose, Source
+from bench_core.data import Facts, Kind, Purpose, Source
 from bench_core.model import Model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench_core.data import Facts
 
 
 class Settings(BaseModel):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
+from bench_core.data import Batch, Hypothesis
 from bench_core.model import Model
-
-if TYPE_CHECKING:
-    from bench_core.data import Batch, Hypothesis
-    from bench_core.noise import Noise
+from bench_core.noise import Noise
 
 M = TypeVar("M", bound=Model, default=Model)
 

@@ -11,14 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from bench_core.config import (
-        DecoderConfig,
-        ExecutorConfig,
-        MetricConfig,
-        ModelConfig,
-        ProbeConfig,
-        TaskConfig,
-    )
+    from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
     from bench_core.data import Outcome
 
 API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
@@ -30,49 +23,41 @@ hookimpl = HookimplMarker("bench")
 @hookspec
 def bench_models() -> list[type[ModelConfig]]:
     """Return the model families that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_decoders() -> list[type[DecoderConfig]]:
     """Return the decoders that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_tasks() -> list[type[TaskConfig]]:
     """Return the tasks that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_probes() -> list[type[ProbeConfig]]:
     """Return the probes that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_executors() -> list[type[ExecutorConfig]]:
     """Return the executors that this plugin provides."""
-    raise NotImplementedError
 
 
 @hookspec(firstresult=True)
 def bench_report(run: Any, folder: Path) -> str:
     """Write the report of a `Run` into a folder, unless it is up to date; return its text for the terminal."""
-    raise NotImplementedError
 
 
 @hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
     """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -87,28 +72,23 @@ def bench_samples(
     The run stores it beside its samples. `outcomes` reads all outputs of a decoding; `hidden` returns the ids of
     examples that no report may show.
     """
-    raise NotImplementedError
 
 
 @hookspec
 def bench_corpus_citations(corpus: str) -> Sequence[str]:
     """Return the citation keys of a corpus, in the citations.bib of this package."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_run_written(run: Any, store: Any) -> None:
     """Add files to the folder of a `Run` that was just written, from its `Store`."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_runs_merged(runs: Sequence[Any], merged: Any) -> None:
     """Merge the files that `bench_run_written` added to the folders of `runs` into that of the `merged` run."""
-    raise NotImplementedError
 
 
 @hookspec
 def bench_run_imported(run: Any) -> None:
     """Raise StoreError if a file that `bench_run_written` added to an imported `Run` is damaged."""
-    raise NotImplementedError

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bench_core.config import DecoderConfig
-    from bench_core.data import Batch
-    from bench_core.model import Model
+from bench_core.config import DecoderConfig
+from bench_core.data import Batch
+from bench_core.model import Model
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from bench_core.data import Batch, Facts, Purpose
-    from bench_core.noise import Noise
+from bench_core.data import Batch, Facts, Purpose
+from bench_core.noise import Noise
 
 Split: TypeAlias = str  #: "train", "valid", "test", and what a task has besides
 

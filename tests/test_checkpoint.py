@@ -18,7 +18,7 @@ from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.rows import Rows
 from bench_core.storage.store import Store
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 
 LENGTH = 11  # batches of an epoch
 

@@ -23,7 +23,8 @@ from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
-from bench_core.suites.schema import Phase, Strict, SuiteFile
+from bench_core.suites.schema import SuiteFile
+from bench_core.suites.training import Phase, Strict
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))

@@ -29,7 +29,7 @@ from bench_core.planning.plan import plan
 from bench_core.planning.stages import Order
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 from bench_reports.render.report import write_report
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from bench_core.computing.optimizers import optimizers
 from bench_core.computing.train import Average, Selection, Trainer, evaluating
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 
 
 class Numbers(Task):

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from bench_core.registry import KINDS, Part, parts
 from bench_core.suites import figure_schema, published, schema
+from bench_core.suites.axes import AXES
 
 HOME = Path(__file__).parent
 LONGEST = 80  # characters of a default that is shown
@@ -44,8 +45,8 @@ def page(name: Literal["suites", "parts"]) -> str:
     )  # fmt: skip
     known = {kind: [*parts(kind).values()] for kind in KINDS}
     return templates.get_template(f"{name}.md.j2").render(
-        keys=keys, about=about, axes=schema.AXES, parts=known, part=described, overview=overview,
-        costs=schema.COSTS, of_all_stages=schema.OF_ALL_STAGES,
+        keys=keys, about=about, axes=AXES, parts=known, part=described, overview=overview,
+        costs=figure_schema.COSTS, of_all_stages=figure_schema.OF_ALL_STAGES,
     )  # fmt: skip
 
 

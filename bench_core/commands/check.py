@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 @options.data
 @options.store
 def command(
-    suites: tuple[Path, ...],
-    profile: str | None,
-    settings: tuple[str, ...],
-    build: bool,
-    data: Path,
-    store: Store,
+    suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store
 ) -> int:
     """Check suites without running them, and report every problem at once."""
     from bench_core.suites import yaml_source as located

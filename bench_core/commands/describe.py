@@ -5,27 +5,23 @@ from __future__ import annotations
 import inspect
 import json
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
 
 from bench_core.commands import options
 from bench_core.data import Source
+from bench_core.registry import KINDS, Part, part
 from bench_core.terminal import say, to_json
-
-if TYPE_CHECKING:
-    from bench_core.registry import Part
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["task", "model", "decoder", "metric", "probe", "executor"]))
+@click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:
     """Show a part: its capabilities or requirements, and its settings with defaults."""
-    from bench_core.registry import part
-
     found = part(kind, name)  # type: ignore[arg-type]
     about = _about(found)
     if as_json:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import click
 
 from bench_core.commands import options
+from bench_core.registry import KINDS, installed, parts
 from bench_core.terminal import say, to_json
-
-KINDS = ["task", "model", "decoder", "metric", "probe", "executor"]
 
 
 @click.command()
@@ -18,7 +17,6 @@ KINDS = ["task", "model", "decoder", "metric", "probe", "executor"]
 def command(kind: str | None, as_json: bool) -> int:
     """List the installed parts of one kind or of all, and plugins that could not be loaded."""
     from bench_core.extras import remedy
-    from bench_core.registry import installed, parts
 
     chosen = [one for one in KINDS if kind is None or kind.removesuffix("s") == one]
     rows = [

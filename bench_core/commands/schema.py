@@ -21,7 +21,8 @@ def command() -> None:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of suite files, with the settings of each part by its name."""
     from bench_core.registry import IN_SUITES, parts
-    from bench_core.suites.schema import SuiteFile, TrainingConfig
+    from bench_core.suites.schema import SuiteFile
+    from bench_core.suites.training import TrainingConfig
 
     whole = SuiteFile.model_json_schema()
     definitions = whole.setdefault("$defs", {})

@@ -16,8 +16,8 @@ from bench_core.planning.path_settings import changed, located, mark, paths, unn
 from bench_core.planning.stages import Stage
 from bench_core.registry import PartKind, part
 from bench_core.suites.cells import Cell, cells_of
-from bench_core.suites.schema import Select
 from bench_core.suites.suite import Entry, Suite
+from bench_core.suites.training import Select
 
 Parts: TypeAlias = list[tuple[PartKind, Config]]
 Settings: TypeAlias = Mapping[str, Any]

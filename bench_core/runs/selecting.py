@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
+from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.suites.schema import AXES
 
 T = TypeVar("T")
 

@@ -7,6 +7,6 @@ hyper-parameter grids, `parts` looks parts up, `load` combines all of this into 
 
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
-    "cells", "expressions", "grids", "heatmap_axes", "load", "parts", "problems", "published", "schema",
-    "yaml_source",
+    "axes", "cells", "expressions", "figure_check", "figure_schema", "grids", "load", "parts", "problems",
+    "published", "schema", "training", "yaml_source",
 )  # fmt: skip

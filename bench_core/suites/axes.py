@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator
@@ -18,3 +19,6 @@ def as_list(value: Any) -> Any:
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
 Axes: TypeAlias = Annotated[tuple[Axis, ...], BeforeValidator(as_list, json_schema_input_type=Axis | list[Axis])]
+
+#: The part of a suite that holds the names on an axis, and those of metrics.
+SECTIONS: Mapping[str, str] = {"task": "tasks", "model": "models", "decoder": "decoders", "metric": "metrics"}

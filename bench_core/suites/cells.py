@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bench_core.suites.suite import Suite
+from bench_core.suites.suite import Suite
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Stackable
-
-if TYPE_CHECKING:
-    from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
-    from bench_core.suites.cells import Cell
-    from bench_core.suites.suite import Suite
+from bench_core.suites.cells import Cell
+from bench_core.suites.suite import Suite
 
 
 def check_fit(suite: Suite, cells: list[Cell]) -> None:

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import product
 
 from bench_core.registry import suggestion
+from bench_core.suites.axes import AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.expressions import Query, read
 from bench_core.suites.grids import gathered
 from bench_core.suites.names import Names, listed
-from bench_core.suites.schema import AXES
 
 
 def check_claims(names: Names) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.schema import AXES, Axis
+from bench_core.suites.axes import AXES, Axis
 
 LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
 MOST_POWER, MOST_PROBLEMS = 8, 20

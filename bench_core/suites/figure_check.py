@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bench_core.registry import suggestion
-from bench_core.suites.heatmap_axes import SECTIONS, label
+from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
+from bench_core.suites.figure_schema import Figure
+from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
-from bench_core.suites.schema import AXES, TRAINING_AXES, Figure
+
+MISSING = object()
 
 
 def check_figures(names: Names) -> None:
@@ -71,3 +77,26 @@ def _check_entry(names: Names, keys: list[str | int], name: str) -> None:
     known = list(dict.fromkeys([*judged, "loss", "lr"]))
     if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
         names.problems.add(keys, f"no training history of this suite contains {name!r}. {suggestion(name, known)}")
+
+
+def label(name: str, setting: str | None, section: Mapping[str, Any]) -> str | None:
+    """Return the name, or its setting (`hidden`, `training.lr`) as written in the suite.
+
+    None if the setting is not written there, or has another value for some task (`by_task:`).
+    """
+    if setting is None:
+        return name
+    given: Any = section.get(name)
+    found = _inside(given, setting)
+    by_task = given.get("by_task") if isinstance(given, Mapping) else None
+    others = (_inside(changes, setting) for changes in (by_task.values() if isinstance(by_task, Mapping) else ()))
+    return None if found is MISSING or any(one not in (MISSING, found) for one in others) else word(found)
+
+
+def _inside(settings: Any, keys: str) -> Any:
+    found = settings
+    for key in keys.split("."):
+        if not isinstance(found, Mapping) or key not in found:
+            return MISSING
+        found = found[key]
+    return found

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bench_core.suites.problems import Problems
-    from bench_core.suites.schema import Axis, Choice, SuiteFile
-    from bench_core.suites.yaml_source import Located
+from bench_core.suites.axes import Axis
+from bench_core.suites.problems import Problems
+from bench_core.suites.schema import Choice, SuiteFile
+from bench_core.suites.yaml_source import Located
 
 MOST = 10_000  #: combinations in a suite
 

@@ -11,14 +11,17 @@ from bench_core.config import DecoderConfig, MetricConfig, TaskConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.suites import yaml_source as located
+from bench_core.suites.choice_check import check_choices
+from bench_core.suites.figure_check import check_figures
 from bench_core.suites.grids import expand, origins, plainly
-from bench_core.suites.name_check import check_names
 from bench_core.suites.names import Names
 from bench_core.suites.parts import Parts, section
 from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
 from bench_core.suites.schema import Hardware, SuiteFile
 from bench_core.suites.suite import Suite
+from bench_core.suites.table_check import check_tables
+from bench_core.suites.training import Select
 from bench_core.suites.yaml_source import Located
 
 MOST_CELLS = 250_000  #: of a suite
@@ -62,10 +65,36 @@ def resolve(
         text = f"the name of a suite with its profile may have at most {LONGEST_LABEL} bytes. Shorten it."
         problems.add(("suite",), text)
     _check_size(suite, problems)
-    check_names(Names(suite, source, problems, whole))
+    _check_names(Names(suite, source, problems, whole))
     if problems.found:
         raise problems.error()
     return suite
+
+
+def _check_names(names: Names) -> None:
+    """Report every undefined name."""
+    for number, skip in enumerate(names.suite.skip):
+        for axis, skipped in skip:
+            names.known(("skip", number, axis), axis, skipped)
+    check_choices(names)
+    check_tables(names)
+    check_figures(names)
+    for name, entry in names.suite.models.items():
+        for anywhere in entry.all:
+            _check_select(names, name, anywhere.training.select)
+    if names.suite.claims:
+        from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it
+
+        check_claims(names)
+
+
+def _check_select(names: Names, name: str, select: Select) -> None:
+    own = "training" in names.source.data["models"].get(name, {})
+    keys = [*(("models", name) if own else ()), "training", "select"]
+    if select.metric != "loss":
+        names.known([*keys, "metric"], "metric", [select.metric])
+    if select.decoder is not None:
+        names.known([*keys, "decoder"], "decoder", [select.decoder])
 
 
 def _check_size(suite: Suite, problems: Problems) -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench_core.registry import suggestion
+from bench_core.suites.axes import SECTIONS, Axis
 from bench_core.suites.cells import join
 from bench_core.suites.grids import ModelGrid, gathered, grids_of
-from bench_core.suites.heatmap_axes import SECTIONS
-from bench_core.suites.schema import Axis, Table
+from bench_core.suites.problems import Problems
+from bench_core.suites.schema import Table
+from bench_core.suites.suite import Suite
+from bench_core.suites.yaml_source import Located
 
 MOST_NAMES = 8  # in one message
-
-if TYPE_CHECKING:
-    from bench_core.suites.problems import Problems
-    from bench_core.suites.suite import Suite
-    from bench_core.suites.yaml_source import Located
 
 
 @dataclass

@@ -11,8 +11,9 @@ from bench_core.errors import SuiteError
 from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Limits, Phase, TrainingConfig
+from bench_core.suites.schema import Limits
 from bench_core.suites.suite import Entry
+from bench_core.suites.training import Phase, TrainingConfig
 
 C = TypeVar("C", bound=Config)
 

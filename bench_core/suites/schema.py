@@ -16,17 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from bench_core.suites.axes import AXES as AXES
-from bench_core.suites.axes import TRAINING_AXES as TRAINING_AXES
-from bench_core.suites.axes import Axes, Names, as_list
-from bench_core.suites.axes import Axis as Axis
-from bench_core.suites.figure_schema import COSTS as COSTS
-from bench_core.suites.figure_schema import OF_ALL_STAGES as OF_ALL_STAGES
-from bench_core.suites.figure_schema import Figure as Figure
-from bench_core.suites.training import Phase as Phase
-from bench_core.suites.training import Select as Select
-from bench_core.suites.training import Strict as Strict
-from bench_core.suites.training import TrainingConfig as TrainingConfig
+from bench_core.suites.axes import Axes, Axis, Names, as_list
+from bench_core.suites.figure_schema import Figure
+from bench_core.suites.training import Strict, TrainingConfig
 
 MOST_SEEDS = 100_000
 

@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
+from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import ModelGrid, origins
 from bench_core.suites.published import Published
-from bench_core.suites.schema import Choice, Claim, Figure, Hardware, Limits, Skip, Table, TrainingConfig
+from bench_core.suites.schema import Choice, Claim, Hardware, Limits, Skip, Table
+from bench_core.suites.training import TrainingConfig
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench_core.registry import suggestion
+from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.choice_check import check_chosen
 from bench_core.suites.names import Names, listed
-from bench_core.suites.schema import AXES, Axis, Reference, Table
+from bench_core.suites.schema import Reference, Table
 
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
     "results": AXES[:-1],

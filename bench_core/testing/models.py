@@ -31,7 +31,7 @@ from bench_core import (
 )
 from bench_core.computing.optimizers import optimizers
 from bench_core.computing.vmap_training import Stack
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 from bench_core.testing.cases import Case, one_row, replay, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.mutants import models as mutants

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, best, invert, walk
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert, walk
 from bench_decoders.calls import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
+from bench_decoders.ties import best
 
 
 class Ancestral(Decoder[Sampler]):

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_core import STOP, Noise, best, invert
+from bench_core import STOP, Noise, invert
 from bench_core.testing import catches, patched
+from bench_decoders.api import best
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,

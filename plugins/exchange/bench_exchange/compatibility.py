@@ -15,8 +15,9 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
+from bench_core.suites.axes import AXES
 from bench_core.suites.published import plain
-from bench_core.suites.schema import AXES, SuiteFile
+from bench_core.suites.schema import SuiteFile
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 WHOLE = ("suite", "title", "source", "note", "training", "choose", "tables", "figures", "claims")

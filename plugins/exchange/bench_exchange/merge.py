@@ -25,8 +25,8 @@ from bench_core.runs.results import (
     write_run,
 )
 from bench_core.storage.csv_files import from_csv, to_csv
+from bench_core.suites.axes import AXES
 from bench_core.suites.published import plain
-from bench_core.suites.schema import AXES
 from bench_core.suites.yaml_source import Located, as_yaml
 from bench_exchange.compatibility import PARTS, Choice, Place, Taken, check, place_of, prepared, suite_of
 

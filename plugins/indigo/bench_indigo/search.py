@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import Batch, best
+from bench_core import Batch
+from bench_decoders.api import best
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
 from bench_indigo.past import Note, Trail

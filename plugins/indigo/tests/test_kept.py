@@ -11,7 +11,7 @@ from bench_core import Noise, Source, Task, Training
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.train import Selection, Trainer
 from bench_core.storage.store import Store
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 from bench_core.testing import Case, tiny_batch, tiny_facts
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS

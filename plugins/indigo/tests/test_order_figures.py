@@ -18,7 +18,7 @@ import bench_core
 from bench_core import Hypothesis, Outcome
 from bench_core.runs.record import detailed
 from bench_core.storage.store import Store
-from bench_core.suites.schema import Figure
+from bench_core.suites.figure_schema import Figure
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge

@@ -10,7 +10,7 @@ import torch
 
 from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
 from bench_core.computing.optimizers import optimizers
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row
 from bench_indigo.plugin import (

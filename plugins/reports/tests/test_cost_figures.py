@@ -15,8 +15,8 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import COST_COLUMNS
+from bench_core.suites.figure_schema import COSTS, OF_ALL_STAGES, Figure
 from bench_core.suites.load import load
-from bench_core.suites.schema import COSTS, OF_ALL_STAGES, Figure
 from bench_reports.content.cost_tables import Spent
 from bench_reports.content.page import figure_notes
 from bench_reports.figures.figures import cost_pictures

@@ -22,8 +22,8 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines
+from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
-from bench_core.suites.schema import Figure
 from bench_reports.content.page import figure_notes
 from bench_reports.figures.distributions import FILE, distribution, distributions, write_distributions
 from bench_reports.figures.drawing import draw

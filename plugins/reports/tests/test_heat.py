@@ -15,9 +15,9 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.suites.heatmap_axes import label
+from bench_core.suites.figure_check import label
+from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
-from bench_core.suites.schema import Figure
 from bench_reports.content.page import figure_notes
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures

@@ -13,7 +13,8 @@ import pytest
 from bench_small.browser import Browser, installed
 from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, written
 
-from bench_core.suites.schema import Claim, Figure
+from bench_core.suites.figure_schema import Figure
+from bench_core.suites.schema import Claim
 from bench_reports.content.outputs import MOST, side_by_side
 from bench_reports.content.page import page
 from bench_reports.content.tables import grids

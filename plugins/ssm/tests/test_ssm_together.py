@@ -8,7 +8,7 @@ import torch
 from bench_core import Batch, Facts, Noise, Size, Task
 from bench_core.computing.train import Selection, Trainer
 from bench_core.computing.vmap_training import JointTrainer, Stack
-from bench_core.suites.schema import TrainingConfig
+from bench_core.suites.training import TrainingConfig
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 
 FACTS = Facts(["</w>", *"abcd"])

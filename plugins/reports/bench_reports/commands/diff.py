@@ -69,7 +69,7 @@ def seeds_of(run: Run, filters: str) -> list[CellResult]:
     """Return the seeds of the one cell that passes every `axis=name`; raise SuiteError if there is none, or more."""
     from bench_core.errors import SuiteError
     from bench_core.runs.selecting import names_on, select
-    from bench_core.suites.schema import AXES
+    from bench_core.suites.axes import AXES
     from bench_reports.content.sorting import ordered
 
     cells = select(ordered(run), lambda one: one.cell, filters)

@@ -40,7 +40,7 @@ def find(run: Run, filters: str) -> CellResult:
     """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
     from bench_core.errors import SuiteError
     from bench_core.runs.selecting import names_on, select
-    from bench_core.suites.schema import AXES
+    from bench_core.suites.axes import AXES
     from bench_reports.content.sorting import ordered
 
     cells = select(ordered(run), lambda one: one.cell, filters)

@@ -10,9 +10,10 @@ from math import inf, isfinite, isnan
 from typing import Any, Literal, TypeAlias
 
 from bench_core.runs.results import Number, Run
+from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
 from bench_core.suites.grids import ModelGrid, gathered, grids_of, origins, spelled, word
-from bench_core.suites.schema import Axis, Choice, Skip
+from bench_core.suites.schema import Choice, Skip
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.statistics.intervals import summary
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.suites.expressions import Query, Term, read
-from bench_core.suites.schema import AXES, Claim
+from bench_core.suites.schema import Claim
 from bench_reports.content.sorting import name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.render.markup import summarized

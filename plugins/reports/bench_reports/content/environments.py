@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench_core.runs.results import CellResult, Run
-from bench_core.suites.schema import AXES
+from bench_core.suites.axes import AXES
 from bench_reports.content.sorting import name_on, ordered
 
 TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # always; neither host nor time

@@ -8,8 +8,8 @@ from math import isnan
 from typing import Any
 
 from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.suites.schema import AXES
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.statistics.intervals import summary
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench_core.runs.results import CellResult, Run
-from bench_core.suites.schema import AXES, Axis, Hardware, SuiteFile
+from bench_core.suites.axes import AXES, Axis
+from bench_core.suites.schema import Hardware, SuiteFile
 
 
 def ordered(run: Run) -> list[CellResult]:

@@ -9,9 +9,10 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
+from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
 from bench_core.suites.published import Value
-from bench_core.suites.schema import Axis, Table
+from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.listings import listed

@@ -16,7 +16,7 @@ from bench_core.runs.results import Axes, CellResult, Run, as_json, plain_file
 from bench_core.storage.file_formats import Real, parsed
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
-from bench_core.suites.schema import AXES
+from bench_core.suites.axes import AXES
 
 FILE = "distributions.jsonl"  # in the folder of a run
 LONGEST = 250  # characters of what is wrong with it

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
+from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.cells import join
-from bench_core.suites.schema import AXES, TRAINING_AXES, Figure
+from bench_core.suites.figure_schema import Figure
 from bench_reports.content.grid import Status
 from bench_reports.content.sorting import name_on, names_on, ordered
 

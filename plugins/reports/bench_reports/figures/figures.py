@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import SHORT, CellResult, Number, Run
+from bench_core.suites.axes import TRAINING_AXES
 from bench_core.suites.cells import join
-from bench_core.suites.schema import TRAINING_AXES, Figure
+from bench_core.suites.figure_schema import Figure
 from bench_reports.content.cost_tables import Spent, cost_label
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.binning import has_place

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
+from bench_core.suites.axes import SECTIONS, Axis
 from bench_core.suites.cells import join
-from bench_core.suites.heatmap_axes import SECTIONS, label
-from bench_core.suites.schema import Axis
+from bench_core.suites.figure_check import label
 from bench_reports.content.grid import Status
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.binning import has_place
