@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from bench_core.registry import KINDS, Part, parts
-from bench_core.suites import figure_schema, published, schema
+from bench_core.suites import figure_schema, published, schema, training
 from bench_core.suites.axes import AXES
 
 HOME = Path(__file__).parent
@@ -120,7 +120,7 @@ def _comments(path: str) -> Mapping[tuple[str, str], str]:
 
 def _mapping(name: str) -> type[BaseModel]:
     found: type[BaseModel] = next(
-        getattr(one, name) for one in (schema, figure_schema, published) if hasattr(one, name)
+        getattr(one, name) for one in (schema, figure_schema, published, training) if hasattr(one, name)
     )
     return found
 
