@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from bench_core.computing.guards import diverged
     from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig
     from bench_core.config import Settings, TaskConfig, kinded
-    from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome, Purpose, Source
+    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
     from bench_core.execution.workers import Workers
     from bench_core.hooks import API, hookimpl
-    from bench_core.metric import Metric, Summed
-    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Stackable, State, Stepper, Training
+    from bench_core.metric import Metric, Additive
+    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
     from bench_core.noise import Noise
-    from bench_core.planning.stages import Order
+    from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import suggestion
     from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.walking import draw, ended, invert, limits, walk
+    from bench_core.stepping import draw, as_hypothesis, invert, limits, generate
 
 _HOMES = {
     "probe": ["Finding", "Premise", "Probe", "Statement"],
@@ -39,21 +39,21 @@ _HOMES = {
         "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ProbeConfig", "Settings",
         "TaskConfig", "kinded",
     ],
-    "data": ["STOP", "Batch", "Facts", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
+    "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
-    "planning.stages": ["Order"],
+    "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
     "hooks": ["API", "hookimpl"],
-    "metric": ["Metric", "Summed"],
-    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "Stackable", "State", "Stepper", "Training"],
+    "metric": ["Metric", "Additive"],
+    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training", "Vmappable"],
     "noise": ["Noise"],
     "registry": ["suggestion"],
     "rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
-    "walking": ["draw", "ended", "invert", "limits", "walk"],
+    "stepping": ["as_hypothesis", "draw", "generate", "invert", "limits"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from bench_core.data import Facts, Kind, Purpose, Source
+from bench_core.data import Kind, Purpose, Source, TaskInfo
 from bench_core.model import Model
 
 
@@ -58,14 +58,14 @@ class Config(Settings):
 class ModelConfig(Config):
     """The Config of a model: its capabilities, without importing torch."""
 
-    gives: ClassVar[Set[type[Model]]]  #: its capabilities
+    capabilities: ClassVar[Set[type[Model]]]  #: its capabilities
     sources: ClassVar[Set[Source]] = frozenset({Source.NONE})
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the files needed to build it, by role, for `facts.files`; raise DataError if one is missing.
+        """Return the files needed to build it, by role, for `info.files`; raise DataError if one is missing.
 
         Files named by settings of type `Path` may be left out.
         """
@@ -130,9 +130,9 @@ class TaskConfig(Config):
         """Return whether references are tokenized, with spaces between all tokens; by default they are raw text."""
         return False
 
-    def known(self, facts: Facts) -> Facts:
+    def known(self, info: TaskInfo) -> TaskInfo:
         """Return the facts of `prepare`, completed from these settings."""
-        return replace(facts, source=self.source, language=self.language, tokenized=self.tokenized)
+        return replace(info, source=self.source, language=self.language, tokenized=self.tokenized)
 
 
 class ExecutorConfig(Config):

@@ -1,4 +1,4 @@
-"""The data classes that parts exchange: Batch, Facts, Hypothesis, Outcome."""
+"""The data classes that parts exchange: Batch, TaskInfo, Hypothesis, Outcome."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Facts:
+class TaskInfo:
     """What a task tells models about its training data: lists and numbers, stored as JSON."""
 
     vocabulary: Sequence[str]  # target tokens; the first is stop

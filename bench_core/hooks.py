@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
     from bench_core.data import Outcome
 
-API = 1  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
+API = 2  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 
 hookspec = HookspecMarker("bench")
 hookimpl = HookimplMarker("bench")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bench_core.data import Facts, Outcome
+    from bench_core.data import Outcome, TaskInfo
 
 X = TypeVar("X", default=Any)
 
@@ -32,7 +32,7 @@ class Metric(ABC, Generic[X]):
     def __init__(self, config: Any) -> None:
         self.config = config
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return a metric fitted to the data, for example with document frequencies; by default itself."""
         return self
 
@@ -47,7 +47,7 @@ class Metric(ABC, Generic[X]):
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         """Return the score of each of D bootstrap samples, in which example i occurs counts[d, i] times [D, N].
 
-        By default calls `combine` for each sample; override it where a faster way exists, as in `Summed`.
+        By default calls `combine` for each sample; override it where a faster way exists, as in `Additive`.
         """
         repeated = (chain.from_iterable(map(repeat, parts, row)) for row in counts.tolist())
         return [self.combine([*sample]) for sample in repeated]
@@ -57,7 +57,7 @@ class Metric(ABC, Generic[X]):
         return None
 
 
-class Summed(Metric[X]):
+class Additive(Metric[X]):
     """A metric that is a function of sums of per-example statistics; its bootstrap is a matrix product."""
 
     def row(self, part: X) -> Sequence[float]:
@@ -65,18 +65,18 @@ class Summed(Metric[X]):
         return part if isinstance(part, list | tuple) else [part]  # type: ignore[list-item]
 
     @abstractmethod
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
     def combine(self, parts: Sequence[X]) -> float:
-        return self.total([_sum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
+        return self.from_sums([_sum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         import numpy as np
 
         table = np.array([self.row(part) for part in parts], dtype=np.float64)  # [N, K]
         sums = counts.astype(np.float64) @ table if len(parts) else np.zeros((len(counts), 0))
-        return [self.total(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
+        return [self.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
 
 
 def _sum(numbers: Sequence[float]) -> float:

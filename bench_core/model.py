@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from bench_core.rows import Rows
-from bench_core.walking import draw, walk
+from bench_core.stepping import draw, generate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bench_core.data import Batch, Facts, Hypothesis
+    from bench_core.data import Batch, Hypothesis, TaskInfo
     from bench_core.noise import Noise
 
 S = TypeVar("S", bound="State", default=Any)
@@ -72,22 +72,22 @@ class Scores:
 
 
 class Model(ABC):
-    """A trainable model; built as `Class(config, facts)`.
+    """A trainable model; built as `Class(config, info)`.
 
     Shapes: N rows of a batch, T target tokens, A actions available at a step. Log-probabilities are in nats. The
     constructor only allocates parameters, so that a model can be built on the meta device.
     """
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         """Compute buffers that are fixed before training, such as a codebook; by default nothing."""
 
-    def survey(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
         """Fit statistics of the training split, such as counts or word vectors; by default nothing.
 
         Called once, after `setup` and before the first update; `batches()` yields one epoch in file order.
         """
 
-    def about(self) -> Mapping[str, str]:
+    def notes(self) -> Mapping[str, str]:
         """Return notes for readers of its results, by name, such as the word vectors used; by default none."""
         return {}
 
@@ -137,13 +137,13 @@ class Stepper(Sampler, Generic[S]):
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
         """Sample every action from its distribution."""
-        return walk(self, batch, draw(noise), max_tokens)
+        return generate(self, batch, draw(noise), max_tokens)
 
 
-class Stackable(Model):
+class Vmappable(Model):
     """Can train several seeds at once on the same batches, by `torch.func.vmap` (`training: {together: true}`)."""
 
-    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+    def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         """Return the same as `loss`, inside `torch.func.vmap` over the seeds; by default calls `loss`.
 
         It may not use operations without a batching rule (such as torch's recurrent layers), torch's generator (such

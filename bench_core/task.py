@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from bench_core.data import Batch, Facts, Purpose
+from bench_core.data import Batch, Purpose, TaskInfo
 from bench_core.noise import Noise
 
 Split: TypeAlias = str  #: "train", "valid", "test", and what a task has besides
@@ -29,7 +29,7 @@ class Task(ABC):
         self.config, self.folder = config, folder
 
     @abstractmethod
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         """Write all that is needed later from `data` to the folder; raise DataError that names an invalid file."""
 
     @abstractmethod

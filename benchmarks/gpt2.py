@@ -21,7 +21,7 @@ from torch import Tensor
 from training import machine
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bench_core import STOP, Batch, DecoderConfig, Facts, Noise
+from bench_core import STOP, Batch, DecoderConfig, Noise, TaskInfo
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, TopKConfig
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
@@ -72,9 +72,9 @@ def network(size: Size, ending: bool) -> Any:
 
 def ours(plain: Any, prompts: Tensor, config: DecoderConfig) -> Run:
     """Return a run of our decoder over our model of the same weights."""
-    rows, facts = len(prompts), Facts([str(token) for token in range(plain.config.vocab_size)])
+    rows, info = len(prompts), TaskInfo([str(token) for token in range(plain.config.vocab_size)])
     settings = CausalLMConfig(architecture=GPT2)
-    model = CausalLM(settings, facts).eval()
+    model = CausalLM(settings, info).eval()
     model.network.load_state_dict(plain.state_dict())
     ids = torch.arange(rows)
     batch = Batch(ids, prompts, ids.new_zeros(rows, 1), ids.new_ones(rows))

@@ -17,7 +17,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor
 
-from bench_core import STOP, Batch, Facts, Noise, Training, walk
+from bench_core import STOP, Batch, Noise, TaskInfo, Training, generate
 from bench_core.computing.evaluate import SOME
 from bench_core.computing.guarded_steps import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
@@ -70,8 +70,8 @@ class Clock:
 
 def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = False) -> list[object]:
     """Return the time of a step, and the share of it that goes into looks, each timed where it happens."""
-    facts = Facts([str(word) for word in range(vocabulary)])
-    model = Endless(RNNLMConfig(hidden=128, layers=2), facts).eval()
+    info = TaskInfo([str(word) for word in range(vocabulary)])
+    model = Endless(RNNLMConfig(hidden=128, layers=2), info).eval()
     batch, clocks = batch_of(rows, 1, vocabulary), (Clock(), Clock(), Clock())
     whole, inside, outside = clocks  # all of it; what a guarded model does; what the model does
 
@@ -82,7 +82,7 @@ def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = 
             stack.enter_context(guarded(model, vocabulary, thorough, 1 if thorough else SOME))
             own = {name: inside.timed(getattr(model, name)) for name in own}
             stack.enter_context(replaced(vars(model), own))
-            whole.timed(walk)(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), steps)
+            whole.timed(generate)(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), steps)
 
     decode()
     shares, times = [], []
@@ -98,8 +98,8 @@ def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = 
 
 def update(vocabulary: int, tokens: int, repeats: int) -> list[object]:
     """Return the time of an update of the quickstart's LSTM, and what looking adds to it."""
-    facts = Facts([str(word) for word in range(vocabulary)])
-    model = RecurrentLM(RNNLMConfig(cell="lstm", hidden=128, layers=2, dropout=0.1), facts)
+    info = TaskInfo([str(word) for word in range(vocabulary)])
+    model = RecurrentLM(RNNLMConfig(cell="lstm", hidden=128, layers=2, dropout=0.1), info)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     batch, training = batch_of(ROWS, tokens, vocabulary), Training(0, 1, 0, 1, Noise(0))
     loss = model.loss(batch, training)
@@ -111,7 +111,7 @@ def update(vocabulary: int, tokens: int, repeats: int) -> list[object]:
 
     def look() -> None:
         for _ in range(100):
-            misfit(batch, facts)
+            misfit(batch, info)
             check_loss(loss, model)
             bool((loss.weight > 0) & (loss.weight < torch.inf))
 

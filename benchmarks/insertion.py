@@ -20,7 +20,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor
 
-from bench_core import STOP, Batch, Facts, ModelConfig, Noise, Stepper, Training
+from bench_core import STOP, Batch, ModelConfig, Noise, Stepper, TaskInfo, Training
 from bench_core.computing.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_decoders.plugin import GreedyConfig
@@ -40,15 +40,15 @@ class Setting:
     vocabulary: int
 
     @property
-    def facts(self) -> Facts:
+    def info(self) -> TaskInfo:
         names = ["<stop>", *map(str, range(1, self.vocabulary))]
-        return Facts(names, source_vocabulary=names)
+        return TaskInfo(names, source_vocabulary=names)
 
     def model(self, kind: type[ModelConfig], **settings: Any) -> Any:
         sizes = {"d_model": self.width, "heads": 4, "layers": 2, "feed_forward": 4 * self.width}
         config = kind(**sizes, **settings)
         torch.manual_seed(0)
-        return config.load()(config, self.facts)
+        return config.load()(config, self.info)
 
     def batch(self, rows: int) -> Batch:
         """Return targets of mixed lengths, and sources of as many words."""

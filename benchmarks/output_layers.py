@@ -17,7 +17,7 @@ import torch
 from tabulate import tabulate
 from training import machine
 
-from bench_core import Batch, Facts, Noise, Training
+from bench_core import Batch, Noise, TaskInfo, Training
 from bench_core.computing.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_ecoc.model import ConditionalLM
@@ -51,9 +51,9 @@ def built(tokens: int, wanted: dict[str, Any], hidden: int) -> ConditionalLM:
     """Return a model that is set up, for tokens whose counts follow Zipf's law."""
     kind: type[RecurrentConfig] = SoftmaxLMConfig if "output" in wanted else ECOCLMConfig
     config = kind.model_validate({"hidden": hidden, "embedding": hidden, "dropout": 0.2, **wanted})
-    facts = Facts([str(token) for token in range(tokens)], [10_000_000 // (rank + 1) for rank in range(tokens)])
-    model: ConditionalLM = config.load()(config, facts)
-    model.setup(facts, Noise(1))
+    info = TaskInfo([str(token) for token in range(tokens)], [10_000_000 // (rank + 1) for rank in range(tokens)])
+    model: ConditionalLM = config.load()(config, info)
+    model.setup(info, Noise(1))
     return model
 
 

@@ -15,7 +15,7 @@ from tabulate import tabulate
 from torch import nn
 from training import HIDDEN, LAYERS, PREFIX, VOCABULARY, bucketed, machine, sentences
 
-from bench_core import Batch, Facts, Noise, Training
+from bench_core import Batch, Noise, TaskInfo, Training
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
@@ -73,10 +73,10 @@ def main() -> None:
     quick = parser.parse_args().quick
     batches, decoded, number, repeats, vocabulary = (1, 50, 2, 1, 1_000) if quick else (6, 1000, 20, 8, VOCABULARY)
     torch.manual_seed(0)
-    facts = Facts(vocabulary=[str(token) for token in range(vocabulary)])
+    info = TaskInfo(vocabulary=[str(token) for token in range(vocabulary)])
     settings = {"hidden": HIDDEN, "layers": LAYERS, "dropout": 0.3}
-    plain = RecurrentLM(RNNLMConfig.model_validate(settings), facts)
-    ours = SelfTerminatingRNNLM(SelfTerminatingRNNLMConfig.model_validate(settings), facts)
+    plain = RecurrentLM(RNNLMConfig.model_validate(settings), info)
+    ours = SelfTerminatingRNNLM(SelfTerminatingRNNLMConfig.model_validate(settings), info)
     rows = bucketed(sentences(batches * 32, vocabulary))
     found = {"update": ratios(updates(ours, rows), updates(plain, rows), repeats)}
     for model in (plain, ours):

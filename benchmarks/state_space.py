@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
-from bench_core import Batch, Facts, Noise, Scoring, Training
+from bench_core import Batch, Noise, Scoring, TaskInfo, Training
 from bench_core.computing.vmap_training import Stack, clip_each
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
@@ -120,10 +120,10 @@ def joint_update(models: list[DeepSSM], batch: Batch) -> Callable[[], None]:
     return run
 
 
-def joint_ratios(config: DeepSSMConfig, facts: Facts, batch: Batch, repeats: int) -> tuple[list[float], float]:
+def joint_ratios(config: DeepSSMConfig, info: TaskInfo, batch: Batch, repeats: int) -> tuple[list[float], float]:
     """Return how long an update of ten seeds takes beside one of each, in turns, and its calls beside those of one."""
-    alone = [update(DeepSSM(config, facts), batch) for _ in range(SEEDS)]
-    together = joint_update([DeepSSM(config, facts) for _ in range(SEEDS)], batch)
+    alone = [update(DeepSSM(config, info), batch) for _ in range(SEEDS)]
+    together = joint_update([DeepSSM(config, info) for _ in range(SEEDS)], batch)
     calls = []
     for run in (together, alone[0]):
         with Recorder() as recorder:
@@ -162,9 +162,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer words and turns, for a look")
     number, repeats = (200, 1) if parser.parse_args().quick else (TYPES, 20)
     torch.manual_seed(0)
-    facts = Facts(["</w>", *map(chr, range(97, 97 + LETTERS))])
+    info = TaskInfo(["</w>", *map(chr, range(97, 97 + LETTERS))])
     config = DeepSSMConfig(generative="2xtril", samples=10)
-    model = DeepSSM(config, facts)
+    model = DeepSSM(config, info)
     types = words(number)
     times, memory = [], []
     for turn in range(3):
@@ -172,7 +172,7 @@ def main() -> None:
             times.append(seconds(partial(model.score, types, Scoring("trajectories", Noise(turn)))))
         memory.append(more.most / 2**20)
     rows = types.select(torch.arange(128))
-    joint, calls = joint_ratios(config, facts, rows, repeats)
+    joint, calls = joint_ratios(config, info, rows, repeats)
     found = {
         "P(w), seconds": times,
         "P(w), MB": memory,

@@ -19,7 +19,7 @@ from tabulate import tabulate
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Facts, Noise, Purpose, Size, Split, Task
+from bench_core import Batch, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_core.computing.train import Progress, Selection, Trainer
 from bench_core.suites.schema import TrainingConfig
 from bench_rnn.lm import RecurrentLM
@@ -69,15 +69,15 @@ class Given(Task):
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         return iter(self.given)
 
-    def prepare(self, data: Path) -> Facts: ...
+    def prepare(self, data: Path) -> TaskInfo: ...
     def text(self, tokens: list[int]) -> str: ...
     def references(self, split: Split) -> Mapping[int, Sequence[str]]: ...
 
 
 def ours(batches: Sequence[Batch], vocabulary: int) -> Pass:
     """Return a pass of the core's trainer over our model, with the keeping of the best weights at its end."""
-    facts = Facts(vocabulary=[str(token) for token in range(vocabulary)])
-    model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=LAYERS, dropout=DROPOUT), facts)
+    info = TaskInfo(vocabulary=[str(token) for token in range(vocabulary)])
+    model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=LAYERS, dropout=DROPOUT), info)
     plan = TrainingConfig(epochs=1, clip=1.0, batch_size=ROWS)
     selection = Selection(lambda model: 0.0, -1, "nothing")
     trainer = Trainer(model, Given(batches), plan, Noise(0), torch.device("cpu"), selection)

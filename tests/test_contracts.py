@@ -66,7 +66,7 @@ def decoder_cases():
         f"{model.name} {decoder.name}": Case.of(model(), decoder(max_tokens=2 if "exhaustive" in decoder.name else 4))
         for model in toys.bench_models()
         for decoder in toys.bench_decoders()
-        if any(issubclass(given, decoder.needs) for given in model.gives)
+        if any(issubclass(given, decoder.needs) for given in model.capabilities)
     }
 
 

@@ -83,7 +83,7 @@ PLUGIN = """
 from pathlib import Path
 from bench_core import Metric, MetricConfig, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class VulgarConfig(MetricConfig):

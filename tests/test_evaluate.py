@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Hypothesis, Task
+from bench_core import Batch, Hypothesis, Task, TaskInfo
 from bench_core.computing.evaluate import Examples
 from bench_core.errors import PluginError
 from bench_core.model import Scores, State, Stepper
 from bench_core.noise import Noise
-from bench_core.walking import draw, walk
+from bench_core.stepping import draw, generate
 
 
 class Words(Task):
@@ -22,7 +22,7 @@ class Words(Task):
     streams = False
 
     def prepare(self, data):
-        return Facts(["</s>", *"abcd"])
+        return TaskInfo(["</s>", *"abcd"])
 
     def text(self, tokens):
         return " ".join("_abcd"[token] for token in tokens)
@@ -183,7 +183,7 @@ class Walks:
         self.pick, self.tells, self.config = pick, tells, SimpleNamespace(max_tokens=30)
 
     def decode(self, model, batch, noise):
-        found = walk(model, batch, self.pick, self.config.max_tokens)
+        found = generate(model, batch, self.pick, self.config.max_tokens)
         return [[one if self.tells else replace(one, log_prob=None)] for one in found]
 
 

@@ -30,7 +30,7 @@ from bench_core import (
     Training,
 )
 from bench_core.suites.check import misfit
-from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_facts, toys
+from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info, toys
 from bench_core.testing.cases import costs, one_row
 
 try:
@@ -51,7 +51,7 @@ class CanvasConfig(ModelConfig):
     """Inserts into all gaps at once (Stern et al., 2019)."""
 
     name, target = "canvas", f"{__name__}:Canvas"
-    gives = {Refiner}
+    capabilities = {Refiner}
     hidden: PositiveInt = 6
 
 
@@ -63,11 +63,11 @@ class InsertParallelConfig(DecoderConfig):
 
 
 class Canvas(nn.Module, Refiner):
-    def __init__(self, config, facts):
+    def __init__(self, config, info):
         super().__init__()
-        self.left = nn.Embedding(len(facts.vocabulary), config.hidden)
-        self.right = nn.Embedding(len(facts.vocabulary), config.hidden)
-        self.word = nn.Linear(config.hidden, len(facts.vocabulary))
+        self.left = nn.Embedding(len(info.vocabulary), config.hidden)
+        self.right = nn.Embedding(len(info.vocabulary), config.hidden)
+        self.word = nn.Linear(config.hidden, len(info.vocabulary))
 
     def refine(self, batch, canvas):
         neighbours = self.left(pad(canvas, (1, 0))) + self.right(pad(canvas, (0, 1)))
@@ -134,7 +134,7 @@ by_decoder = pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: con
 
 
 def fits(decoder, family):
-    return any(issubclass(given, decoder.needs) for given in family.gives)
+    return any(issubclass(given, decoder.needs) for given in family.capabilities)
 
 
 @by_family
@@ -181,7 +181,7 @@ def test_every_family_has_a_decoder_and_every_decoder_a_family():
     assert all(any(fits(decoder, family) for family in FAMILIES) for decoder in DECODERS)
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if Stepper in f.gives], ids=lambda config: config.name)
+@pytest.mark.parametrize("family", [f for f in FAMILIES if Stepper in f.capabilities], ids=lambda config: config.name)
 def test_all_chains_together_have_probability_one(family):
     case = Case.of(family, toys.ExhaustiveConfig(max_tokens=3, outputs=10**6))
     for row, found in enumerate(case.decoded()):
@@ -303,11 +303,11 @@ def test_costs_of_a_chain_are_the_steps_of_its_score():
 
 def test_facts_and_batches_of_every_source_agree():
     for source in Source:
-        facts, batch = tiny_facts(source), tiny_batch(source=source)
+        info, batch = tiny_info(source), tiny_batch(source=source)
         if source in (Source.TOKENS, Source.BAG):
-            assert 0 <= batch.source.min() <= batch.source.max() < len(facts.source_vocabulary)
+            assert 0 <= batch.source.min() <= batch.source.max() < len(info.source_vocabulary)
         elif source is not Source.NONE:
-            assert batch.source.shape[1:] == facts.source_shape
+            assert batch.source.shape[1:] == info.source_shape
 
 
 def _crowd(case, number):

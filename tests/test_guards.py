@@ -245,8 +245,8 @@ def test_a_metric_that_gives_no_number_fails_and_the_others_are_right(bench, way
 
 
 TASKS = {
-    "facts none": r"prepare gave None; it is to give Facts",
-    "facts": r"prepare gave \{'vocabulary': \[\]\}; it is to give Facts",
+    "facts none": r"prepare gave None; it is to give TaskInfo",
+    "facts": r"prepare gave \{'vocabulary': \[\]\}; it is to give TaskInfo",
     "facts text": r"prepare gave the vocabulary 'abcd'",
     "batches none": r"batches gave None",
     "batch none": r"batches gave None",

@@ -18,7 +18,7 @@ from bench_core.computing.checkpoint import KIND, WEIGHTS, Checkpoints, _built, 
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers
-from bench_core.planning.stages import Order, Stage
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage import store as stores
 from bench_core.storage.store import Store
 
@@ -45,7 +45,7 @@ def test_a_worker_that_died_while_it_had_nothing_to_do_fails_no_stage(tmp_path):
     with Workers(1, tmp_path / "store", tmp_path) as workers:
         for _ in range(2):
             with pytest.raises(StageFailed, match="nowhere"):
-                workers.submit(Order(stage), lambda text, share: None).result()
+                workers.submit(StageRequest(stage), lambda text, share: None).result()
             process = workers.all[0].process
             os.kill(process.pid, 9)
             process.wait()

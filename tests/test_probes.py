@@ -216,7 +216,7 @@ class Sure(Probe):
         )
 
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class SeenConfig(ProbeConfig):

@@ -57,8 +57,8 @@ def perfect(task):
     ]
 
 
-def measured(config, facts, outcomes):
-    metric = config.load()(config).prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
+def measured(config, info, outcomes):
+    metric = config.load()(config).prepare(info, {outcome.id: outcome.references for outcome in outcomes})
     return metric.combine(metric.measure(outcomes)), metric.signature
 
 
@@ -83,17 +83,17 @@ def test_references_are_the_raw_ends_of_the_lines(prepared, cut):
 
 @pytest.mark.parametrize("cut", TOKENIZERS, ids=["word", "char", "bpe"])
 def test_bleu_is_that_of_sacrebleu_on_the_raw_lines(prepared, cut):
-    task, facts = prepared(tokenizer=cut)
+    task, info = prepared(tokenizer=cut)
     outcomes = perfect(task)
     outcomes[3:] = [Outcome(one.id, references=one.references, texts=["cat sat on"]) for one in outcomes[3:]]
-    score, _ = measured(BleuConfig(), facts, outcomes)
+    score, _ = measured(BleuConfig(), info, outcomes)
     expected = BLEU().corpus_score([one.texts[0] for one in outcomes], [raw(task, cut)]).score
     assert score == pytest.approx(expected, rel=1e-12)
     assert 0 < score < 100
 
 
 def test_an_unknown_word_of_an_output_matches_nothing_even_where_the_corpus_has_one(prepared):
-    task, facts = prepared(tokenizer=TOKENIZERS[0])
+    task, info = prepared(tokenizer=TOKENIZERS[0])
     outcomes = perfect(task)
     assert "<unk>" in outcomes[1].references[0]
     assert [one.texts[0] for one in outcomes[:2]] == [
@@ -101,14 +101,14 @@ def test_an_unknown_word_of_an_output_matches_nothing_even_where_the_corpus_has_
         f"{UNREADABLE} sat on the {UNREADABLE} .",
     ]
     unknown = [Outcome(one.id, references=one.references, texts=[task.text([1] * 5)]) for one in outcomes]
-    assert measured(BleuConfig(smooth="none", max_order=1), facts, unknown)[0] == 0
-    assert measured(ExactMatchConfig(), facts, outcomes)[0] == 20  # the line of known words alone
+    assert measured(BleuConfig(smooth="none", max_order=1), info, unknown)[0] == 0
+    assert measured(ExactMatchConfig(), info, outcomes)[0] == 20  # the line of known words alone
 
 
 def test_what_every_token_says_is_right_where_none_is_unknown(prepared):
-    task, facts = prepared(tokenizer=TOKENIZERS[2])
+    task, info = prepared(tokenizer=TOKENIZERS[2])
     outcomes = [one for one in perfect(task) if "<unk>" not in one.references[0]]
-    assert measured(ExactMatchConfig(), facts, outcomes)[0] == 100
+    assert measured(ExactMatchConfig(), info, outcomes)[0] == 100
 
 
 @pytest.mark.parametrize("name", ["13a", "intl", "none", "char", "zh", "ja-mecab"])
@@ -120,14 +120,14 @@ def test_what_stands_for_an_unknown_word_is_one_token_to_every_tokenizer(name):
 
 
 def test_tokens_may_be_compared_and_the_signature_says_so(prepared):
-    task, facts = prepared(tokenizer=TOKENIZERS[0], references="tokens")
+    task, info = prepared(tokenizer=TOKENIZERS[0], references="tokens")
     outcomes = perfect(task)
     assert outcomes[0].references == outcomes[0].texts == ["<unk> sat on the <unk> <unk> ."]
-    score, signature = measured(BleuConfig(), facts, outcomes)
+    score, signature = measured(BleuConfig(), info, outcomes)
     assert score == pytest.approx(100)
     assert signature.startswith("nrefs:1|refs:tokens|case:mixed")
-    task, facts = prepared(tokenizer=TOKENIZERS[0])
-    assert measured(BleuConfig(), facts, perfect(task))[1].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+    task, info = prepared(tokenizer=TOKENIZERS[0])
+    assert measured(BleuConfig(), info, perfect(task))[1].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
 
 
 def test_sentences_that_are_left_out_leave_references_and_rows_together(prepared):

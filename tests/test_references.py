@@ -154,7 +154,7 @@ def test_a_system_that_says_every_token_right_has_a_bleu_of_100_in_lower_case_to
     folder = translations / "task"
     folder.mkdir()
     task = config.load()(config, folder)
-    facts = config.known(task.prepare(translations))
+    info = config.known(task.prepare(translations))
     (batch,) = task.batches("train", Purpose.DECODE, Size(100))  # of which every word is known
     said = [
         task.text(gold[: length - 1]) for gold, length in zip(batch.gold.tolist(), batch.length.tolist(), strict=True)
@@ -163,7 +163,7 @@ def test_a_system_that_says_every_token_right_has_a_bleu_of_100_in_lower_case_to
     rows = zip(batch.ids.tolist(), said, strict=True)
     outcomes = [Outcome(number, references=[*references[number]], texts=[text]) for number, text in rows]
     for config in (BleuConfig(), ExactMatchConfig()):
-        metric = config.load()(config).prepare(facts, references)
+        metric = config.load()(config).prepare(info, references)
         assert metric.combine(metric.measure(outcomes)) == pytest.approx(100)
 
 

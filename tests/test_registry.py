@@ -14,7 +14,7 @@ from bench_core.testing import toys
 DECODER = """
 from bench_core import DecoderConfig, Stepper, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 class Config(DecoderConfig):
     name, target, needs = {name!r}, "nowhere:Nothing", Stepper
@@ -70,8 +70,8 @@ def test_a_plugin_is_found_with_its_origin(install):
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("def broken(:", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("", "does not say which versions of the interfaces it supports, such as `supports = (1, 1)`"),
-        ("supports = (2, 3)", "says `supports = (2, 3)`; this core has version 1"),
+        ("", "does not say which versions of the interfaces it supports, such as `supports = (2, 2)`"),
+        ("supports = (3, 4)", "says `supports = (3, 4)`; this core has version 2"),
         ("supports = 1", "TypeError"),
         (DECODER.format(name="x").replace("bench_decoders()", "bench_decoders(model)"), "model"),
         (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_core import Metric, Summed
+from bench_core import Additive, Metric
 from bench_core.computing.resampling import DRAWS, _counts, draws, mark
 from bench_core.storage.draws import block_length, percentiles, read_draws, write_draws
 
 
-class Mean(Summed):
+class Mean(Additive):
     better, unit, signature = 1, "", "mean"
 
     def measure(self, outcomes):
         return [*outcomes]
 
-    def total(self, sums, examples):
+    def from_sums(self, sums, examples):
         return sums[0] / examples if examples else float("nan")
 
 

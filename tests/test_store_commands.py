@@ -140,14 +140,14 @@ def test_every_damaged_file_is_named_and_set_aside_on_request(bench):
     of_run = dict(artifacts("one"))
     weights = STORE.path("train", of_run["train"]) / "weights.safetensors"
     number = STORE.path("measure", of_run["measure"]) / "number.json"
-    facts = STORE.path("prepare", first("prepare")) / "facts.json"
+    info = STORE.path("prepare", first("prepare")) / "facts.json"
     foreign = Path("store/decode/notes.txt")
     flip(weights)
     number.write_text("")
-    facts.unlink()
+    info.unlink()
     foreign.write_text("mine")
     text = bench("store", "verify", code=1)
-    for path, reason in ((weights, "its digest"), (number, "it has 0 bytes"), (facts, "no such file"), (foreign, "")):
+    for path, reason in ((weights, "its digest"), (number, "it has 0 bytes"), (info, "no such file"), (foreign, "")):
         assert any(str(path) in line and reason in line for line in text.splitlines()), path
     assert "4 damaged" in text
     before = everything()

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import bench_core
-from bench_core import Batch, Loss, Noise, Stackable, Task
+from bench_core import Batch, Loss, Noise, Task, Vmappable
 from bench_core.commands.main import bench
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.stage_runner import StageRunner
@@ -26,7 +26,7 @@ from bench_core.execution.executor import StageFailed, perform
 from bench_core.execution.progress import Progress
 from bench_core.model import State, Training
 from bench_core.planning.plan import plan
-from bench_core.planning.stages import Order
+from bench_core.planning.stages import StageRequest
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.suites.training import TrainingConfig
@@ -61,7 +61,7 @@ class Rows(Task):
             yield Batch(rows, gold, gold, gold[:, 0] * 0 + 1)
 
 
-class Net(nn.Module, Stackable):
+class Net(nn.Module, Vmappable):
     """Draws noise, has tied weights and one that is never used, and breaks at an update that a buffer tells."""
 
     def __init__(self):
@@ -397,9 +397,9 @@ def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(sui
     found = plan(load(path), tmp_path)
     workshop = StageRunner(store, tmp_path)
     stages = {stage.kind: stage for stage in found.stages.values()}
-    perform(workshop, Order(stages["prepare"]))
+    perform(workshop, StageRequest(stages["prepare"]))
     with pytest.raises(StageFailed, match="time was up"):
-        perform(workshop, Order(stages["together"], until=time.time() - 1))
+        perform(workshop, StageRequest(stages["together"], until=time.time() - 1))
     ((kind, key),) = [name for name in store.entries() if name[0] == "checkpoint"]
     about = store.get(kind, key).manifest
     assert about["step"] == 1
@@ -407,8 +407,8 @@ def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(sui
         key for key, stage in found.stages.items() if stages["together"].key in dict(stage.inputs.values()).values()
     ]
     assert about["of"] == trains[0], "a training that a run names, which `bench store gc` can find"
-    perform(workshop, Order(stages["together"]))
-    perform(workshop, Order(found.stages[trains[0]]))
+    perform(workshop, StageRequest(stages["together"]))
+    perform(workshop, StageRequest(found.stages[trains[0]]))
     assert not [name for name in store.entries() if name[0] == "checkpoint"]
 
 

@@ -16,7 +16,7 @@ import pytest
 import bench_core
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.workers import Workers
-from bench_core.planning.stages import Order, Stage, stage_from_json
+from bench_core.planning.stages import Stage, StageRequest, stage_from_json
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
@@ -127,7 +127,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(t
     settings = {"name": "sequence-completion", "corpus": {"name": "nowhere"}}
     stage = Stage("prepare", "k" * 64, {"task": settings}, {}, {}, "sentences")
     with Workers(1, tmp_path / "store", tmp_path) as workers, pytest.raises(StageFailed) as failure:
-        workers.submit(Order(stage), lambda text, share: None).result()
+        workers.submit(StageRequest(stage), lambda text, share: None).result()
     assert failure.value.expected
     assert "Traceback" in failure.value.details
     assert not Store(tmp_path / "store").has("prepare", "k" * 64)

@@ -34,7 +34,7 @@ PLAIN = {
 }
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 TAGS = ("name", "kind")  # keys that tell the mappings of one setting apart
-FACTS = ("gives", "needs", "sources", "source", "likelihoods", "about")
+FACTS = ("capabilities", "needs", "sources", "source", "likelihoods", "about")
 
 
 def page(name: Literal["suites", "parts"]) -> str:

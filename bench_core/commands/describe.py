@@ -34,7 +34,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
     say(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
     if command := remedy(found):
         say(f"not installed: {command}")
-    for key in ("gives", "needs", "sources", "source", "likelihoods", "about"):
+    for key in ("capabilities", "needs", "sources", "source", "likelihoods", "about"):
         if key in about:
             say(f"{key}: {', '.join(about[key])}")
     if about["settings"]:
@@ -46,7 +46,7 @@ def _about(found: Part) -> dict[str, Any]:
     about: dict[str, Any] = {"kind": found.kind, "name": config.name, "distribution": found.distribution}
     about["what"] = inspect.cleandoc(config.__doc__ or "")
     if found.kind == "model":
-        about["gives"] = sorted(one.__name__ for one in config.gives)
+        about["capabilities"] = sorted(one.__name__ for one in config.capabilities)
         about["sources"] = sorted(config.sources)
         about["likelihoods"] = [f"{name} ({kind})" for name, kind in config.likelihoods.items()]
     if found.kind in ("decoder", "metric"):

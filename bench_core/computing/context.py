@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.building import built, device_of, load_weights
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.data import Facts
+from bench_core.data import TaskInfo
 from bench_core.errors import Stopped
 from bench_core.noise import Noise
 from bench_core.planning.path_settings import placed
-from bench_core.planning.stages import Order, Stage
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.store import Artifact, Store
 
@@ -40,7 +40,7 @@ class StageContext:
     store: Store
     data: Path
     tell: Tell = lambda text, share: None
-    order: Order | None = None  # what is being performed, and for how long
+    request: StageRequest | None = None  # what is being performed, and for how long
     begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
     home: str = field(default_factory=os.getcwd)  # the working directory of every stage
     kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
@@ -49,7 +49,7 @@ class StageContext:
         """Return a stored artifact that a stage reads."""
         return self.store.get(*stage.inputs[role])
 
-    def task(self, stage: Stage) -> tuple[CheckedTask, Facts]:
+    def task(self, stage: Stage) -> tuple[CheckedTask, TaskInfo]:
         """Return the prepared task that a stage works on, and its facts."""
         artifact = self.input(stage, "task")
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
@@ -58,18 +58,18 @@ class StageContext:
                 "task", artifact.manifest["ingredients"]["settings"]["task"], (artifact.folder / "data").absolute()
             )
             self.kept["task"] = stage.inputs["task"][1], task
-        facts = Facts(**artifact.json("facts.json"))
-        return CheckedTask(self.kept["task"][1], facts), facts
+        info = TaskInfo(**artifact.json("facts.json"))
+        return CheckedTask(self.kept["task"][1], info), info
 
     def model(self, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:
         """Return the trained model that a stage works with, its task and the device."""
-        task, facts = self.task(stage)
+        task, info = self.task(stage)
         device = device_of(stage.settings)
         artifact = self.input(stage, "model")
         if self.kept.get("model", ("",))[0] != stage.inputs["model"][1]:
             described = artifact.manifest["ingredients"]["settings"]["model"]
             settings = placed(described, stage.settings.get("places", {}))
-            model = built("model", settings, self.with_files(facts, settings))
+            model = built("model", settings, self.with_files(info, settings))
             load_weights(model, artifact.file("weights.safetensors"))
             self.kept["model"] = stage.inputs["model"][1], (model.to(device), fingerprint(model))
         return self.kept["model"][1][0], task, device
@@ -80,27 +80,27 @@ class StageContext:
         from bench_core.computing.evaluate import Examples
         from bench_core.computing.train import evaluating
 
-        settings, rows = stage.settings, self.order.rows if self.order else None
+        settings, rows = stage.settings, self.request.rows if self.request else None
         model, task, device = self.model(stage)
         examples = Examples(
             task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
-            settings["examples"], self.told, self.warn, len(task.facts.vocabulary), rows,
+            settings["examples"], self.told, self.warn, len(task.info.vocabulary), rows,
         )  # fmt: skip
         with evaluating(model):
             yield model, examples
 
-    def with_files(self, facts: Facts, model: Mapping[str, Any]) -> Facts:
+    def with_files(self, info: TaskInfo, model: Mapping[str, Any]) -> TaskInfo:
         """Return facts that tell a model where the files of its Config are."""
         config = configured("model", model)
-        return replace(facts, files=config.files(self.data))
+        return replace(info, files=config.files(self.data))
 
     def warn(self, text: str) -> None:
         """Tell of something odd about the stage that is under way."""
-        self.store.warn(f"{self.order.stage.label}: {text}" if self.order else text)
+        self.store.warn(f"{self.request.stage.label}: {text}" if self.request else text)
 
     def told(self, done: int, total: int) -> None:
         """Tell of examples; raise Stopped when time is up."""
-        if self.order and self.order.until is not None and time.time() >= self.order.until:
+        if self.request and self.request.until is not None and time.time() >= self.request.until:
             raise Stopped
         self.tell(f"{done:,} examples", done / total if total else 0)
 

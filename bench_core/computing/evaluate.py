@@ -17,8 +17,8 @@ from bench_core.decoder import Decoder
 from bench_core.errors import PluginError
 from bench_core.model import Scorer, Scores, Scoring, Stepper
 from bench_core.noise import Noise
+from bench_core.stepping import limits
 from bench_core.task import Size, Task
-from bench_core.walking import limits
 
 T = TypeVar("T")
 

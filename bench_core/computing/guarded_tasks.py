@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench_core.computing.guards import are_between, gave, is_whole, named, shown
-from bench_core.data import Batch, Facts, Purpose, Source
+from bench_core.data import Batch, Purpose, Source, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.noise import Noise
 from bench_core.task import Size, Split, Task
@@ -19,11 +19,11 @@ T = TypeVar("T")
 class CheckedTask(Task):
     """Gives what another task gives; raises PluginError where that is not what is due."""
 
-    def __init__(self, task: Task, facts: Facts) -> None:
+    def __init__(self, task: Task, info: TaskInfo) -> None:
         super().__init__(task.config, task.folder)
-        self.task, self.facts = task, facts
+        self.task, self.info = task, info
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         return self.task.prepare(data)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
@@ -32,7 +32,7 @@ class CheckedTask(Task):
             raise gave(self.task, "batches", shown(found), "it is to give batches.")
         seen: set[int] = set()
         for batch in found:
-            reason = misfit(batch, self.facts)
+            reason = misfit(batch, self.info)
             if reason:
                 raise PluginError(f"{named(self.task, 'batches')} gave {reason} ({split!r}, to {purpose}).")
             if purpose is not Purpose.TRAIN and not batch.continues:
@@ -91,13 +91,13 @@ def check_known(task: Task, split: Split, references: Collection[int], examples:
         )
 
 
-def misfit(batch: object, facts: Facts) -> str:
+def misfit(batch: object, info: TaskInfo) -> str:
     """Return what of a batch is not as it should be, and what was due; nothing if all is well."""
     if not isinstance(batch, Batch):
         return f"{shown(batch)}; it is to give Batches"
     if not is_whole(batch.ids, 1):
         return f"the ids {shown(batch.ids)}; they are whole numbers [N]"
-    rows, words = len(batch.ids), len(facts.vocabulary)
+    rows, words = len(batch.ids), len(info.vocabulary)
     for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
         wrong = _table(tokens, rows, words)
         if wrong or (rows and not tokens.shape[1]):
@@ -110,21 +110,21 @@ def misfit(batch: object, facts: Facts) -> str:
     weights = batch.extras.get("weight")
     if weights is not None and rows and not (float(weights.min()) >= 0 and float(weights.max()) < math.inf):
         return "a weight that is negative or not finite; weights of examples are at least 0"
-    return _source(batch, facts, rows)
+    return _source(batch, info, rows)
 
 
-def _source(batch: Batch, facts: Facts, rows: int) -> str:
-    source, kind = batch.source, Source(facts.source)
+def _source(batch: Batch, info: TaskInfo, rows: int) -> str:
+    source, kind = batch.source, Source(info.source)
     if kind is Source.NONE:
         return "" if source is None else f"the source {shown(source)}; the task's Config says that there is none"
     if source is None:
         return f"no source; the task's Config tells of one, {kind}"
     if kind in (Source.VECTOR, Source.GRID):
-        if not hasattr(source, "shape") or tuple(source.shape) != (rows, *facts.source_shape):
-            return f"the source {shown(source)}; it is {[rows, *facts.source_shape]}"
+        if not hasattr(source, "shape") or tuple(source.shape) != (rows, *info.source_shape):
+            return f"the source {shown(source)}; it is {[rows, *info.source_shape]}"
         finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())
         return "" if finite else "a source with NaN or an infinite number"
-    wrong = _table(source, rows, len(facts.source_vocabulary))
+    wrong = _table(source, rows, len(info.source_vocabulary))
     if wrong:
         return f"the source {wrong}"
     if not are_between(batch.source_length, rows, 0, source.shape[1]):

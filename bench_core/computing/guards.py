@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from bench_core.data import STOP, Batch, Facts, Hypothesis, Kind, Outcome
+from bench_core.data import STOP, Batch, Hypothesis, Kind, Outcome, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State
@@ -88,11 +88,11 @@ def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bo
     return not rows or bool(numbers.min() >= low and numbers.max() <= high)
 
 
-def check_facts(facts: object, task: object) -> None:
+def check_info(info: object, task: object) -> None:
     """Raise PluginError unless these are facts with a vocabulary of words."""
-    if not isinstance(facts, Facts):
-        raise gave(task, "prepare", shown(facts), "it is to give Facts.")
-    words = facts.vocabulary
+    if not isinstance(info, TaskInfo):
+        raise gave(task, "prepare", shown(info), "it is to give TaskInfo.")
+    words = info.vocabulary
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
         found = f"the vocabulary {shown(words)}"
         raise gave(task, "prepare", found, "it is a list of words, the first of them stop.")
@@ -200,12 +200,14 @@ def _is_log_prob(value: object, steps: int) -> bool:
     return is_number(value) and isinstance(value, int | float) and -math.inf < value <= ROOM * steps
 
 
-def measured(metric: Metric[Any], facts: Facts, outcomes: Sequence[Outcome]) -> tuple[Metric[Any], list[Any], float]:
+def measured(
+    metric: Metric[Any], info: TaskInfo, outcomes: Sequence[Outcome]
+) -> tuple[Metric[Any], list[Any], float]:
     """Return a metric that knows the data, what it measures of each outcome, and their score.
 
     Raises PluginError unless the score is a number: finite, but where the class says `may_be_nan`, `may_be_infinite`.
     """
-    ready = metric.prepare(facts, {outcome.id: outcome.references for outcome in outcomes})
+    ready = metric.prepare(info, {outcome.id: outcome.references for outcome in outcomes})
     if not isinstance(ready, Metric):
         raise gave(metric, "prepare", shown(ready), "it is to give a metric, such as itself.")
     found = ready.measure(outcomes)

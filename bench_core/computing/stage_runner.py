@@ -12,7 +12,7 @@ from typing import Any
 from bench_core.computing.building import built
 from bench_core.computing.context import StageContext, fingerprint
 from bench_core.computing.process_state import defined_state
-from bench_core.data import Facts
+from bench_core.data import TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
@@ -44,10 +44,10 @@ class StageRunner(StageContext):
         """Build the model of a training on the meta device, where nothing is allocated; raise what that raises."""
         import torch
 
-        facts = Facts(**self.input(stage, "task").json("facts.json"))
+        info = TaskInfo(**self.input(stage, "task").json("facts.json"))
         settings = placed(stage.settings["model"], stage.settings.get("places", {}))
         with self._apart(stage):
-            known = self.with_files(facts, settings)
+            known = self.with_files(info, settings)
             with torch.device("meta"):
                 built("model", settings, known)
 

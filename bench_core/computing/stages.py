@@ -10,8 +10,8 @@ from typing import Any
 
 from bench_core.computing.building import built, likelihood_kind
 from bench_core.computing.context import StageContext
-from bench_core.computing.guards import check_facts, check_finding, checked_interval, measured, named
-from bench_core.data import Facts, Outcome
+from bench_core.computing.guards import check_finding, check_info, checked_interval, measured, named
+from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
@@ -26,10 +26,10 @@ def prepare(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     inside = folder / "data"
     inside.mkdir()
     task = built("task", stage.settings["task"], inside)
-    facts = task.prepare(runner.data)
-    check_facts(facts, task)
-    facts = task.config.known(facts)
-    (folder / "facts.json").write_text(json.dumps(asdict(facts), ensure_ascii=False), encoding="utf-8")
+    info = task.prepare(runner.data)
+    check_info(info, task)
+    info = task.config.known(info)
+    (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 
 
@@ -64,9 +64,9 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     source = runner.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
-    facts = Facts(**runner.store.kept(*stage.inputs["task"]).json("facts.json"))
-    metric, parts, value = measured(built("metric", stage.settings["metric"]), facts, outcomes)
-    block = block_length(len(parts)) if facts.consecutive else 1
+    info = TaskInfo(**runner.store.kept(*stage.inputs["task"]).json("facts.json"))
+    metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
+    block = block_length(len(parts)) if info.consecutive else 1
     draws = resampling.draws(metric, parts, block)
     interval = checked_interval(metric, parts) or percentiles(draws)
     number = {

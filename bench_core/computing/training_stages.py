@@ -22,7 +22,7 @@ from bench_core.computing.vmap_training import JointTrainer, Stack
 from bench_core.data import Batch, Purpose
 from bench_core.errors import TrainingError
 from bench_core.noise import Noise
-from bench_core.planning.stages import Order, Stage
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.suites.training import TrainingConfig
 from bench_core.task import Size
 
@@ -85,10 +85,10 @@ class TrainingSetup:
     def __init__(self, runner: StageContext, stage: Stage) -> None:
         self.runner, self.settings = runner, stage.settings
         self.config = TrainingConfig.model_validate({**self.settings["training"], "select": {}})
-        self.task, self.facts = runner.task(stage)
+        self.task, self.info = runner.task(stage)
         self.device, self.bf16 = device_of(self.settings), self.settings["precision"] == "bf16"
-        order, of = runner.order or Order(stage), self.settings.get("first", "")
-        self.checkpoints = Checkpoints(runner.store, stage.key, stage.label, order.every, order.until, of)
+        request, of = runner.request or StageRequest(stage), self.settings.get("first", "")
+        self.checkpoints = Checkpoints(runner.store, stage.key, stage.label, request.every, request.until, of)
 
     def own_generators(self) -> AbstractContextManager[None]:
         """Return a context that leaves torch's generators as they were."""
@@ -97,10 +97,10 @@ class TrainingSetup:
     def model(self, noise: Noise) -> Any:
         """Return a model as it is before its first update; torch's generator goes on from its weights."""
         torch.manual_seed(noise.fork("weights").key % 2**63)
-        known = self.runner.with_files(self.facts, self.settings["model"])
+        known = self.runner.with_files(self.info, self.settings["model"])
         model = built("model", self.settings["model"], known).to(self.device)
         model.setup(known, noise.fork("setup"))
-        model.survey(self._surveyed, noise.fork("survey"))
+        model.fit_statistics(self._surveyed, noise.fork("survey"))
         if self.settings["initial"]:
             load_weights(model, Path(self.settings["initial"]))
         return model
@@ -120,7 +120,7 @@ class TrainingSetup:
             label = f"{split} {select['metric']}"
             return Selection(lambda model: mean_loss(model, task, split, size, noise, device), -1, label)
         metric = built("metric", select["metric"])
-        examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.facts.vocabulary))
+        examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.info.vocabulary))
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
 
         def judge(model: Any) -> float:
@@ -129,7 +129,7 @@ class TrainingSetup:
             else:
                 kind = likelihood_kind(self.settings["model"], select["by"])
                 outcomes = examples.scored(model, select["by"], kind)
-            return measured(metric, self.facts, outcomes)[2]
+            return measured(metric, self.info, outcomes)[2]
 
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 
@@ -146,7 +146,7 @@ def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, fold
     save_model(model, str(folder / "weights.safetensors"))
     (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), "updates": updates}
-    about = dict(model.about())
+    about = dict(model.notes())
     told = {**counts, "about": about} if about else counts
     (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     return counts

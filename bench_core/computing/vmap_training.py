@@ -38,16 +38,16 @@ class Noises(Noise):
         return Noise(key).uniform(ids, step, size)
 
 
-class _StackedLoss(nn.Module):
-    """Makes `stacked_loss` what a module does when it is called, as torch's functional call does."""
+class _VmapLoss(nn.Module):
+    """Makes `vmap_loss` what a module does when it is called, as torch's functional call does."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch, training: Training) -> Loss:
-        loss: Loss = self.model.stacked_loss(batch, training)
-        check_loss(loss, self.model, "stacked_loss")
+        loss: Loss = self.model.vmap_loss(batch, training)
+        check_loss(loss, self.model, "vmap_loss")
         if loss.memory is not None:
             raise SuiteError(f"{type(self.model).__name__} carries a memory. Set `training: {{together: false}}`.")
         return loss
@@ -62,7 +62,7 @@ class Stack(nn.Module):
             way = "Set the model's `sparse: false`."
             raise SuiteError(f"seeds with sparse gradients cannot be trained together. {way}")
         self.copies = (*copies,)  # a tuple, so that their weights are not among those of this module
-        self.call = (_StackedLoss(copies[0]),)
+        self.call = (_VmapLoss(copies[0]),)
         weights, buffers = stack_module_state([*copies])
         kept = copies[0].state_dict()
         # No module may give a name with a dot to weights of its own.

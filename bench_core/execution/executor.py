@@ -22,7 +22,7 @@ from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.planning import keys
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
-from bench_core.planning.stages import Order, Stage
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.store import Store
 
@@ -57,7 +57,7 @@ class Executor(ABC):
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
 
     @abstractmethod
-    def submit(self, order: Order, tell: Tell) -> Future[None]:
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         """Begin a stage; its future raises StageFailed."""
 
     @abstractmethod
@@ -80,12 +80,12 @@ class Here(Executor):
     capacity, local = 1, True
     runner: StageRunner | None = None
 
-    def submit(self, order: Order, tell: Tell) -> Future[None]:
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
         self.runner.tell = tell
         future: Future[None] = Future()
         try:
-            perform(self.runner, order)
+            perform(self.runner, request)
             future.set_result(None)
         except StageFailed as failure:
             future.set_exception(failure)
@@ -98,8 +98,8 @@ class Here(Executor):
 _kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of the last order, with what it loaded
 
 
-def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
-    """Perform what `Order.to_json` gave, in this process; return as JSON data how it went, for `check_answer`.
+def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
+    """Perform what `StageRequest.to_json` gave, in this process; return as JSON data how it went, for `check_answer`.
 
     `warned` is what the store makes of its artifacts. What was loaded is kept for the next order of the same store.
     """
@@ -108,12 +108,12 @@ def carry_out(order: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> 
     _kept.clear()
     _kept[store, data] = runner
     runner.store, runner.tell = Store(store, warn=warned.append), tell
-    return {**answer(order, runner), "warned": warned}
+    return {**answer(request, runner), "warned": warned}
 
 
-def answer(order: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
-    """Perform what `Order.to_json` gave; return as JSON data how it went, for `check_answer`."""
-    asked = Order.from_json(order)
+def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
+    """Perform what `StageRequest.to_json` gave; return as JSON data how it went, for `check_answer`."""
+    asked = StageRequest.from_json(request)
     try:
         if asked.again is None:
             _check_same(asked.stage)
@@ -167,15 +167,15 @@ def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
         time.sleep(PAUSE)
 
 
-def perform(runner: StageRunner, order: Order) -> None:
+def perform(runner: StageRunner, request: StageRequest) -> None:
     """Do a stage and store its artifact, or try to build its model; raise StageFailed if anything goes wrong."""
-    stage, runner.order = order.stage, order
+    stage, runner.request = request.stage, request
     try:
-        if order.build:
+        if request.build:
             with _unchanged(stage, runner.data):
                 runner.build(stage)
-        elif order.again is not None:
-            runner.perform(stage, Path(order.again))
+        elif request.again is not None:
+            runner.perform(stage, Path(request.again))
         else:
             _make(runner, stage)
     except Stopped:

@@ -133,13 +133,13 @@ class Reporter:
 def main() -> None:
     """Perform stages until there are no more."""
     channel = Channel(socket.socket(fileno=int(sys.argv[3])))
-    orders: Queue[tuple[str, Any]] = Queue()
+    requests: Queue[tuple[str, Any]] = Queue()
     deserted, reporter = Event(), Reporter(channel)
     _stop_by_signal()
-    Thread(target=_listen, args=(channel, orders, deserted), daemon=True).start()
+    Thread(target=_listen, args=(channel, requests, deserted), daemon=True).start()
     Thread(target=reporter.beat, daemon=True).start()
     try:
-        _work(orders, reporter)
+        _work(requests, reporter)
     except ConnectionError:
         deserted.set()
     except OSError:
@@ -149,25 +149,25 @@ def main() -> None:
             os.killpg(0, signal.SIGKILL)
 
 
-def _work(orders: Queue[tuple[str, Any]], reporter: Reporter) -> None:
+def _work(requests: Queue[tuple[str, Any]], reporter: Reporter) -> None:
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
     runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
     runner.begun = lambda: reporter.say(begun=True)
     while True:
-        token, order = orders.get()
+        token, request = requests.get()
         _stop_by_signal()  # whatever the last part has made of it
         reporter.begin(token)
-        reporter.say(last=True, **answer(order, runner))
+        reporter.say(last=True, **answer(request, runner))
 
 
 def _stop_by_signal() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
 
 
-def _listen(channel: Channel, orders: Queue[tuple[str, Any]], deserted: Event) -> None:
+def _listen(channel: Channel, requests: Queue[tuple[str, Any]], deserted: Event) -> None:
     try:
-        for order in channel.listen():
-            orders.put(order)
+        for request in channel.listen():
+            requests.put(request)
     finally:
         deserted.set()
         os.kill(os.getpid(), signal.SIGTERM)

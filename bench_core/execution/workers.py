@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
 from bench_core.execution.worker import MUTE, Channel, Garbled
-from bench_core.planning.stages import Order
+from bench_core.planning.stages import StageRequest
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
 PAUSE = 0.5  # seconds between two looks whether a worker lives
@@ -44,12 +44,12 @@ class Worker:
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
-    def do(self, order: Order, tell: Tell, warn: Callable[[str], None]) -> None:
+    def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None]) -> None:
         """Have a stage performed; raise StageFailed, also where the process dies."""
         process, channel = self._ready()
-        token, self.held = token_hex(8), frozenset(key for _, key in order.stage.inputs.values())
+        token, self.held = token_hex(8), frozenset(key for _, key in request.stage.inputs.values())
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
-            channel.send(token, order.to_json())
+            channel.send(token, request.to_json())
         try:
             for answer in self._answers(process, channel, token, warn):
                 if "tell" in answer:
@@ -171,16 +171,16 @@ class Workers(Executor):
         self.idle, self.lock = [*self.all], Lock()
         self.threads = ThreadPoolExecutor(self.capacity)
 
-    def submit(self, order: Order, tell: Tell) -> Future[None]:
-        reads = {key for _, key in order.stage.inputs.values()}
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
+        reads = {key for _, key in request.stage.inputs.values()}
         with self.lock:
             worker = max(self.idle, key=lambda one: (len(reads & one.held), one.process is not None, -one.number))
             self.idle.remove(worker)
-        return self.threads.submit(self._work, worker, order, tell)
+        return self.threads.submit(self._work, worker, request, tell)
 
-    def _work(self, worker: Worker, order: Order, tell: Tell) -> None:
+    def _work(self, worker: Worker, request: StageRequest, tell: Tell) -> None:
         try:
-            worker.do(order, tell, self.warn)
+            worker.do(request, tell, self.warn)
         finally:
             with self.lock:
                 self.idle.append(worker)

@@ -25,7 +25,7 @@ def stage_from_json(data: Mapping[str, Any]) -> Stage:
 
 
 @dataclass(frozen=True)
-class Order:
+class StageRequest:
     """What to perform, and for how long."""
 
     stage: Stage
@@ -40,6 +40,6 @@ class Order:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Order:
+    def from_json(cls, data: Mapping[str, Any]) -> StageRequest:
         """Return what `to_json` gave."""
         return cls(**{**data, "stage": stage_from_json(data["stage"])})

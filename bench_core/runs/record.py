@@ -170,11 +170,11 @@ class Record:
 
     def _task(self, name: str, key: str) -> dict[str, Any]:
         """Return what there is to tell of a task; where nothing of it is stored, what became of it, and why."""
-        facts = self._stored("prepare", key, "facts.json")
-        if facts is not None:
-            extras = facts.get("extras", {})
+        info = self._stored("prepare", key, "facts.json")
+        if info is not None:
+            extras = info.get("extras", {})
             shown = {about: extras[about] for about in TOLD if about in extras}
-            return {**shown, "vocabulary": len(facts.get("vocabulary", ()))}
+            return {**shown, "vocabulary": len(info.get("vocabulary", ()))}
         failed, missing = key in self.failures, self.plan.missing.get(("task", name), "")
         reason = self._told(self.failures[key] if failed else missing)
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
@@ -192,7 +192,7 @@ class Record:
     def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
         """Return the outputs that are kept of a cell, with what figures need of them."""
         samples: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
-        facts = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
+        info = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
 
         def hidden(outcomes: Sequence[Outcome]) -> list[int]:
             return [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
@@ -201,7 +201,7 @@ class Record:
             answers = hook().bench_samples(
                 figures=[one for one in self.suite.figures if one.covers(cell.axes)],
                 outcomes=lambda: self._outcomes(key),
-                vocabulary=facts.get("vocabulary", ()),
+                vocabulary=info.get("vocabulary", ()),
                 hidden=hidden,
             )
         except StoreError:  # only what reports are made of was carried here

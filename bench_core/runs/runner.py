@@ -23,7 +23,7 @@ from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
-from bench_core.planning.stages import Order, Stage
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.storage.store import Store
@@ -259,7 +259,7 @@ class Runner:
                 order.done(stage.key)
 
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
-        order = Order(stage, build, self.until, self.every)
+        order = StageRequest(stage, build, self.until, self.every)
         return self.executor.submit(order, partial(self.progress.tell, stage))
 
     def _is_idle(self, stage: Stage) -> bool:

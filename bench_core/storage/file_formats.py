@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from bench_core.data import Facts
+from bench_core.data import TaskInfo
 from bench_core.probe import Finding
 
 MOST_DIGITS = 20  # of a whole number
@@ -74,7 +74,7 @@ class Measurement(BaseModel):
 
 #: Of the JSON files of artifacts, by their names.
 SHAPES: dict[str, Any] = {
-    "facts.json": Facts, "training.json": Training, "samples.json": list[Sample], "number.json": Measurement,
+    "facts.json": TaskInfo, "training.json": Training, "samples.json": list[Sample], "number.json": Measurement,
     "finding.json": Finding,
 }  # fmt: skip
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

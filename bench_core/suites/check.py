@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
-from bench_core.model import Scorer, Stackable
+from bench_core.model import Scorer, Vmappable
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
 
@@ -65,9 +65,11 @@ def _pairs(pair: str, part: DecoderConfig | MetricConfig, model: ModelConfig) ->
 
 def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None:
     """Return why a decoder or metric cannot use a model, or None if it can."""
-    if any(issubclass(capability, part.needs) for capability in model.gives):
+    if any(issubclass(capability, part.needs) for capability in model.capabilities):
         return None
-    has = " and ".join(f"a {capability.__name__}" for capability in sorted(model.gives, key=lambda one: one.__name__))
+    has = " and ".join(
+        f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda one: one.__name__)
+    )
     asks = ", ".join(sorted(part.needs.__abstractmethods__ - {"loss"}))
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."
 
@@ -102,7 +104,7 @@ def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
 
 def _together_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
     for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
-        if entry.training.together and not any(issubclass(given, Stackable) for given in entry.config.gives):
+        if entry.training.together and not any(issubclass(given, Vmappable) for given in entry.config.capabilities):
             reason = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
             yield f"{suite.origins.get(name, name)} x together", reason
 

@@ -19,7 +19,7 @@ A contract is a sentence about an interface that a test can refute, such as
         check_metric(MetricCase.of(BLEUConfig()))
 
 `Case.of` builds the model in float64 with large weights and invents a batch with the source that its Config takes;
-`batch`, `facts`, `source`, `seed`, `scale` and `device` choose others. What is broken comes as one ExceptionGroup, a
+`batch`, `info`, `source`, `seed`, `scale` and `device` choose others. What is broken comes as one ExceptionGroup, a
 sentence for each contract. The lists `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, `TASK_CONTRACTS` and `METRIC_CONTRACTS`
 hold the contracts themselves, to be tried one by one: `if contract.applies(case): contract(case)`.
 
@@ -28,7 +28,7 @@ one's own is written with `@catches(mutant, ...)`, which names the mistakes that
 """
 
 from bench_core.testing import mutants, toys
-from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_batch, tiny_facts, tiny_outcomes
+from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_batch, tiny_info, tiny_outcomes
 from bench_core.testing.contracts import Contract, catches, float64, patched
 from bench_core.testing.decoders import DECODER_CONTRACTS, check_decoder
 from bench_core.testing.metrics import METRIC_CONTRACTS, check_metric
@@ -53,7 +53,7 @@ __all__ = [
     "mutants",
     "patched",
     "tiny_batch",
-    "tiny_facts",
+    "tiny_info",
     "tiny_outcomes",
     "toys",
 ]

@@ -14,7 +14,6 @@ from bench_core import (
     STOP,
     Batch,
     DecoderConfig,
-    Facts,
     Hypothesis,
     MetricConfig,
     Model,
@@ -28,6 +27,7 @@ from bench_core import (
     Stepper,
     SuiteError,
     TaskConfig,
+    TaskInfo,
 )
 from bench_core.suites.check import misfit
 from bench_core.testing.contracts import float64
@@ -44,7 +44,7 @@ class Case:
 
     config: ModelConfig
     model: Any
-    facts: Facts
+    info: TaskInfo
     batch: Batch
     decoder: Any = None
     noise: Noise = NOISE
@@ -55,7 +55,7 @@ class Case:
         config: ModelConfig,
         decoder: DecoderConfig | None = None,
         *,
-        facts: Facts | None = None,
+        info: TaskInfo | None = None,
         batch: Batch | None = None,
         source: Source | None = None,
         seed: int = 0,
@@ -67,16 +67,16 @@ class Case:
         if reason:
             raise SuiteError(reason)
         source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
-        facts, batch = facts or tiny_facts(source), tiny_batch(source=source) if batch is None else batch
+        info, batch = info or tiny_info(source), tiny_batch(source=source) if batch is None else batch
         with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
-            model = config.load()(config, facts).to(device)
-            model.setup(facts, Noise(seed).fork("setup"))
-            model.survey(lambda: iter([batch]), Noise(seed).fork("survey"))
+            model = config.load()(config, info).to(device)
+            model.setup(info, Noise(seed).fork("setup"))
+            model.fit_statistics(lambda: iter([batch]), Noise(seed).fork("survey"))
             for weights in model.parameters():
                 weights.mul_(scale)
         batch = batch.change(lambda tensor: tensor.to(device))
-        return cls(config, model.eval(), facts, batch, decoder and decoder.load()(decoder))
+        return cls(config, model.eval(), info, batch, decoder and decoder.load()(decoder))
 
     def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
         """Return the log-probability of each row's target [N]."""
@@ -97,7 +97,7 @@ class TaskCase:
 
     config: TaskConfig
     task: Any
-    facts: Facts
+    info: TaskInfo
     data: Path
     folder: Path
     size: Size = SIZE
@@ -117,8 +117,8 @@ class TaskCase:
 
         Purposes for which any batch `continues` belong to `windows` without being named.
         """
-        facts = config.known(config.load()(config, folder).prepare(data))
-        return cls(config, config.load()(config, folder), facts, data, folder, size, windows)
+        info = config.known(config.load()(config, folder).prepare(data))
+        return cls(config, config.load()(config, folder), info, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:
         """Return every split of the usual three with what it can be used for."""
@@ -141,20 +141,20 @@ class MetricCase:
 
     @classmethod
     def of(
-        cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, facts: Facts | None = None
+        cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, info: TaskInfo | None = None
     ) -> Self:
         """Build the metric and let it see the references of the outcomes."""
         outcomes = outcomes or tiny_outcomes()
         references = {outcome.id: outcome.references for outcome in outcomes}
-        return cls(config, config.load()(config).prepare(facts or tiny_facts(), references), outcomes)
+        return cls(config, config.load()(config).prepare(info or tiny_info(), references), outcomes)
 
 
-def tiny_facts(source: Source = Source.NONE) -> Facts:
+def tiny_info(source: Source = Source.NONE) -> TaskInfo:
     """Return five target tokens with their counts and, depending on the source, seven tokens or the shape of it."""
     names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
     shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
     words = {"words": ["a", "abc", "cbb"]}
-    return Facts(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
+    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
 
 
 def tiny_batch(

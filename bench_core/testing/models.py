@@ -24,9 +24,9 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
-    Stackable,
     Stepper,
     Training,
+    Vmappable,
     draw,
 )
 from bench_core.computing.optimizers import optimizers
@@ -53,11 +53,11 @@ def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
 @catches(mutants.claims_too_much, mutants.claims_too_little, mutants.claims_a_likelihood_it_lacks)
 def the_config_says_what_the_class_gives(case: Case) -> None:
     """Its capabilities, and likelihoods if it has any."""
-    kind, gives = case.config.load(), case.config.gives
-    for capability in gives:
+    kind, capabilities = case.config.load(), case.config.capabilities
+    for capability in capabilities:
         assert issubclass(kind, capability), f"{kind.__name__} is no {capability.__name__}, as its Config says"
-    for capability in (Sampler, Stepper, Scorer, Stackable):
-        claimed = any(issubclass(given, capability) for given in gives)
+    for capability in (Sampler, Stepper, Scorer, Vmappable):
+        claimed = any(issubclass(given, capability) for given in capabilities)
         assert claimed == issubclass(kind, capability), f"the Config does not say that it gives {capability.__name__}"
     assert issubclass(kind, Scorer) == bool(case.config.likelihoods), "a Scorer has likelihoods, and none else"
 
@@ -66,7 +66,7 @@ def the_config_says_what_the_class_gives(case: Case) -> None:
 def it_builds_on_the_meta_device(case: Case) -> None:
     """Where nothing is computed: the constructor only allocates."""
     with torch.device("meta"):
-        model = case.config.load()(case.config, case.facts)
+        model = case.config.load()(case.config, case.info)
     for name, tensor in model.state_dict().items():
         assert tensor.is_meta, f"the constructor made {name!r} on {tensor.device}; only `setup` may compute"
 
@@ -207,7 +207,7 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
 @catches(mutants.scores_too_high, mutants.samples_too_sharply, when=can(Sampler, Scorer))
 def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Exact likelihoods and estimates are the shares of many draws, bounds are not above."""
-    words = range(1, min(5, len(case.facts.vocabulary)))
+    words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
     drawn = case.model.sample(_crowd(case, [()] * DRAWS), 3, case.noise.fork("sample"))
     counts = Counter(tuple(one.tokens) for one in drawn if one.finished)
@@ -225,7 +225,7 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
         assert kind is not Kind.EXACT or (log_probs == log_probs[0]).all(), f"{by} is exact, but depends on noise"
 
 
-@catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Stackable))
+@catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
 def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
     """Each by its own weights and noise, parts included."""
     other = deepcopy(case.model)
@@ -248,7 +248,7 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
     """Without another `setup`: the state_dict holds all that `setup` and training filled."""
     saved = save({name: tensor.clone().contiguous() for name, tensor in case.model.state_dict().items()})
     torch.manual_seed(99)
-    model = case.config.load()(case.config, case.facts).to(case.batch.ids.device)
+    model = case.config.load()(case.config, case.info).to(case.batch.ids.device)
     model.load_state_dict(load(saved))
     for found, wanted in zip(_seen(replace(case, model=model.eval())), _seen(case), strict=True):
         close(found, wanted, "what a loaded model says")
@@ -323,7 +323,7 @@ def _padded(batch: Batch) -> Batch:
 def _stream(case: Case) -> Tensor:
     """Return 13 tokens of a stream for each row, stop among them."""
     draws = Noise(11).uniform(case.batch.ids, 0, 13)
-    return (draws * len(case.facts.vocabulary)).long()
+    return (draws * len(case.info.vocabulary)).long()
 
 
 def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:

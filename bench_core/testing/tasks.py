@@ -80,7 +80,7 @@ def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
 @catches(mutants.speaks_another_vocabulary, mutants.brings_another_source)
 def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
     """Tokens within the vocabularies, and a source of the kind and shape announced."""
-    words = len(case.facts.vocabulary)
+    words = len(case.info.vocabulary)
     for batch in _all(case):
         for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
             assert tokens.dtype == torch.long, f"{name} is {tokens.dtype}"
@@ -129,22 +129,22 @@ def prepared_twice_it_is_the_same(case: TaskCase) -> None:
     found = []
     for _ in range(2):
         with TemporaryDirectory() as name:
-            facts = case.config.load()(case.config, Path(name)).prepare(case.data)
-            found.append((facts, _files(Path(name)), dict(case.config.reads(case.data))))
+            info = case.config.load()(case.config, Path(name)).prepare(case.data)
+            found.append((info, _files(Path(name)), dict(case.config.reads(case.data))))
     for one, other in zip(*found, strict=True):
         assert one == other, "two preparations differ"
-    assert case.config.known(found[0][0]) == case.facts, "another preparation gives other facts"
+    assert case.config.known(found[0][0]) == case.info, "another preparation gives other facts"
 
 
 @catches(mutants.keeps_a_set_in_its_facts, mutants.repeats_a_token)
 def facts_are_plain_and_consistent(case: TaskCase) -> None:
     """So that they can be stored as JSON."""
-    facts = case.facts
-    for name, value in asdict(facts).items():
+    info = case.info
+    for name, value in asdict(info).items():
         assert plain(value), f"`{name}` of the facts cannot be stored as JSON"
-    for vocabulary in (facts.vocabulary, facts.source_vocabulary):
+    for vocabulary in (info.vocabulary, info.source_vocabulary):
         assert len(set(vocabulary)) == len(vocabulary), "a token stands twice in a vocabulary"
-    assert len(facts.counts) in (0, len(facts.vocabulary)), "one count a token, or none"
+    assert len(info.counts) in (0, len(info.vocabulary)), "one count a token, or none"
 
 
 TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
@@ -206,12 +206,12 @@ def _check_source(case: TaskCase, batch: Batch) -> None:
         return
     assert source is not None, f"batches lack the source that the Config tells of, {kind}"
     if kind in (Source.VECTOR, Source.GRID):
-        wanted = case.facts.source_shape
+        wanted = case.info.source_shape
         assert source.shape[1:] == torch.Size(wanted), (
             f"a source is {tuple(source.shape[1:])}; the facts say {wanted}"
         )
         return
-    words = len(case.facts.source_vocabulary)
+    words = len(case.info.source_vocabulary)
     assert source.dtype == torch.long, f"source is {source.dtype}"
     assert source.dim() == 2, f"source has {source.dim()} dimensions"
     assert 0 <= source.min() <= source.max() < words, "source leaves the source vocabulary"

@@ -14,7 +14,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, linear, logsig
 from bench_core import (
     STOP,
     Batch,
-    Facts,
     Hypothesis,
     Loss,
     Noise,
@@ -22,10 +21,11 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
-    Stackable,
     State,
     Stepper,
+    TaskInfo,
     Training,
+    Vmappable,
     invert,
 )
 from bench_core.testing.toys import (
@@ -51,11 +51,11 @@ class Memory(State):
 class Recurrent(nn.Module, Stepper[Memory], Scorer):
     """p(y) = prod_t p(y_t | h_t), with h_t = tanh(W h_{t-1} + U y_{t-1})."""
 
-    def __init__(self, config: RecurrentConfig, facts: Facts) -> None:
+    def __init__(self, config: RecurrentConfig, info: TaskInfo) -> None:
         super().__init__()
-        self.embed = nn.Embedding(len(facts.vocabulary), config.hidden)
+        self.embed = nn.Embedding(len(info.vocabulary), config.hidden)
         self.cell = nn.RNN(config.hidden, config.hidden, batch_first=True)
-        self.logits = nn.Linear(config.hidden, len(facts.vocabulary))
+        self.logits = nn.Linear(config.hidden, len(info.vocabulary))
 
     def start(self, batch: Batch) -> tuple[Tensor, Memory]:
         return self._next(batch.opening, self._begin(batch))
@@ -105,8 +105,8 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
 class SelfTerminating(Recurrent):
     """alpha_t = alpha_{t-1} (1 - epsilon) sigmoid(a_t), p(stop) = 1 - alpha_t (Welleck et al., 2020, section 4.2)."""
 
-    def __init__(self, config: SelfTerminatingConfig, facts: Facts) -> None:
-        super().__init__(config, facts)
+    def __init__(self, config: SelfTerminatingConfig, info: TaskInfo) -> None:
+        super().__init__(config, info)
         self.log_keep = log1p(-config.epsilon)
 
     def _log_probs(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
@@ -122,12 +122,12 @@ class Codes(Recurrent):
 
     codebook: Tensor  # [V, B] of 0 and 1, no two alike
 
-    def __init__(self, config: CodesConfig, facts: Facts) -> None:
-        super().__init__(config, facts)
+    def __init__(self, config: CodesConfig, info: TaskInfo) -> None:
+        super().__init__(config, info)
         self.logits = nn.Linear(config.hidden, config.bits)
-        self.register_buffer("codebook", torch.zeros(len(facts.vocabulary), config.bits))
+        self.register_buffer("codebook", torch.zeros(len(info.vocabulary), config.bits))
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         tokens, bits = self.codebook.shape
         codes = noise.shared("codes", (2**bits,)).argsort()[:tokens, None]
         self.codebook.copy_(codes >> torch.arange(bits) & 1)
@@ -145,9 +145,9 @@ class Codes(Recurrent):
 class EncoderDecoder(Recurrent):
     """p(y | x), with attention from every h_t to the units of a recurrent encoder."""
 
-    def __init__(self, config: EncoderDecoderConfig, facts: Facts) -> None:
-        super().__init__(config, facts)
-        self.source = nn.Embedding(len(facts.source_vocabulary), config.hidden)
+    def __init__(self, config: EncoderDecoderConfig, info: TaskInfo) -> None:
+        super().__init__(config, info)
+        self.source = nn.Embedding(len(info.source_vocabulary), config.hidden)
         self.encoder = nn.RNN(config.hidden, config.hidden, batch_first=True)
 
     def limit(self, batch: Batch) -> Tensor:
@@ -181,11 +181,11 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
 
     actions_per_token = 2
 
-    def __init__(self, config: InsertionConfig, facts: Facts) -> None:
+    def __init__(self, config: InsertionConfig, info: TaskInfo) -> None:
         super().__init__()
-        self.embed = nn.Embedding(len(facts.vocabulary), config.hidden)
+        self.embed = nn.Embedding(len(info.vocabulary), config.hidden)
         self.mix = nn.RNN(config.hidden, config.hidden, batch_first=True, bidirectional=True)
-        self.word = nn.Linear(2 * config.hidden, len(facts.vocabulary))
+        self.word = nn.Linear(2 * config.hidden, len(info.vocabulary))
         self.slot = nn.Linear(2 * config.hidden, config.hidden)
 
     def start(self, batch: Batch) -> tuple[Tensor, Canvas]:
@@ -256,15 +256,15 @@ def insert(words: Tensor, slots: Tensor, new: Tensor) -> Tensor:
     return torch.where(places == slots[:, None], new[:, None], moved)
 
 
-class Latent(nn.Module, Sampler, Scorer, Stackable):
+class Latent(nn.Module, Sampler, Scorer, Vmappable):
     """h_t = h_{t-1} + g(h_{t-1}) + xi_t, y_t ~ p(y | h_t): no word feeds back (Schmidt and Hofmann, 2018)."""
 
-    def __init__(self, config: LatentConfig, facts: Facts) -> None:
+    def __init__(self, config: LatentConfig, info: TaskInfo) -> None:
         super().__init__()
         self.config = config
         self.drift = nn.Linear(config.hidden, config.hidden)
-        self.logits = nn.Linear(config.hidden, len(facts.vocabulary))
-        self.embed = nn.Embedding(len(facts.vocabulary), config.hidden)
+        self.logits = nn.Linear(config.hidden, len(info.vocabulary))
+        self.embed = nn.Embedding(len(info.vocabulary), config.hidden)
         self.infer = nn.RNN(config.hidden, 2 * config.hidden, batch_first=True)
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
@@ -284,7 +284,7 @@ class Latent(nn.Module, Sampler, Scorer, Stackable):
         tokens = batch.mask.sum()
         return Loss(-self._elbo(batch, training.noise).sum() / tokens, tokens)
 
-    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+    def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         tokens = batch.mask.sum()
         return Loss(-self._elbo(batch, training.noise, self._read_in_a_loop).sum() / tokens, tokens)
 

@@ -16,7 +16,6 @@ from bench_core import (
     STOP,
     Batch,
     Decoder,
-    Facts,
     Hypothesis,
     Metric,
     Noise,
@@ -27,9 +26,10 @@ from bench_core import (
     Split,
     Stepper,
     Task,
-    ended,
+    TaskInfo,
+    as_hypothesis,
+    generate,
     limits,
-    walk,
 )
 
 
@@ -37,7 +37,7 @@ class Greedy(Decoder[Stepper[Any]]):
     """Take the most probable action at every step, of equal ones the lowest."""
 
     def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        found = walk(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
+        found = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
         return [[one] for one in found]
 
 
@@ -71,19 +71,19 @@ class Exhaustive(Decoder[Stepper[Any]]):
             owner, totals, chains = owner[live], totals[live], [chains[i] for i in live.tolist()]
             log_probs, state = model.step(state.select(parents[live]), actions[live])
         best = (sorted(row)[: self.config.outputs] for row in found)
-        return [[ended(model, chain, -cost) for cost, chain in row] for row in best]
+        return [[as_hypothesis(model, chain, -cost) for cost, chain in row] for row in best]
 
 
 class Letters(Task):
     """Spell a word; every fourth is for validation, every next one for test."""
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         words = self.config.words
         splits = {"valid": words[2::4], "test": words[3::4], "train": [*words[0::4], *words[1::4]]}
         letters = ["<stop>", *sorted(set("".join(words)))]
         (self.folder / "words.json").write_text(json.dumps({"letters": letters, "splits": splits}), encoding="utf-8")
         counts = ["".join(splits["train"]).count(letter) for letter in letters[1:]]
-        return Facts(letters, [len(splits["train"]), *counts])
+        return TaskInfo(letters, [len(splits["train"]), *counts])
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         targets = [self._tokens(word) for word in self._read()["splits"][split]]
@@ -116,9 +116,9 @@ class Letters(Task):
 class Reversal(Letters):
     """Spell a word from its letters in the opposite order."""
 
-    def prepare(self, data: Path) -> Facts:
-        facts = super().prepare(data)
-        return Facts(facts.vocabulary, facts.counts, source_vocabulary=facts.vocabulary)
+    def prepare(self, data: Path) -> TaskInfo:
+        info = super().prepare(data)
+        return TaskInfo(info.vocabulary, info.counts, source_vocabulary=info.vocabulary)
 
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
         batch = super()._batch(ids, targets)

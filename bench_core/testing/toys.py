@@ -20,20 +20,20 @@ from bench_core import (
     Sampler,
     Scorer,
     Source,
-    Stackable,
     Stepper,
     TaskConfig,
+    Vmappable,
     hookimpl,
 )
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class RecurrentConfig(ModelConfig):
     """Left to right: a recurrent network that carries its memory over windows of a stream."""
 
     name, target = "toy-recurrent", "bench_core.testing.toy_models:Recurrent"
-    gives: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
+    capabilities: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
     likelihoods: ClassVar[Mapping[str, Kind]] = {"exact": Kind.EXACT}
 
     hidden: PositiveInt = 6
@@ -67,7 +67,7 @@ class InsertionConfig(ModelConfig):
     """Alternating a word and the slot where it goes, in any order."""
 
     name, target = "toy-insertion", "bench_core.testing.toy_models:Insertion"
-    gives = {Stepper, Scorer}
+    capabilities = {Stepper, Scorer}
     likelihoods = {"order": Kind.BOUND}
 
     hidden: PositiveInt = 6
@@ -77,7 +77,7 @@ class LatentConfig(ModelConfig):
     """A latent trajectory that no word feeds back to."""
 
     name, target = "toy-latent", "bench_core.testing.toy_models:Latent"
-    gives = {Sampler, Scorer, Stackable}
+    capabilities = {Sampler, Scorer, Vmappable}
     likelihoods = {"elbo": Kind.BOUND, "trajectories": Kind.ESTIMATE}
 
     hidden: PositiveInt = 4

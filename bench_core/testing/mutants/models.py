@@ -13,7 +13,6 @@ from torch import Tensor
 from bench_core import (
     Batch,
     Config,
-    Facts,
     Hypothesis,
     Kind,
     Loss,
@@ -23,12 +22,13 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
-    Stackable,
     State,
     Stepper,
+    TaskInfo,
     Training,
+    Vmappable,
+    generate,
     invert,
-    walk,
 )
 from bench_core.testing.contracts import patched, posing
 
@@ -42,13 +42,13 @@ def claims_too_much(case: Case) -> Case:
     class Oracle(Model):
         pass
 
-    return replace(case, config=posing(case.config, gives={*case.config.gives, Oracle}))
+    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities, Oracle}))
 
 
 def claims_too_little(case: Case) -> Case:
     """The Config is silent about one capability."""
-    first = min(case.config.gives, key=lambda capability: capability.__name__)
-    return replace(case, config=posing(case.config, gives={*case.config.gives} - {first}))
+    first = min(case.config.capabilities, key=lambda capability: capability.__name__)
+    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities} - {first}))
 
 
 def claims_a_likelihood_it_lacks(case: Case) -> Case:
@@ -60,8 +60,8 @@ def allocates_on_a_device_of_its_own(case: Case) -> Case:
     """The constructor insists on the CPU, as it does with numbers that it has computed."""
     kind = case.config.load()
 
-    def build(config: Config, facts: Facts) -> Model:
-        model: Any = kind(config, facts)
+    def build(config: Config, info: TaskInfo) -> Model:
+        model: Any = kind(config, info)
         model.register_buffer("table", torch.ones(1, device="cpu"))
         return model  # type: ignore[no-any-return]
 
@@ -150,7 +150,7 @@ def samples_too_sharply(case: Case) -> Case:
 
     def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
         if isinstance(model, Stepper):
-            sharp = walk(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
+            sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
             return sharp
         return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
 
@@ -160,20 +160,20 @@ def samples_too_sharply(case: Case) -> Case:
 def loses_otherwise_in_a_stack(case: Case) -> Case:
     """The loss of a stack is another one."""
 
-    def stacked_loss(model: Stackable, batch: Batch, training: Training) -> Loss:
-        loss = model.stacked_loss(batch, training)
+    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
+        loss = model.vmap_loss(batch, training)
         return replace(loss, value=1.1 * loss.value)
 
-    return replace(case, model=patched(case.model, stacked_loss=stacked_loss))
+    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
 
 
 def draws_alike_in_all_copies(case: Case) -> Case:
     """The loss of a stack gives all copies the noise of the first."""
 
-    def stacked_loss(model: Stackable, batch: Batch, training: Training) -> Loss:
-        return model.stacked_loss(batch, replace(training, noise=Noise(training.noise.key)))
+    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
+        return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
 
-    return replace(case, model=patched(case.model, stacked_loss=stacked_loss))
+    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
 
 
 def takes_every_action_for_the_first(case: Case) -> Case:

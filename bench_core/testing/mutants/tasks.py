@@ -10,7 +10,7 @@ from time import perf_counter_ns
 
 import torch
 
-from bench_core import Batch, Facts, Noise, Purpose, Size, Task
+from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
 from bench_core.testing.cases import TaskCase
 from bench_core.testing.contracts import patched, posing
 
@@ -93,7 +93,7 @@ def opens_with_a_word(case: TaskCase) -> TaskCase:
 
 def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
     """Tokens are numbered from somewhere else than the vocabulary says."""
-    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + len(case.facts.vocabulary)))
+    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + len(case.info.vocabulary)))
 
 
 def brings_another_source(case: TaskCase) -> TaskCase:
@@ -143,20 +143,20 @@ def prepares_by_the_clock(case: TaskCase) -> TaskCase:
     kind = case.config.load()
 
     class Restless(kind):  # type: ignore[misc, valid-type]
-        def prepare(self, data: Path) -> Facts:
-            facts: Facts = super().prepare(data)
+        def prepare(self, data: Path) -> TaskInfo:
+            info: TaskInfo = super().prepare(data)
             (self.folder / "made").write_text(str(perf_counter_ns()), encoding="utf-8")
-            return facts
+            return info
 
     return replace(case, config=posing(case.config, load=classmethod(lambda cls: Restless)))
 
 
 def keeps_a_set_in_its_facts(case: TaskCase) -> TaskCase:
-    """Facts hold what JSON cannot."""
-    return replace(case, facts=replace(case.facts, extras={**case.facts.extras, "words": {"a", "b"}}))
+    """TaskInfo hold what JSON cannot."""
+    return replace(case, info=replace(case.info, extras={**case.info.extras, "words": {"a", "b"}}))
 
 
 def repeats_a_token(case: TaskCase) -> TaskCase:
     """A token stands twice in the vocabulary."""
-    words = [*case.facts.vocabulary, case.facts.vocabulary[-1]]
-    return replace(case, facts=replace(case.facts, vocabulary=words, counts=()))
+    words = [*case.info.vocabulary, case.info.vocabulary[-1]]
+    return replace(case, info=replace(case.info, vocabulary=words, counts=()))

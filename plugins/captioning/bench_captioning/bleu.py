@@ -33,7 +33,7 @@ class CaptionBleu(CaptionMetric[list[int]]):
         found = cook_test(text, cook_refs(references, n=self.config.n), eff="closest", n=self.config.n)
         return [found["testlen"], found["reflen"], *found["guess"], *found["correct"]]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         if not examples:
             return nan
         n = self.config.n

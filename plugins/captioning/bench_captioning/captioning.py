@@ -20,7 +20,7 @@ from bench_captioning.described import Described, opened
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Encoder, Ragged, Words, bucketed, cut, join, learn, padded, shuffled
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -65,7 +65,7 @@ class Captioning(Task):
 
     config: CaptioningConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         corpus = captioned(self.config.corpus, data)
         spaced = {split: [_spaced(picture) for picture in found] for split, found in corpus.splits.items()}
         encoder = self._encoder(corpus.name, spaced["train"])
@@ -87,7 +87,7 @@ class Captioning(Task):
         notice = {"notice": features.notice} if features.notice else {}
         documents = {split: self._kept(f"{split}.captions") for split in self.config.documents}
         extras = {**about, **notice, "statistics": statistics, **({"documents": documents} if documents else {})}
-        return Facts(encoder.vocabulary, counts, source_shape=features.shape, extras=extras)
+        return TaskInfo(encoder.vocabulary, counts, source_shape=features.shape, extras=extras)
 
     @property
     def _longest(self) -> float:

@@ -13,7 +13,7 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test  
 
 from bench_captioning.captions import CaptionMetric
 from bench_captioning.plugin import CiderDConfig
-from bench_core import Facts, Outcome, SuiteError
+from bench_core import Outcome, SuiteError, TaskInfo
 
 NGram: TypeAlias = tuple[str, ...]
 ORDER, SIGMA = 4, 6.0
@@ -63,19 +63,19 @@ class CiderD(CaptionMetric[float]):
         super().__init__(config, f"order:{ORDER}|sigma:{SIGMA:g}")
         self.documents: Documents | None = None
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric with the document frequencies of the references, or of those of another split.
 
         Raises SuiteError where the task has kept no captions of that split, or where there are fewer than two images.
         """
-        told = copy(super().prepare(facts, references))
+        told = copy(super().prepare(info, references))
         split = self.config.documents
         if split is None:
             if not references:
                 return told
             known, whose = list(references.values()), "references"
         else:
-            kept = facts.extras.get("documents", {})
+            kept = info.extras.get("documents", {})
             if split not in kept:
                 raise SuiteError(
                     f"cider-d is to weigh words by the captions of {split}, which the task has not kept for metrics. "
@@ -98,7 +98,7 @@ class CiderD(CaptionMetric[float]):
         scorer.crefs = _Among((cook_refs(references, ORDER) for _, references in pairs), documents.images)
         return [float(score) for score in scorer.compute_cider()]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
 
 

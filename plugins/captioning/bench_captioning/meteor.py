@@ -27,5 +27,5 @@ class CaptionMeteor(CaptionMetric[list[int]]):
             [replace(outcome, texts=[text], references=references) for outcome, (text, references) in pairs]
         )
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
-        return self.meteor.total(sums, examples)
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
+        return self.meteor.from_sums(sums, examples)

@@ -12,7 +12,7 @@ from bench_captioning import corpus
 from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class CaptioningConfig(TaskConfig):

@@ -38,5 +38,5 @@ class RougeL(CaptionMetric[float]):
                 )
         return [float(self.scorer.calc_score([text], references)) for text, references in pairs]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan

@@ -29,15 +29,15 @@ def sources(task, split):
 @pytest.mark.parametrize(("form", "table"), [("vector", VECTORS), ("grid", GRIDS)])
 def test_features_of_a_file_go_to_their_images(data, prepare, form, table):
     np.save(data / "f.npy", table)
-    task, facts = prepare(form=form, **of("f.npy"))
-    assert facts.source_shape == table.shape[1:]
+    task, info = prepare(form=form, **of("f.npy"))
+    assert info.source_shape == table.shape[1:]
     for split, rows in (("train", slice(0, 6)), ("valid", slice(6, 9)), ("test", slice(9, 13))):
         assert sources(task, split).dtype == np.float32
         assert (sources(task, split) == table[rows]).all()
     (batch,) = task.batches("test", Purpose.SCORE, Size(100))
     assert (batch.source.numpy() == table[9:].repeat(2, 0)).all()
-    assert facts.extras["features"].startswith("f.npy (")
-    assert "notice" not in facts.extras
+    assert info.extras["features"].startswith("f.npy (")
+    assert "notice" not in info.extras
 
 
 @pytest.mark.parametrize("kind", ["json", "txt", "npy", "names"])
@@ -132,10 +132,10 @@ def test_precomputed_features_need_no_images(data, prepare):
 
 @pytest.mark.parametrize(("form", "shape"), [("vector", (6,)), ("grid", (16, 6))])
 def test_a_random_network_says_that_it_is_random_and_is_scaled_by_the_training_images(prepare, form, shape):
-    task, facts = prepare(form=form)
-    assert facts.source_shape == shape
-    assert "random ResNet (widths 4-6, depths 1-1, seed 0), 32 pixels" in facts.extras["features"]
-    assert "random" in facts.extras["notice"]
+    task, info = prepare(form=form)
+    assert info.source_shape == shape
+    assert "random ResNet (widths 4-6, depths 1-1, seed 0), 32 pixels" in info.extras["features"]
+    assert "random" in info.extras["notice"]
     train = sources(task, "train")
     axes = tuple(range(train.ndim - 1))
     assert abs(train.mean(axes)).max() < 1e-5
@@ -170,9 +170,9 @@ def stored(folder, **changed):
 
 def test_weights_in_a_folder_are_used_as_they_are(data, prepare):
     settings = stored(data / "net", size=32)
-    task, facts = prepare(features=settings, form="vector")
-    assert facts.extras["features"].startswith("the ResNet net (")
-    assert "notice" not in facts.extras
+    task, info = prepare(features=settings, form="vector")
+    assert info.extras["features"].startswith("the ResNet net (")
+    assert "notice" not in info.extras
     network = ResNetModel.from_pretrained(data / "net").eval()
     from PIL import Image
 

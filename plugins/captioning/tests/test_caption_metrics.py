@@ -18,12 +18,12 @@ from bench_captioning.plugin import CaptionBleuConfig, CaptionMeteorConfig, Cide
 from bench_captioning.ptb import JAR
 from bench_captioning.scenes import scenes
 from bench_captioning.settings import Scenes
-from bench_core import Facts, Outcome, SuiteError
+from bench_core import Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 from bench_metrics.api import java
 
 QUICK = [*(CaptionBleuConfig(n=n) for n in (1, 2, 3, 4)), RougeLConfig(), CiderDConfig()]
-FACTS = Facts(["<stop>"])
+FACTS = TaskInfo(["<stop>"])
 
 
 def cell(number=60, seed=1):
@@ -212,9 +212,9 @@ def test_mutants_are_told_apart():
 
 def test_words_may_be_weighed_by_another_split():
     documents = {"valid": [[*outcome.references] for outcome in cell(30, seed=4)]}
-    facts = Facts(["<stop>"], extras={"documents": documents})
+    info = TaskInfo(["<stop>"], extras={"documents": documents})
     config = CiderDConfig(documents="valid")
-    metric = config.load()(config).prepare(facts, {each.id: each.references for each in CELL})
+    metric = config.load()(config).prepare(info, {each.id: each.references for each in CELL})
     assert "documents:valid of 30 images" in metric.signature
     assert metric.combine(metric.measure(CELL)) != pytest.approx(score(CiderDConfig(), CELL), rel=1e-6)
     assert metric.measure(CELL[:1]) == metric.measure(CELL)[:1]

@@ -31,7 +31,7 @@ def test_the_task_of_files_keeps_all_contracts(data):
 
 
 def test_one_trains_and_scores_captions_and_decodes_images(prepare):
-    task, facts = prepare()
+    task, info = prepare()
     for purpose in (Purpose.TRAIN, Purpose.SCORE):
         (batch,) = task.batches("test", purpose, Size(100))
         assert batch.ids.tolist() == [0, 1, 10, 11, 20, 21, 30, 31]
@@ -44,18 +44,18 @@ def test_one_trains_and_scores_captions_and_decodes_images(prepare):
     assert list(task.references("test")) == list(task.sources("test")) == batch.ids.tolist()
     assert task.references("test")[10] == ["Caption 0 of a test dog 0.", "Caption 1 of a test dog 1."]
     assert task.sources("test")[10] == "010.jpg"
-    assert facts.extras["corpus"].startswith("a.json (")
-    assert not facts.extras["embedded"]
+    assert info.extras["corpus"].startswith("a.json (")
+    assert not info.extras["embedded"]
 
 
 def test_more_than_ten_captions_make_ids_wider(data, annotate, prepare):
     annotate(
         lambda content: content["annotations"].extend({"image_id": 109, "caption": f"dog {n}"} for n in range(9))
     )
-    task, facts = prepare()
+    task, info = prepare()
     (batch,) = task.batches("test", Purpose.SCORE, Size(100))
     assert batch.ids.tolist() == [*range(11), 100, 101, 200, 201, 300, 301]
-    assert facts.extras["statistics"]["test"]["most_captions"] == 11
+    assert info.extras["statistics"]["test"]["most_captions"] == 11
 
 
 def test_each_caption_stays_with_its_image_in_every_order(prepare):
@@ -77,8 +77,8 @@ def test_each_caption_stays_with_its_image_in_every_order(prepare):
 
 
 def test_the_vocabulary_is_of_training_captions_alone(prepare):
-    _, facts = prepare(documents=["valid"])
-    counts = dict(zip(facts.vocabulary, facts.counts, strict=True))
+    _, info = prepare(documents=["valid"])
+    counts = dict(zip(info.vocabulary, info.counts, strict=True))
     assert counts == {
         "<stop>": 12,
         "<unk>": 0,
@@ -90,9 +90,9 @@ def test_the_vocabulary_is_of_training_captions_alone(prepare):
         "0": 12,
         "1": 12,
     }
-    assert facts.extras["statistics"]["test"]["unknown"] == 8
-    assert facts.extras["documents"] == {"valid": [["Caption 0 of a val dog 0.", "Caption 1 of a val dog 1."]] * 3}
-    json.dumps(facts.extras)
+    assert info.extras["statistics"]["test"]["unknown"] == 8
+    assert info.extras["documents"] == {"valid": [["Caption 0 of a val dog 0.", "Caption 1 of a val dog 1."]] * 3}
+    json.dumps(info.extras)
 
 
 def test_rare_words_and_those_beyond_the_limit_are_unknown(prepare, annotate):
@@ -110,14 +110,14 @@ def test_long_captions_are_not_trained_on_and_never_lost_elsewhere(prepare, anno
             content["annotations"].append({"image_id": image, "caption": "one long sentence of a very tired dog"})
 
     annotate(lengthen)
-    task, facts = prepare(longest=7)
+    task, info = prepare(longest=7)
     (train,) = task.batches("train", Purpose.TRAIN, Size(100))
     assert train.ids.tolist() == [0, 1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51]
-    assert "tired" not in facts.vocabulary
-    assert facts.counts[0] == 12
-    assert facts.counts[facts.vocabulary.index("dog")] == 12
-    assert facts.extras["statistics"]["train"]["left_out_long"] == 2
-    assert facts.extras["statistics"]["test"]["left_out_long"] == 0
+    assert "tired" not in info.vocabulary
+    assert info.counts[0] == 12
+    assert info.counts[info.vocabulary.index("dog")] == 12
+    assert info.extras["statistics"]["train"]["left_out_long"] == 2
+    assert info.extras["statistics"]["test"]["left_out_long"] == 0
     assert len(next(task.batches("test", Purpose.SCORE, Size(100)))) == 9
     assert len(task.references("train")[0]) == 3
     with pytest.raises(DataError, match=r"all captions of .* have more than `longest: 2` words"):
@@ -128,9 +128,9 @@ def test_scenes_are_the_default_and_may_be_shown(tmp_path):
     assert CaptioningConfig().corpus.name == "scenes"
     config = CaptioningConfig.model_validate({"corpus": SMALL, "features": TINY})
     task = config.load()(config, tmp_path)
-    facts = task.prepare(tmp_path)
-    assert facts.extras["embedded"]
-    assert facts.extras["corpus"] == "scenes (images 12, pixels 32, seed 0)"
+    info = task.prepare(tmp_path)
+    assert info.extras["embedded"]
+    assert info.extras["corpus"] == "scenes (images 12, pixels 32, seed 0)"
     assert all(len(each) == 5 for each in task.references("valid").values())
     assert " at " in task.sources("test")[0]
 

@@ -13,7 +13,7 @@ import torch
 
 from bench_code_generation.corpus import CLEAN, Collection, Pairs, collection
 from bench_code_generation.plugin import CodeGenerationConfig
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, join, learn, padded, shuffled
 from bench_translation.api import Examples, load_lines, save_further, save_lines, with_further
 
@@ -30,7 +30,7 @@ class CodeGeneration(Task):
 
     config: CodeGenerationConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         corpus = collection(self.config.corpus, data)
         found, encoders = {}, None
         for split in CLEAN:
@@ -56,7 +56,7 @@ class CodeGeneration(Task):
         tokens = Examples.load(self.folder, "train").target.tokens
         counts = np.bincount(tokens, minlength=len(target.vocabulary)).tolist()
         about = {"corpus": corpus.name, "embedded": corpus.embedded, "shared": self.config.shared}
-        return Facts(target.vocabulary, counts, source.vocabulary, extras={**about, "statistics": found})
+        return TaskInfo(target.vocabulary, counts, source.vocabulary, extras={**about, "statistics": found})
 
     def _spaced(self, split: Split, pairs: Pairs) -> tuple[list[int], tuple[list[str], list[str]], int]:
         """Return numbers and lines of the pairs that are not empty, and how many are.

@@ -10,7 +10,7 @@ from typing import Self
 
 from bench_code_generation.parsing import meaning
 from bench_code_generation.plugin import ParsedCodeConfig
-from bench_core import Facts, Outcome, PluginError
+from bench_core import Outcome, PluginError, TaskInfo
 from bench_metrics.api import TextMetric, clopper_pearson, compared
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs between versions
@@ -25,7 +25,7 @@ class Share(TextMetric[int]):
         super().__init__(config)
         self.signature = f"newline:{config.newline}|python:{PYTHON}"
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
 
     def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
@@ -42,8 +42,8 @@ class CodeExactMatch(Share):
     An example of which no reference parses cannot be right; the signature tells how many there are, if any.
     """
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
-        told = super().prepare(facts, references)
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
+        told = super().prepare(info, references)
         lost = sum(not any(map(self._meaning, each)) for each in references.values() if each)
         if lost:
             told = copy(told)
@@ -62,7 +62,7 @@ class CodeExactMatch(Share):
 class Parses(Share):
     """Share of programs that parse; one without a statement does not."""
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return itself: nothing is compared."""
         return self
 

@@ -14,7 +14,7 @@ from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 from bench_language_modeling.api import Words
 from bench_translation.api import Both, Tokenizers
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class CodeGenerationConfig(TaskConfig):

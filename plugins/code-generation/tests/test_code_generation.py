@@ -59,17 +59,17 @@ def test_the_task_keeps_all_contracts(files, tmp_path, settings):
 
 
 def test_rows_are_their_lines_ended_by_stop(files, tmp_path):
-    task, facts = prepared(tmp_path, files)
+    task, info = prepared(tmp_path, files)
     (batch,) = task.batches("train", Purpose.SCORE, Size(100))
     for vocabulary, rows, lengths, side in (
-        (facts.source_vocabulary, batch.source, batch.source_length, 0),
-        (facts.vocabulary, batch.gold, batch.length, 1),
+        (info.source_vocabulary, batch.source, batch.source_length, 0),
+        (info.vocabulary, batch.gold, batch.length, 1),
     ):
         for pair, row, length in zip(PAIRS["train"], rows.tolist(), lengths.tolist(), strict=True):
             assert [vocabulary[token] for token in row[:length]] == [*pair[side].split(), "<stop>"]
-    assert facts.extras["statistics"]["test"]["source_unknown"] == 0
-    assert sum(facts.counts) == batch.length.sum()
-    assert not set(facts.vocabulary) & {"g", "y :"}
+    assert info.extras["statistics"]["test"]["source_unknown"] == 0
+    assert sum(info.counts) == batch.length.sum()
+    assert not set(info.vocabulary) & {"g", "y :"}
 
 
 @pytest.mark.parametrize("settings", [{}, {"tokenizer": "char"}, {"tokenizer": BYTE_PAIRS, "shared": True}])
@@ -94,8 +94,8 @@ def test_further_right_lines_are_references_and_an_unknown_token_is_in_none(file
 
 
 def test_a_shared_vocabulary_is_one_list_of_both_sides(files, tmp_path):
-    _, facts = prepared(tmp_path, files, shared=True)
-    assert facts.vocabulary == facts.source_vocabulary
+    _, info = prepared(tmp_path, files, shared=True)
+    assert info.vocabulary == info.source_vocabulary
     with pytest.raises(ValidationError, match="same tokenizer"):
         CodeGenerationConfig.model_validate({"shared": True, "tokenizer": {"source": "word", "target": "char"}})
 
@@ -104,9 +104,9 @@ def test_pairs_to_train_on_are_chosen_and_counted(files, tmp_path):
     lines = (tmp_path / "train.target").read_text().split("\n")
     lines[4] = " "
     (tmp_path / "train.target").write_text("\n".join(lines))
-    task, facts = prepared(tmp_path, files, longest=4)
+    task, info = prepared(tmp_path, files, longest=4)
     assert list(task.references("train")) == list(task.sources("train")) == [0, 1, 2]
-    told = facts.extras["statistics"]["train"]
+    told = info.extras["statistics"]["train"]
     assert (told["pairs"], told["left_out_empty"], told["left_out_long"]) == (3, 1, 1)
     with pytest.raises(DataError, match=r"0 pairs of own files .* are left to train on, of 4"):
         prepared(tmp_path, files, longest=1)
@@ -154,12 +154,12 @@ def django(tmp_path, monkeypatch):
 
 
 def test_django_is_split_by_the_order_of_its_lines(django):
-    task, facts = prepared(django, "django")
+    task, info = prepared(django, "django")
     assert [len(task.references(split)) for split in PAIRS] == [8, 2, 2]
     assert task.references("valid") == {0: ["code _8"], 1: ["code _9"]}
     assert task.sources("test") == {0: "anno _10", 1: "anno _11"}
-    assert facts.extras["corpus"] == "django"
-    assert not facts.extras["embedded"]
+    assert info.extras["corpus"] == "django"
+    assert not info.extras["embedded"]
     assert set(task.config.reads(django)) == {"django/all.anno", "django/all.code"}
 
 
@@ -182,10 +182,10 @@ def test_django_clean_has_its_own_splits(tmp_path):
         for side in ("src", "tgt"):
             text = "".join(f"{side} {part} {number}\n" for number in range(lines))
             (tmp_path / "django-clean" / f"{side}_raw_{part}.txt").write_text(text)
-    task, facts = prepared(tmp_path, "django-clean")
+    task, info = prepared(tmp_path, "django-clean")
     assert task.references("valid") == {0: ["tgt dev 0"], 1: ["tgt dev 1"]}
     assert task.sources("test") == {0: "src test 0"}
-    assert facts.extras["corpus"] == "django-clean"
+    assert info.extras["corpus"] == "django-clean"
 
 
 @pytest.fixture
@@ -202,14 +202,14 @@ def small_library(tmp_path, monkeypatch):
 
 
 def test_the_embedded_corpus_is_made_from_the_library(small_library):
-    task, facts = prepared(small_library, {"name": "cpython-pairs", "pairs": 40})
+    task, info = prepared(small_library, {"name": "cpython-pairs", "pairs": 40})
     sizes = {split: len(task.references(split)) for split in PAIRS}
     assert sizes == {"train": 40, "valid": 4, "test": 4}
     seen = {line for split in ("valid", "test") for (line,) in task.references(split).values()}
     assert not seen & {line for (line,) in task.references("train").values()}
     assert all(meaning(line) for line in seen)
-    assert facts.extras["embedded"]
-    assert facts.extras["corpus"].startswith(f"cpython-pairs {library.VERSION} (")
+    assert info.extras["embedded"]
+    assert info.extras["corpus"].startswith(f"cpython-pairs {library.VERSION} (")
 
 
 def test_a_library_without_sources_is_an_error(small_library, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from bench_code_generation.plugin import CodeExactMatchConfig, ParsesConfig
-from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 
 CELL = [
@@ -24,7 +24,7 @@ CELL = [
 
 def metric(config, outcomes=CELL):
     references = {outcome.id: outcome.references for outcome in outcomes}
-    return config.load()(config).prepare(Facts(["<stop>"]), references)
+    return config.load()(config).prepare(TaskInfo(["<stop>"]), references)
 
 
 @pytest.mark.parametrize("outcomes", [None, CELL])

@@ -7,7 +7,7 @@ from bisect import insort
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Hypothesis, Stepper, ended
+from bench_core import STOP, Hypothesis, Stepper, as_hypothesis
 from bench_decoders.calls import counted
 from bench_decoders.plugin import BeamConfig
 
@@ -49,7 +49,7 @@ class Candidates:
     def hypotheses(self, model: Stepper, calls: Tensor) -> list[list[Hypothesis]]:
         """Return the best of each row, with what the search has cost it, `calls` [N]."""
         return [
-            [counted(ended(model, chain, total), number) for chain, total in pool.best()]
+            [counted(as_hypothesis(model, chain, total), number) for chain, total in pool.best()]
             for pool, number in zip(self.pools, calls.tolist(), strict=True)
         ]
 

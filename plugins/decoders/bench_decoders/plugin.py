@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class AncestralConfig(DecoderConfig):

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, invert, walk
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert
 from bench_decoders.calls import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
-from bench_decoders.ties import best
+from bench_decoders.topk import topk_stable
 
 
 class Ancestral(Decoder[Sampler]):
@@ -30,7 +30,7 @@ class Greedy(Decoder[Stepper]):
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return highest(log_probs)
 
-        return [[walked(hypothesis)] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
+        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
 
 class Sampling(Decoder[Stepper]):
@@ -46,7 +46,7 @@ class Sampling(Decoder[Stepper]):
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return self.choose(tempered(log_probs, self.config.temperature), noise.uniform(ids, step))
 
-        return [[walked(hypothesis)] for hypothesis in walk(model, batch, pick, self.config.max_tokens)]
+        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
         """Return the actions [N] that `uniform` [N] draws from `log_probs` [N, A]."""
@@ -69,7 +69,7 @@ class TopK(Sampling):
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
         if self.config.k >= log_probs.shape[1]:
             return invert(log_probs, uniform)
-        return self.draw(log_probs, *best(log_probs, self.config.k), uniform)
+        return self.draw(log_probs, *topk_stable(log_probs, self.config.k), uniform)
 
 
 class Nucleus(Sampling):
@@ -81,7 +81,7 @@ class Nucleus(Sampling):
         """Look among the `size` most probable actions, and in rows where they do not suffice among more."""
         if self.config.mass == 1:
             return invert(log_probs, uniform)
-        values, actions = best(log_probs, size)
+        values, actions = topk_stable(log_probs, size)
         held = values.double().exp().cumsum(1)
         outside = pad(held[:, :-1], (1, 0)) > self.config.mass
         chosen = self.draw(log_probs, values.masked_fill(outside, -torch.inf), actions, uniform)

@@ -48,7 +48,7 @@ def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
         return spoiled(log_probs.clone(), value), state
 
     setattr(case.model, method, lambda *given: broken(case.model, *given))
-    words = len(case.facts.vocabulary)
+    words = len(case.info.vocabulary)
     with (
         torch.no_grad(),
         pytest.raises(PluginError, match=rf"Recurrent\.{method} gave"),
@@ -63,5 +63,5 @@ def test_looking_changes_nothing(decoder, model):
     case = Case.of(model(), decoder)
     with torch.no_grad():
         alone = case.decoded()
-        with guarded(case.model, len(case.facts.vocabulary), thorough=True):
+        with guarded(case.model, len(case.info.vocabulary), thorough=True):
             assert case.decoded() == alone

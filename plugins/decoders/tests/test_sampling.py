@@ -11,7 +11,7 @@ import torch
 
 from bench_core import STOP, Noise, invert
 from bench_core.testing import catches, patched
-from bench_decoders.api import best
+from bench_decoders.api import topk_stable
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -334,6 +334,6 @@ def test_the_highest_action_is_that_of_a_full_sort_the_lower_of_equal_ones(sprea
 def test_the_likeliest_actions_are_those_of_a_full_sort_ties_to_the_lower(spread, k):
     log_probs = scores(spread, size=5000)
     values, order = log_probs.sort(dim=1, stable=True, descending=True)
-    found, actions = best(log_probs, k)
+    found, actions = topk_stable(log_probs, k)
     assert torch.equal(found, values[:, :k])
     assert torch.equal(actions, order[:, :k])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bench_core import Facts, Noise, SuiteError
+from bench_core import Noise, SuiteError, TaskInfo
 from bench_ecoc.layer import Layer, counts_of
 from bench_ecoc.orders import by_count
 
@@ -39,8 +39,8 @@ class Adaptive(Layer):
         for name in ("order", "ranks"):
             self.register_buffer(name, torch.zeros(tokens, dtype=torch.int64))
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        order = by_count(counts_of(facts, "this output layer makes clusters"))
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        order = by_count(counts_of(info, "this output layer makes clusters"))
         self.order.copy_(order)
         self.ranks.copy_(order.argsort())
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from bench_core import Batch, Facts, Noise, State, SuiteError, Training
+from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
 from bench_ecoc import orders
 from bench_ecoc.codebook import CELLS, base_bits, codewords, own_checks, pack, unpack
 from bench_ecoc.layer import Layer, chunks, counts_of
@@ -36,8 +36,8 @@ MADE_OF_VECTORS = {"embedding": orders.by_similarity, "tour": orders.by_tour}
 class Ecoc(Layer):
     """Codes of `bits` bits, by default as few as there can be; of the order `identity`, one for each token.
 
-    The orders `embedding` and `tour` are made of the word vectors in `facts.files["vectors"]`, or else of skip-gram
-    vectors of `size` dimensions that `survey` learns; until then the order is `unigram`.
+    The orders `embedding` and `tour` are made of the word vectors in `info.files["vectors"]`, or else of skip-gram
+    vectors of `size` dimensions that `fit_statistics` learns; until then the order is `unigram`.
 
     Scores of tokens are sums of about d / 2 logits, all of which an update changes. Where they are learnt by their
     `exact` likelihood, logits begin at 0 and are multiplied by a `gain`, so that scores do not leap.
@@ -74,25 +74,25 @@ class Ecoc(Layer):
         self._missing = order in MADE_OF_VECTORS
         self._kept: tuple[Any, dict[str, Any]] = (None, {})
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         codes = self._codewords(noise.fork("checks"))
         self.codes_packed.copy_(pack(codes))  # by rank, until the tokens are placed
         self.own_checks.copy_(own_checks(codes, self.group - 1))
         self.ranks.copy_(torch.arange(self.tokens))
-        if self.order in MADE_OF_VECTORS and "vectors" in facts.files:
-            self._place_by(read(facts.files["vectors"], facts.vocabulary), facts)
+        if self.order in MADE_OF_VECTORS and "vectors" in info.files:
+            self._place_by(read(info.files["vectors"], info.vocabulary), info)
         else:
-            self._place(self._first_order(facts, noise), facts)
+            self._place(self._first_order(info, noise), info)
 
     @property
     def surveys(self) -> bool:
         return self._missing
 
-    def survey(self, sentences: Sequence[list[int]], facts: Facts, noise: Noise) -> None:
+    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, noise: Noise) -> None:
         if self._missing:
-            self._place_by(learn(sentences, facts.vocabulary, self.size, noise), facts)
+            self._place_by(learn(sentences, info.vocabulary, self.size, noise), info)
 
-    def about(self) -> Mapping[str, str]:
+    def notes(self) -> Mapping[str, str]:
         return self._vectors
 
     @property
@@ -208,20 +208,20 @@ class Ecoc(Layer):
             return torch.eye(self.tokens, dtype=torch.uint8)
         return codewords(self.tokens, self.length, noise)
 
-    def _first_order(self, facts: Facts, noise: Noise) -> Tensor:
+    def _first_order(self, info: TaskInfo, noise: Noise) -> Tensor:
         if self.order == "identity":
             return torch.arange(self.tokens)
         if self.order == "random":
             return orders.at_random(self.tokens, noise.fork("order"))
-        return orders.by_count(counts_of(facts, f"the order {self.order} ranks tokens"))
+        return orders.by_count(counts_of(info, f"the order {self.order} ranks tokens"))
 
-    def _place_by(self, vectors: Vectors, facts: Facts) -> None:
+    def _place_by(self, vectors: Vectors, info: TaskInfo) -> None:
         """Rank the tokens by word vectors."""
-        counts = counts_of(facts, f"the order {self.order} begins")
-        self._place(MADE_OF_VECTORS[self.order](vectors.values, vectors.known, counts), facts)
+        counts = counts_of(info, f"the order {self.order} begins")
+        self._place(MADE_OF_VECTORS[self.order](vectors.values, vectors.known, counts), info)
         self._vectors, self._missing = {"word vectors": vectors.described(counts)}, False
 
-    def _place(self, order: Tensor, facts: Facts) -> None:
+    def _place(self, order: Tensor, info: TaskInfo) -> None:
         """Give the codewords to the tokens in this order [V]; bits begin as probable as they are in training."""
         order = order.to(self.ranks.device)
         before = self.ranks.argsort()
@@ -230,11 +230,11 @@ class Ecoc(Layer):
         self.ranks[order] = torch.arange(self.tokens, device=order.device)
         if not self.exact:
             with torch.no_grad():
-                self.linear.bias.copy_(self._bit_frequencies(facts).logit())
+                self.linear.bias.copy_(self._bit_frequencies(info).logit())
 
-    def _bit_frequencies(self, facts: Facts) -> Tensor:
+    def _bit_frequencies(self, info: TaskInfo) -> Tensor:
         """Return how often each bit is 1 in the training split [d], float64; never quite never, nor always."""
-        counts = torch.tensor(facts.counts or [1] * self.tokens, dtype=torch.float64)
+        counts = torch.tensor(info.counts or [1] * self.tokens, dtype=torch.float64)
         total, ones = counts.sum().clamp(min=1), torch.zeros(self.length, dtype=torch.float64)
         for packed, some in zip(
             torch.split(self.codes_packed.cpu(), max(1, CELLS // self.length)),

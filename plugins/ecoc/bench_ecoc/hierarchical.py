@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from bench_core import Facts, Noise, SuiteError
+from bench_core import Noise, SuiteError, TaskInfo
 from bench_ecoc.layer import Layer, Rows, chunks, counts_of
 from bench_ecoc.orders import at_random, by_count
 
@@ -39,11 +39,11 @@ class Hierarchical(Layer):
             self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
         self.register_buffer("member", torch.zeros(number, size, dtype=torch.int64))
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         if self.order == "random":
             self.place(at_random(self.tokens, noise.fork("order")))
         else:
-            self.place(by_count(counts_of(facts, "this output layer makes classes")))
+            self.place(by_count(counts_of(info, "this output layer makes classes")))
 
     def place(self, order: Tensor) -> None:
         """Make classes of successive tokens of an order [V]."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Facts, Noise, State, SuiteError, Training
+from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
 from bench_rnn.api import LOGITS, Output, Softmax
 
 
@@ -22,15 +22,15 @@ class Layer(Output[State]):
     def scores(self, hidden: Tensor) -> Tensor:
         """Return the score of every token [*, V] after `hidden` [*, H]; their softmax is its probability."""
 
-    def survey(self, sentences: Sequence[list[int]], facts: Facts, noise: Noise) -> None:
+    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, noise: Noise) -> None:
         """Learn from the training split before the first update, after `setup`; by default nothing."""
 
     @property
     def surveys(self) -> bool:
-        """Return whether `survey` has anything to learn, once `setup` is done."""
+        """Return whether `fit_statistics` has anything to learn, once `setup` is done."""
         return False
 
-    def about(self) -> Mapping[str, str]:
+    def notes(self) -> Mapping[str, str]:
         """Return what readers of its numbers should know; by default nothing."""
         return {}
 
@@ -104,11 +104,11 @@ def chunks(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(torch.split(tensor, most) for tensor in tensors), strict=True)
 
 
-def counts_of(facts: Facts, why: str) -> Tensor:
+def counts_of(info: TaskInfo, why: str) -> Tensor:
     """Return how often each token is in the training split, int64 [V]; raise SuiteError without such counts."""
-    if len(facts.counts) != len(facts.vocabulary):
+    if len(info.counts) != len(info.vocabulary):
         raise SuiteError(
-            f"{why} by how frequent tokens are, and the task counts {len(facts.counts)} of its "
-            f"{len(facts.vocabulary)}. Take another task, or another output layer or order."
+            f"{why} by how frequent tokens are, and the task counts {len(info.counts)} of its "
+            f"{len(info.vocabulary)}. Take another task, or another output layer or order."
         )
-    return torch.tensor(facts.counts, dtype=torch.int64)
+    return torch.tensor(info.counts, dtype=torch.int64)

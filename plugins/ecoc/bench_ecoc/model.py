@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_core import Batch, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
 from bench_ecoc import settings
 from bench_ecoc.adaptive import Adaptive
 from bench_ecoc.ecoc import Ecoc
@@ -33,26 +33,26 @@ class ConditionalLM(nn.Module, Stepper[Memory], Scorer):
     of a stream begins with the memory of the one before, with a gold token, and with new masks of dropout.
     """
 
-    def __init__(self, config: RecurrentConfig, facts: Facts, output: Layer) -> None:
+    def __init__(self, config: RecurrentConfig, info: TaskInfo, output: Layer) -> None:
         super().__init__()
-        self.embed = nn.Embedding(len(facts.vocabulary), config.embedding, sparse=config.sparse_embedding)
+        self.embed = nn.Embedding(len(info.vocabulary), config.embedding, sparse=config.sparse_embedding)
         self.rnn = VariationalLayers(config.cell, config.embedding, config.hidden, config.layers, config.dropout)
         self.output = output
         width = config.layers * config.hidden
-        self.source = nn.Linear(facts.source_shape[-1], width) if facts.source_shape else None
+        self.source = nn.Linear(info.source_shape[-1], width) if info.source_shape else None
         self.method: Method | None = method(config.inputs, output, self.embed)
-        self.facts = facts
+        self.info = info
         _begin_small(self, config.initial_scale)
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.output.setup(facts, noise)
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.output.setup(info, noise)
 
-    def survey(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
         if self.output.surveys:
-            self.output.survey([row for batch in batches() for row in _sentences(batch)], self.facts, noise)
+            self.output.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, noise)
 
-    def about(self) -> Mapping[str, str]:
-        return self.output.about()
+    def notes(self) -> Mapping[str, str]:
+        return self.output.notes()
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         mix = self.method.mix(training) if self.method and self.training else None
@@ -148,12 +148,12 @@ class ECOCLM(ConditionalLM):
 
     output: Ecoc
 
-    def __init__(self, config: ECOCLMConfig, facts: Facts) -> None:
-        tokens = len(facts.vocabulary)
+    def __init__(self, config: ECOCLMConfig, info: TaskInfo) -> None:
+        tokens = len(info.vocabulary)
         exact = config.loss == "exact"
         sizes = config.group, config.vector_size
         output = Ecoc(config.hidden, tokens, config.bits, config.order, *sizes, exact, config.gain)
-        super().__init__(config, facts, output)
+        super().__init__(config, info, output)
         self.by_bits = not exact
 
     def _costs(self, hidden: Tensor, batch: Batch, past: Memory, training: Training) -> tuple[Tensor, State]:
@@ -171,8 +171,8 @@ class ECOCLM(ConditionalLM):
 class SoftmaxLM(ConditionalLM):
     """A language model with a softmax over tokens, or what approximates it."""
 
-    def __init__(self, config: SoftmaxLMConfig, facts: Facts) -> None:
-        super().__init__(config, facts, output_layer(config, len(facts.vocabulary)))
+    def __init__(self, config: SoftmaxLMConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, output_layer(config, len(info.vocabulary)))
 
 
 def output_layer(config: SoftmaxLMConfig, tokens: int) -> Layer:

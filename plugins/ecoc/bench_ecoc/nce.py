@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from bench_core import Batch, Facts, Noise, Training
+from bench_core import Batch, Noise, TaskInfo, Training
 from bench_ecoc.layer import chunks, counts_of
 from bench_ecoc.sampled import Drawn
 
@@ -23,8 +23,8 @@ class NCE(Drawn):
     def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool = False) -> None:
         super().__init__(hidden, tokens, samples, sparse)
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.draw_from(counts_of(facts, "this output layer draws tokens"))
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.draw_from(counts_of(info, "this output layer draws tokens"))
         nn.init.constant_(self.bias, -log(self.tokens))
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:

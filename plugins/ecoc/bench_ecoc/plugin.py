@@ -24,7 +24,7 @@ from bench_ecoc.settings import (
 )
 from bench_rnn.plugin import CELLS, Cell
 
-supports = (1, 1)
+supports = (2, 2)
 
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")  # to both models
 
@@ -32,7 +32,7 @@ COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=s
 class RecurrentConfig(ModelConfig):
     """What both models have in common: all but the output layer."""
 
-    gives, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID}
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID}
 
     embedding: PositiveInt = 400  #: its size
     hidden: PositiveInt = 400  #: units of each layer

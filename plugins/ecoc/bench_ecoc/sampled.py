@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Facts, Noise, SuiteError, Training
+from bench_core import Batch, Noise, SuiteError, TaskInfo, Training
 from bench_ecoc.layer import ByRows, chunks, counts_of
 
 
@@ -53,9 +53,9 @@ class Sampled(Drawn):
         super().__init__(hidden, tokens, samples, sparse)
         self.by = by
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         uniform = self.by == "uniform"
-        self.draw_from(torch.ones(self.tokens) if uniform else counts_of(facts, "this output layer draws tokens"))
+        self.draw_from(torch.ones(self.tokens) if uniform else counts_of(info, "this output layer draws tokens"))
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
         drawn = self.drawn(training.noise.shared("negatives", (self.samples,)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench_core import Facts, Noise, SuiteError, Training
+from bench_core import Noise, SuiteError, TaskInfo, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.hierarchical import Hierarchical
 from bench_ecoc.inputs import (
@@ -29,7 +29,7 @@ from bench_ecoc.layer import Full
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
 
 TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
-FACTS = Facts(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
+FACTS = TaskInfo(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
 NOISE = Noise(3)
 
 

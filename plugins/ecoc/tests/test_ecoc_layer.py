@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import log_softmax, logsigmoid, softplus
 
-from bench_core import Batch, DataError, Facts, Noise, State, SuiteError, Training
+from bench_core import Batch, DataError, Noise, State, SuiteError, TaskInfo, Training
 from bench_core.testing import catches, float64
 from bench_ecoc import ecoc
 from bench_ecoc.codebook import base_bits, codewords, pack
@@ -29,14 +29,14 @@ def _laboratory():
         yield
 
 
-def facts(tokens, counts=None, **files):
-    return Facts([f"w{token}" for token in range(tokens)], counts or list(range(tokens, 0, -1)), files=files)
+def info(tokens, counts=None, **files):
+    return TaskInfo([f"w{token}" for token in range(tokens)], counts or list(range(tokens, 0, -1)), files=files)
 
 
 def layer(tokens=11, bits=9, order="unigram", group=1, kind=Ecoc, hidden=5, spread=3.0):
     """Return a layer that is set up, with weights so large that probabilities differ."""
     made = kind(hidden, tokens, bits, order, group, size=6)
-    made.setup(facts(tokens), NOISE)
+    made.setup(info(tokens), NOISE)
     nn.init.normal_(made.linear.weight, std=spread)
     return made.eval()
 
@@ -204,7 +204,7 @@ def test_the_most_probable_token_has_the_highest_product():
 
 def test_identity_is_the_full_softmax_itself():
     made, full = Ecoc(5, 11, None, "identity"), Full(5, 11)
-    made.setup(facts(11), NOISE)
+    made.setup(info(11), NOISE)
     full.logits.load_state_dict(made.linear.state_dict())
     hidden = torch.randn(3, 2, 5)
     assert made.log_probs(hidden, State())[0].equal(full.log_probs(hidden, State())[0])
@@ -360,9 +360,9 @@ def test_bit_errors_are_the_share_of_bits_beyond_the_threshold():
 
 def test_bits_begin_as_probable_as_they_are_in_training():
     made = Ecoc(5, 4, 3, "unigram")
-    made.setup(facts(4, [6, 5, 4, 1]), NOISE)
+    made.setup(info(4, [6, 5, 4, 1]), NOISE)
     near(made.linear.bias.sigmoid(), torch.tensor([5 / 16, 9 / 16, 6 / 16]))
-    made.setup(facts(4, [6, 0, 0, 0]), NOISE)
+    made.setup(info(4, [6, 0, 0, 0]), NOISE)
     assert made.linear.bias.isfinite().all()
     assert (made.linear.bias < -2).all()
 
@@ -372,7 +372,7 @@ def test_all_orders_share_the_codewords():
     for order in ORDERS:
         made = layer(order=order)
         if made.surveys:
-            made.survey([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], facts(11), NOISE.fork("survey"))
+            made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), NOISE.fork("survey"))
         assert made.codebook[made.ranks.argsort()].equal(wanted)
     assert layer(order="unigram").ranks.tolist() == list(range(11))
     assert sorted(layer(order="random").ranks.tolist()) == list(range(11))
@@ -383,11 +383,11 @@ def test_vectors_of_a_file_make_the_order(tmp_path, order):
     path = tmp_path / "plane.txt"
     path.write_text("w2 1 0\nw3 0.6 0.8\nw1 0.7 -0.7\nw0 0.9 0.1\nother 1 1\n")
     made = Ecoc(5, 5, 5, order, group=2)
-    made.setup(facts(5, [1, 2, 8, 4, 9], vectors=path), NOISE)
+    made.setup(info(5, [1, 2, 8, 4, 9], vectors=path), NOISE)
     wanted = {"embedding": [2, 0, 1, 3, 4], "tour": [2, 0, 3, 1, 4]}[order]
     assert made.ranks.argsort().tolist() == wanted
     assert not made.surveys
-    assert made.about() == {
+    assert made.notes() == {
         "word vectors": "plane.txt, 2 dimensions; of 4 of 5 tokens (80.0%), which are 62.5% of the training text"
     }
     for token in range(5):
@@ -398,17 +398,17 @@ def test_vectors_are_learnt_where_there_is_no_file():
     made = layer(order="embedding", group=2)
     assert made.surveys
     assert made.ranks.tolist() == list(range(11))  # by count, until then
-    assert made.about() == {}
+    assert made.notes() == {}
     sentences = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 2], [2, 10]] * 3
-    made.survey(sentences, facts(11, [1, 2, 9, *range(8)]), NOISE)
+    made.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), NOISE)
     order = made.ranks.argsort().tolist()
     assert order[0] == 2  # the most frequent
     assert order[-1] == 0  # never read, so without a vector
-    assert "skip-gram" in made.about()["word vectors"]
-    assert "6 dimensions" in made.about()["word vectors"]
+    assert "skip-gram" in made.notes()["word vectors"]
+    assert "6 dimensions" in made.notes()["word vectors"]
     assert not made.surveys
     again = layer(order="embedding", group=2)
-    again.survey(sentences, facts(11, [1, 2, 9, *range(8)]), NOISE)
+    again.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), NOISE)
     for name, buffer in made.named_buffers():
         assert buffer.equal(again.get_buffer(name)), name
 
@@ -457,8 +457,8 @@ def test_without_a_length_codes_are_as_short_as_can_be():
 def test_an_order_by_counts_needs_counts(tmp_path):
     made = Ecoc(5, 3, None, "unigram")
     with pytest.raises(SuiteError, match=r"the order unigram ranks tokens by how frequent .* counts 0 of its 3"):
-        made.setup(Facts(["a", "b", "c"]), NOISE)
-    Ecoc(5, 3, None, "random").setup(Facts(["a", "b", "c"]), NOISE)
+        made.setup(TaskInfo(["a", "b", "c"]), NOISE)
+    Ecoc(5, 3, None, "random").setup(TaskInfo(["a", "b", "c"]), NOISE)
     (tmp_path / "other.txt").write_text("x 1 2\n")
     with pytest.raises(DataError, match="none of the 3 tokens"):
-        Ecoc(5, 3, None, "tour").setup(facts(3, vectors=tmp_path / "other.txt"), NOISE)
+        Ecoc(5, 3, None, "tour").setup(info(3, vectors=tmp_path / "other.txt"), NOISE)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Facts, Noise, Scoring, SuiteError, Training
+from bench_core import STOP, Batch, Noise, Scoring, SuiteError, TaskInfo, Training
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
-FACTS = Facts(vocabulary=["</s>", *"abcdefgh"], counts=[9, 8, 7, 6, 5, 4, 3, 2, 1])
+FACTS = TaskInfo(vocabulary=["</s>", *"abcdefgh"], counts=[9, 8, 7, 6, 5, 4, 3, 2, 1])
 NOISE = Noise(7)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
 SMALL = {"embedding": 4, "hidden": 5, "dropout": 0, "initial_scale": 0.8}
@@ -36,12 +36,12 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-def model(kind="ecoc", facts=FACTS, **more):
+def model(kind="ecoc", info=FACTS, **more):
     torch.manual_seed(1)
     config, settings = SETTINGS[kind]
     found = config.model_validate(SMALL | settings | more)
-    lm = found.load()(found, facts)
-    lm.setup(facts, Noise(4))
+    lm = found.load()(found, info)
+    lm.setup(info, Noise(4))
     return lm
 
 
@@ -232,8 +232,8 @@ def test_the_first_token_of_a_window_is_never_replaced():
 @pytest.mark.parametrize("shape", [(7,), (3, 7)])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_source_begins_the_units_of_all_layers(shape, cell):
-    facts = replace(FACTS, source_shape=shape)
-    lm, rows = model("full", facts, cell=cell), batch(prefix=0)
+    info = replace(FACTS, source_shape=shape)
+    lm, rows = model("full", info, cell=cell), batch(prefix=0)
     source = torch.randn(4, *shape)
     vectors = source.mean(1) if len(shape) == 2 else source
     hidden = (vectors @ lm.source.weight.T + lm.source.bias).view(4, 2, 5)
@@ -275,8 +275,8 @@ def test_the_bit_error_rate_of_an_example_is_over_all_its_tokens():
     ],
 )
 def test_the_parameters_of_the_output_layer_are_those_of_the_paper(kind, settings, millions):
-    facts = replace(FACTS, vocabulary=[str(token) for token in range(10_000)], counts=[1] * 10_000)
-    lm = model(kind, facts, hidden=400, layers=1, **settings).eval()
+    info = replace(FACTS, vocabulary=[str(token) for token in range(10_000)], counts=[1] * 10_000)
+    lm = model(kind, info, hidden=400, layers=1, **settings).eval()
     told = lm.score(batch(), Scoring("exact", NOISE)).values["decoder_parameters"]
     assert told.tolist() == pytest.approx([millions] * 4)
 
@@ -312,14 +312,14 @@ def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps()
 def test_vectors_are_learnt_of_whole_rows_and_told_of():
     lm = model("ecoc", order="embedding", vector_size=3)
     rows, seen = batch(), []
-    survey = lm.output.survey
-    lm.output.survey = lambda sentences, facts, noise: seen.extend(sentences) or survey(sentences, facts, noise)
-    assert not lm.about()
-    lm.survey(lambda: iter([rows, rows]), NOISE)
+    survey = lm.output.fit_statistics
+    lm.output.fit_statistics = lambda sentences, info, noise: seen.extend(sentences) or survey(sentences, info, noise)
+    assert not lm.notes()
+    lm.fit_statistics(lambda: iter([rows, rows]), NOISE)
     assert len(seen) == 8
     assert seen[2] == [*rows.opening[2, 1:].tolist(), *rows.gold[2].tolist()]
     assert seen[1] == [*rows.opening[1, 1:].tolist(), STOP]
-    assert "skip-gram" in " ".join(lm.about().values())
+    assert "skip-gram" in " ".join(lm.notes().values())
 
 
 def test_nothing_is_surveyed_where_the_order_needs_no_vectors():
@@ -327,7 +327,7 @@ def test_nothing_is_surveyed_where_the_order_needs_no_vectors():
         raise AssertionError("the training split was read")
 
     for kind in SETTINGS:
-        model(kind).survey(batches, NOISE)
+        model(kind).fit_statistics(batches, NOISE)
 
 
 # weights

@@ -6,7 +6,7 @@ from math import exp
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Noise, Scoring, Training
+from bench_core import Batch, Noise, Scoring, TaskInfo, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
@@ -31,10 +31,10 @@ def train(lm, batches, steps, epochs=1, rate=0.01):
     return lm.eval()
 
 
-def built(config, facts, seed):
+def built(config, info, seed):
     torch.manual_seed(seed)
-    lm = config.load()(config, facts)
-    lm.setup(facts, Noise(seed))
+    lm = config.load()(config, info)
+    lm.setup(info, Noise(seed))
     return lm
 
 
@@ -54,7 +54,7 @@ def distributions():
 def code(bits):
     """Return an output layer whose logits are free for each context, if `hidden` is an identity matrix."""
     layer = Ecoc(CONTEXTS, TOKENS, bits, "random")
-    layer.setup(Facts([str(token) for token in range(TOKENS)]), Noise(2))
+    layer.setup(TaskInfo([str(token) for token in range(TOKENS)]), Noise(2))
     return layer
 
 
@@ -133,11 +133,11 @@ def ratio(epochs, **settings):
     """Return how many times the true perplexity a model has on new tokens of the chain, normalised over tokens."""
     seen, _ = chain(32, 12_500, 1)  # with half of it, long codes learn parts by heart
     new, best = chain(32, 600, 2)
-    facts = Facts([f"s{state}" for state in range(TOKENS)], seen.flatten().bincount(minlength=TOKENS).tolist())
+    info = TaskInfo([f"s{state}" for state in range(TOKENS)], seen.flatten().bincount(minlength=TOKENS).tolist())
     config = {"embedding": 128, "hidden": 128, "layers": 1, "dropout": 0, "sparse": False} | settings
     kind = ECOCLMConfig if "bits" in settings else SoftmaxLMConfig
     steps = epochs * (seen.shape[1] // 35)
-    lm = train(built(kind.model_validate(config), facts, 0), windows(seen), steps, epochs)
+    lm = train(built(kind.model_validate(config), info, 0), windows(seen), steps, epochs)
     with torch.no_grad():
         scores = lm.score(window(new, 0, 600), Scoring("exact", NOISE))
     return exp(min(700, -scores.log_probs.mean().item() / 600)) / best
@@ -162,7 +162,7 @@ def test_a_long_code_that_is_learnt_by_bits_is_sure_of_the_wrong_tokens_of_a_cha
 # a cycle, begun by a prefix more than half of which is noise
 
 STATES, PREFIX, TARGET = 8, 8, 6
-CYCLE = Facts(["</s>", *(f"s{state}" for state in range(STATES))], [1] * (STATES + 1))
+CYCLE = TaskInfo(["</s>", *(f"s{state}" for state in range(STATES))], [1] * (STATES + 1))
 
 
 def cycles(number, seed):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench_core import Executor, Order, StageFailed
+from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.outcomes import read_lines
@@ -53,11 +53,11 @@ def _repeat(
 ) -> Iterator[Remark]:
     try:
         stored = store.get(kind, key)
-        order = _order(stored, places)
+        request = _request(stored, places)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         yield Remark(f"{kind} {key} cannot be done again: {error}")
         return
-    stage = order.stage
+    stage = request.stage
     name = f"{kind} of {stage.label}{_parts(stage)}"
     lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
@@ -66,20 +66,20 @@ def _repeat(
         return
     with TemporaryDirectory() as folder:
         try:
-            workers.submit(replace(order, again=folder, rows=rows), lambda text, share: None).result()
+            workers.submit(replace(request, again=folder, rows=rows), lambda text, share: None).result()
             yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
         except (StageFailed, StoreError) as failure:
             yield Remark(f"{name} cannot be done again: {failure}")
 
 
-def _order(stored: Artifact, places: Mapping[str, str]) -> Order:
+def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
     """Return the request for the stage of an artifact, with the places of the files that its settings name."""
     about = stored.manifest["ingredients"]
     settings = {**about["settings"], "places": places}
     rest = {"settings": settings, "inputs": about["inputs"], "ingredients": about}
     label = stored.manifest.get("label") or stored.folder.name
     stage = {"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest}
-    return Order.from_json({"stage": stage})
+    return StageRequest.from_json({"stage": stage})
 
 
 def _has(store: Store, stage: Any, kind: str, key: str) -> bool:

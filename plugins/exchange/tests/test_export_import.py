@@ -556,9 +556,9 @@ def test_a_training_cannot_come_as_another_kind(away, home):
         (folder, _) = two(all, "trained")
         key = folder.rpartition("/")[2]
         manifest = json.loads(all[f"{folder}/manifest.json"])
-        facts = all.pop(f"{folder}/history.jsonl") and all[first(all, "facts.json")]
+        info = all.pop(f"{folder}/history.jsonl") and all[first(all, "facts.json")]
         all.pop(f"{folder}/training.json"), all.pop(f"{folder}/manifest.json")
-        all[f"store/prepared/{key}/facts.json"] = facts
+        all[f"store/prepared/{key}/facts.json"] = info
         reseal(all, home, {**manifest, "kind": "prepared", "files": {"facts.json": {}}})
 
     text = refused(changed(away / "run.zip", home / "x.zip", change), home)

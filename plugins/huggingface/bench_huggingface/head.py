@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import TypeVar
 
-from bench_core import Batch, Facts, Noise, State, Training
+from bench_core import Batch, Noise, State, TaskInfo, Training
 
 S = TypeVar("S", bound=State, default=Any)
 
@@ -24,7 +24,7 @@ class Head(nn.Module, ABC, Generic[S]):
 
     reads_prefix: bool = False  #: whether `start` is given the logits that predict the prefix
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         """Fill what is computed once before training; by default nothing."""
 
     def start(self, prefix: Tensor) -> S:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from bench_core import (
     STOP,
     Batch,
-    Facts,
     Loss,
     Noise,
     Scorer,
@@ -20,6 +19,7 @@ from bench_core import (
     State,
     Stepper,
     SuiteError,
+    TaskInfo,
     Training,
 )
 from bench_core.files import digest
@@ -54,15 +54,15 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
     stand alone. Stepping gives no gradients.
     """
 
-    def __init__(self, config: CausalLMConfig, facts: Facts, head: Head | None = None) -> None:
+    def __init__(self, config: CausalLMConfig, info: TaskInfo, head: Head | None = None) -> None:
         super().__init__()
-        self.folder = None if config.path is None else facts.files[CONFIG].parent
+        self.folder = None if config.path is None else info.files[CONFIG].parent
         if self.folder is None:
-            settings = network.described(config.architecture or {}, len(facts.vocabulary))
-            self.numbering = Numbering(len(facts.vocabulary))
+            settings = network.described(config.architecture or {}, len(info.vocabulary))
+            self.numbering = Numbering(len(info.vocabulary))
         else:
             settings = network.stored(self.folder)
-            self.numbering = _numbering(config, facts, settings.get_text_config().vocab_size)
+            self.numbering = _numbering(config, info, settings.get_text_config().vocab_size)
         self.network = network.allocated(settings, drawn=self.folder is None)
         self.head = head or Softmax()
         self.cache = network.cache_name(type(self.network)) or ""
@@ -70,11 +70,11 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         first = getattr(settings.get_text_config(), "bos_token_id", None)
         self.first = (first if isinstance(first, int) else self.numbering.stop) if config.bos else None
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         if self.folder is not None:
             network.load(self.network, self.folder)
         network.tried(type(self.network).__name__, self._check)
-        self.head.setup(facts, noise)
+        self.head.setup(info, noise)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         logits, past = self._predicted(batch)
@@ -168,10 +168,10 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         self.train(was)
 
 
-def _numbering(config: CausalLMConfig, facts: Facts, size: int) -> Numbering:
+def _numbering(config: CausalLMConfig, info: TaskInfo, size: int) -> Numbering:
     """Return how a task numbers the tokens of a pretrained model; raise SuiteError if they do not belong together."""
-    tokens, of_task = len(facts.vocabulary), facts.extras.get("tokenizer")
-    if of_task != digest(facts.files[TOKENIZER]):
+    tokens, of_task = len(info.vocabulary), info.extras.get("tokenizer")
+    if of_task != digest(info.files[TOKENIZER]):
         what = "has a tokenizer of its own" if of_task is None else "has the tokenizer of another"
         raise SuiteError(
             f"the model in {config.path} knows its own tokens alone, and the task {what}. "
@@ -182,4 +182,4 @@ def _numbering(config: CausalLMConfig, facts: Facts, size: int) -> Numbering:
             f"the task has {tokens:,} tokens, the model in {config.path} {size:,}. "
             "If one too many is `<cpad>`, set `short: drop`, which needs no padding."
         )
-    return Numbering(tokens, facts.extras["stop"])
+    return Numbering(tokens, info.extras["stop"])

@@ -11,14 +11,14 @@ from pydantic import Field, model_validator
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import folder
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class CausalLMConfig(ModelConfig):
     """Causal language model of transformers, with the weights in a folder or with new ones of an architecture."""
 
     name, target = "hf-causal-lm", "bench_huggingface.lm:CausalLM"
-    gives, sources = {Stepper, Scorer}, {Source.NONE}
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     libraries = {"transformers"}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bench_core import Batch, Facts, Noise
+from bench_core import Batch, Noise, TaskInfo
 from bench_huggingface.plugin import CausalLMConfig
 from bench_text.api import corpora
 
@@ -49,9 +49,9 @@ def tiny() -> Callable[..., Any]:
         name: str = "gpt2", words: list[str] = WORDS, seed: int = 0, scale: float = 3.0, **settings: Any
     ) -> Any:
         torch.manual_seed(seed)
-        settled, facts = _config(name, **settings), Facts(words)
-        model = settled.load()(settled, facts).eval()
-        model.setup(facts, Noise(0))
+        settled, info = _config(name, **settings), TaskInfo(words)
+        model = settled.load()(settled, info).eval()
+        model.setup(info, Noise(0))
         with torch.no_grad():
             for weights in model.parameters():
                 weights.mul_(scale)
@@ -93,19 +93,19 @@ class Saved:
     def config(self, **settings: Any) -> CausalLMConfig:
         return CausalLMConfig(path=self.path, **settings)
 
-    def facts(self, settled: CausalLMConfig, more: tuple[str, ...] = (), **extras: Any) -> Facts:
+    def info(self, settled: CausalLMConfig, more: tuple[str, ...] = (), **extras: Any) -> TaskInfo:
         """Return what a task with this tokenizer says, and where the core finds the model's files."""
         stop = self.tokenizer.token_to_id("</s>")
         names = [self.tokenizer.id_to_token(token) for token in range(self.tokenizer.get_vocab_size())]
         names[0], names[stop] = names[stop], names[0]
         known = {"tokenizer": corpora.digest(self.folder / "tokenizer.json"), "stop": stop, **extras}
-        return Facts([*names, *more], extras=known, files=settled.files(self.data))
+        return TaskInfo([*names, *more], extras=known, files=settled.files(self.data))
 
     def model(self, **settings: Any) -> Any:
         settled = self.config(**settings)
-        facts = self.facts(settled)
-        model = settled.load()(settled, facts).eval()
-        model.setup(facts, Noise(0))
+        info = self.info(settled)
+        model = settled.load()(settled, info).eval()
+        model.setup(info, Noise(0))
         return model
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Facts, Noise, Scoring, State, Training
+from bench_core import STOP, Noise, Scoring, State, TaskInfo, Training
 from bench_core.testing import Case, check_model
 from bench_huggingface.api import CausalLM, Head, Memory, Softmax
 from bench_huggingface.plugin import CausalLMConfig
@@ -33,8 +33,8 @@ class Impatient(Head[Taken]):
         self.reads_prefix = context
         self.register_buffer("counts", torch.zeros(len(WORDS)))
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.counts.copy_(torch.tensor(facts.counts or 0.0))
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.counts.copy_(torch.tensor(info.counts or 0.0))
 
     def start(self, prefix: Tensor) -> Taken:
         return Taken(prefix.new_full((len(prefix),), prefix.shape[1]))
@@ -55,15 +55,15 @@ class ImpatientConfig(CausalLMConfig):
 
 
 class ImpatientLM(CausalLM):
-    def __init__(self, config: ImpatientConfig, facts: Facts) -> None:
-        super().__init__(config, facts, Impatient(config.context))
+    def __init__(self, config: ImpatientConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, Impatient(config.context))
 
 
 @pytest.fixture(params=[False, True], ids=["target", "context"])
 def impatient(request):
     torch.manual_seed(0)
-    model = ImpatientLM(ImpatientConfig(architecture=GPT2, context=request.param), Facts(WORDS)).eval()
-    model.setup(Facts(WORDS, range(len(WORDS))), NOISE)
+    model = ImpatientLM(ImpatientConfig(architecture=GPT2, context=request.param), TaskInfo(WORDS)).eval()
+    model.setup(TaskInfo(WORDS, range(len(WORDS))), NOISE)
     return model
 
 
@@ -73,8 +73,8 @@ def test_the_softmax_is_the_head_by_default(tiny):
 
 @pytest.mark.parametrize("context", [False, True])
 def test_a_model_with_another_head_keeps_the_contracts(context):
-    facts = Facts(WORDS, range(len(WORDS)))
-    check_model(Case.of(ImpatientConfig(architecture=GPT2, context=context), facts=facts))
+    info = TaskInfo(WORDS, range(len(WORDS)))
+    check_model(Case.of(ImpatientConfig(architecture=GPT2, context=context), info=info))
 
 
 def test_the_head_sees_the_prefix_only_if_it_asks_for_it(impatient, rows):

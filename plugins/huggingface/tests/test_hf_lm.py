@@ -11,7 +11,7 @@ from safetensors.torch import save_model
 from torch import nn
 from transformers.activations import NewGELUActivation
 
-from bench_core import Facts, Noise, Scoring, State, SuiteError, Training
+from bench_core import Noise, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.computing.building import load_weights
 from bench_core.rows import Rows
 from bench_core.testing import Case, check_model
@@ -190,8 +190,8 @@ def test_what_stands_right_of_stop_changes_nothing(tiny, rows):
 
 
 def test_setup_leaves_the_model_as_it_was_to_be_trained(config):
-    model = config().load()(config(), Facts(WORDS))
-    model.setup(Facts(WORDS), NOISE)
+    model = config().load()(config(), TaskInfo(WORDS))
+    model.setup(TaskInfo(WORDS), NOISE)
     assert model.training
     assert model.network.training
 
@@ -279,7 +279,7 @@ def test_without_bos_the_first_token_is_not_read(tiny, rows):
 def test_an_architecture_that_cannot_be_is_refused_in_one_line(wrong, message):
     settled = CausalLMConfig(architecture=wrong)
     with pytest.raises(SuiteError, match=message) as caught, torch.device("meta"):
-        settled.load()(settled, Facts(WORDS))
+        settled.load()(settled, TaskInfo(WORDS))
     assert "\n" not in str(caught.value)
 
 
@@ -287,7 +287,7 @@ def test_other_names_that_the_architecture_knows_are_taken():
     settled = CausalLMConfig(
         architecture={"model_type": "gpt2", "hidden_size": 8, "n_head": 2, "num_hidden_layers": 1}
     )
-    assert settled.load()(settled, Facts(WORDS)).network.config.n_embd == 8
+    assert settled.load()(settled, TaskInfo(WORDS)).network.config.n_embd == 8
 
 
 def test_a_network_that_sees_what_comes_is_refused():
@@ -295,10 +295,10 @@ def test_a_network_that_sees_what_comes_is_refused():
     both_ways, causal = (
         CausalLMConfig(architecture={"model_type": "bert", "is_decoder": one, **small}) for one in (False, True)
     )
-    model = both_ways.load()(both_ways, Facts(WORDS))
+    model = both_ways.load()(both_ways, TaskInfo(WORDS))
     with pytest.raises(SuiteError, match=r"does not predict alike token by token.*`is_decoder`"):
-        model.setup(Facts(WORDS), NOISE)
-    causal.load()(causal, Facts(WORDS)).setup(Facts(WORDS), NOISE)
+        model.setup(TaskInfo(WORDS), NOISE)
+    causal.load()(causal, TaskInfo(WORDS)).setup(TaskInfo(WORDS), NOISE)
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,11 @@ def task(tmp_path):
     return prepare
 
 
-def built(saved, facts, **settings):
+def built(saved, info, **settings):
     settled = saved.config(**settings)
-    facts = replace(facts, files=settled.files(saved.data))
-    model = settled.load()(settled, facts).eval()
-    model.setup(facts, NOISE)
+    info = replace(info, files=settled.files(saved.data))
+    model = settled.load()(settled, info).eval()
+    model.setup(info, NOISE)
     return model
 
 
@@ -60,9 +60,9 @@ def built(saved, facts, **settings):
 @pytest.mark.parametrize("bos", [True, False])
 def test_text_scores_as_by_transformers_and_the_tokenizer_alone(save, task, name, bos):
     saved = save(name)
-    prepared, facts = task(saved)
+    prepared, info = task(saved)
     (batch,) = prepared.batches("test", Purpose.SCORE, Size(100))
-    found = built(saved, facts, bos=bos).score(batch, SCORING).log_probs
+    found = built(saved, info, bos=bos).score(batch, SCORING).log_probs
     lines = [line for line in LINES if len(saved.tokenizer.encode(line).ids) > 1]
     wanted = torch.stack([own(saved, line, bos) for line in lines])
     torch.testing.assert_close(found.float(), wanted, rtol=1e-4, atol=1e-4)
@@ -71,9 +71,9 @@ def test_text_scores_as_by_transformers_and_the_tokenizer_alone(save, task, name
 @pytest.mark.parametrize("broken", ["of_model", "of_task"])
 def test_without_the_exchange_of_stop_scores_would_be_others(save, task, monkeypatch, broken):
     saved = save(bos="</s>")  # as GPT-2's
-    prepared, facts = task(saved)
+    prepared, info = task(saved)
     (batch,) = prepared.batches("test", Purpose.SCORE, Size(100))
-    model = built(saved, facts)
+    model = built(saved, info)
     right = model.score(batch, SCORING).log_probs
     monkeypatch.setattr(Numbering, broken, lambda self, values: values)
     assert ((right - model.score(batch, SCORING).log_probs).abs() > 0.01).all()
@@ -98,7 +98,7 @@ def test_the_gradient_passes_through_the_exchange():
 def test_a_pretrained_model_keeps_the_contracts(save, name):
     saved = save(name, padding=3)
     settled = saved.config()
-    check_model(Case.of(settled, facts=saved.facts(settled), scale=1.0))
+    check_model(Case.of(settled, info=saved.info(settled), scale=1.0))
 
 
 def test_its_own_first_token_begins_texts_alone_and_not_what_goes_on(save):
@@ -251,19 +251,19 @@ def test_other_kinds_of_models_are_refused_and_their_code_is_not_run(save, setti
     saved = save()
     (saved.folder / "mine.py").write_text("raise SystemExit('this code must not run')")
     settled = saved.config()
-    facts = saved.facts(settled)
+    info = saved.info(settled)
     change(saved, **settings)
     with pytest.raises(SuiteError, match=message):
-        settled.load()(settled, facts)
+        settled.load()(settled, info)
 
 
 def test_a_model_and_a_task_that_do_not_belong_together_are_refused_before_anything_is_read(save):
     saved = save()
     settled = saved.config()
-    facts = saved.facts(settled)
-    stranger = replace(facts, extras={})
-    other = replace(facts, extras={**facts.extras, "tokenizer": "0" * 64})
-    crowded = saved.facts(settled, more=("<cpad>",))
+    info = saved.info(settled)
+    stranger = replace(info, extras={})
+    other = replace(info, extras={**info.extras, "tokenizer": "0" * 64})
+    crowded = saved.info(settled, more=("<cpad>",))
     for given, message in [
         (stranger, r"the task has a tokenizer of its own.*tokenizer: \{kind: pretrained, path: model\}"),
         (other, r"the task has the tokenizer of another"),

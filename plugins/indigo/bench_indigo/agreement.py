@@ -8,21 +8,21 @@ from itertools import islice, pairwise
 from math import nan
 from typing import Self
 
-from bench_core import Facts, Outcome, SuiteError, Summed
+from bench_core import Additive, Outcome, SuiteError, TaskInfo
 from bench_indigo.plugin import FirstWordsConfig, OrderAgreementConfig, OrderChunksConfig, OrderJumpConfig
 from bench_indigo.trajectory import orders
 
 UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
 
 
-class Ratio(Summed[Sequence[float]]):
+class Ratio(Additive[Sequence[float]]):
     """A sum over another, of all examples; undefined (nan) where the other is 0."""
 
     better, unit = 0, ""
     scale = 1.0
     may_be_nan = True
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         above, below = sums or (0, 0)
         return self.scale * above / below if below else nan
 
@@ -90,17 +90,17 @@ class FirstWords(Ratio):
         self.signature = f"types:{config.types}|first:{config.first}|stop:excluded{unknown}"
         self.common, self.skipped = common, skipped
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Look up the commonest types, ties to the lower id; raise SuiteError where nothing is counted."""
-        if not facts.counts:
+        if not info.counts:
             raise SuiteError(
                 "first-words needs the counts of the training tokens, which this task does not give. "
                 "Leave this metric out for this task."
             )
-        unknown = {token for token, text in enumerate(facts.vocabulary) if text == UNKNOWN}
+        unknown = {token for token, text in enumerate(info.vocabulary) if text == UNKNOWN}
         skipped = frozenset(unknown if self.config.skip_unknown else ())
-        types = (token for token in range(1, len(facts.counts)) if token not in skipped)
-        ranked = sorted(types, key=lambda token: -facts.counts[token])
+        types = (token for token in range(1, len(info.counts)) if token not in skipped)
+        ranked = sorted(types, key=lambda token: -info.counts[token])
         return type(self)(self.config, frozenset(ranked[: self.config.types]), skipped)
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from bench_core import Batch, Facts, Loss, State, SuiteError, Training
+from bench_core import Batch, Loss, State, SuiteError, TaskInfo, Training
 from bench_indigo.blocks import Pair, Sources, sight, sinusoids
 from bench_indigo.network import EncoderDecoder
 from bench_indigo.refiner import Refiner
@@ -40,8 +40,8 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
     which is uniform at first, unless the loss is to be `joint`.
     """
 
-    def __init__(self, config: InsertionTransformerConfig, facts: Facts) -> None:
-        super().__init__(config, facts, relative=False, others=2)
+    def __init__(self, config: InsertionTransformerConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, relative=False, others=2)
         self.config = config
         self.gather = nn.Linear(2 * config.d_model, config.d_model, bias=False)  # W
         self.place = nn.Linear(2 * config.d_model, config.d_model, bias=False)  # W'

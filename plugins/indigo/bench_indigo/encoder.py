@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Facts, Source, SuiteError
+from bench_core import STOP, Batch, Source, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Layer, Shape, shut, sight, sinusoids
 from bench_indigo.relations import relations
 
@@ -24,15 +24,15 @@ class Encoder(nn.Module):
     source is read as a lone stop, a vector as a grid of one.
     """
 
-    def __init__(self, config: TransformerSettings, facts: Facts, shared: Embedding | None) -> None:
+    def __init__(self, config: TransformerSettings, info: TaskInfo, shared: Embedding | None) -> None:
         super().__init__()
-        self.positions = positions(config, facts)
+        self.positions = positions(config, info)
         shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, self.positions == "relative")
         self.embed: nn.Module
-        if facts.source_shape:
-            self.embed = nn.Linear(facts.source_shape[-1], config.d_model)
+        if info.source_shape:
+            self.embed = nn.Linear(info.source_shape[-1], config.d_model)
         else:
-            self.embed = shared or Embedding(len(facts.source_vocabulary), config.d_model)
+            self.embed = shared or Embedding(len(info.source_vocabulary), config.d_model)
         self.layers = nn.ModuleList(Layer(shape, crossing=False) for _ in range(config.layers))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -53,13 +53,13 @@ class Encoder(nn.Module):
         return found, shut(real[:, None, None], states)
 
 
-def positions(config: TransformerSettings, facts: Facts) -> Positions:
+def positions(config: TransformerSettings, info: TaskInfo) -> Positions:
     """Return how an encoder knows positions; raise SuiteError where there are none to know."""
-    ordered = not facts.source_shape and facts.source != Source.BAG
+    ordered = not info.source_shape and info.source != Source.BAG
     own: Positions = getattr(config, "positions", "relative")  # a plain Transformer reads as it writes
     found = config.source_positions or (own if ordered else "none")
     if found != "none" and not ordered:
-        what = "features" if facts.source_shape else "a bag"
+        what = "features" if info.source_shape else "a bag"
         raise SuiteError(
             f"`source_positions: {found}` is of sources with an order, and {what} has none. Leave it out."
         )

@@ -10,7 +10,20 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, SuiteError, Training
+from bench_core import (
+    STOP,
+    Batch,
+    Loss,
+    Noise,
+    Scorer,
+    Scores,
+    Scoring,
+    State,
+    Stepper,
+    SuiteError,
+    TaskInfo,
+    Training,
+)
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
 from bench_indigo.insertion_network import InsertionNetwork
@@ -62,9 +75,9 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
 
     actions_per_token = 2
 
-    def __init__(self, config: IndigoConfig, facts: Facts) -> None:
-        super().__init__(config, facts)
-        self.facts = facts
+    def __init__(self, config: IndigoConfig, info: TaskInfo) -> None:
+        super().__init__(config, info)
+        self.info = info
         self.kept = KeptOrders(config.order_epochs) if config.order_epochs > 1 else None
         self.orderings: dict[str, Ordering] = {}
         if config.order != "searched":
@@ -273,5 +286,5 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
     def _ordering(self, order: Known) -> Ordering:
         """Return what orders batches, made when it is first asked for."""
         if order not in self.orderings:
-            self.orderings[order] = make_order(order, self.facts)
+            self.orderings[order] = make_order(order, self.info)
         return self.orderings[order]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import Facts
+from bench_core import TaskInfo
 from bench_indigo.blocks import Sources
 from bench_indigo.network import EncoderDecoder
 from bench_indigo.past import Note, Trail
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class InsertionNetwork(EncoderDecoder):
     """An encoder, a decoder that knows only on which side of each other items stand, and a pointer to slots."""
 
-    def __init__(self, config: IndigoConfig, facts: Facts) -> None:
-        super().__init__(config, facts, relative=True, others=2, mapped=True)
+    def __init__(self, config: IndigoConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, relative=True, others=2, mapped=True)
         self.config = config
         self.pointer = Pointer(config.d_model)
         if config.position_first:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from bench_core import Batch, Facts, SuiteError
+from bench_core import Batch, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Shape, Sources, Words
 from bench_indigo.encoder import Encoder
 from bench_indigo.past import Stack
@@ -23,15 +23,15 @@ class EncoderDecoder(nn.Module):
     """An encoder, the layers of a decoder, and the embeddings of V tokens and of others that are never predicted."""
 
     def __init__(
-        self, config: TransformerSettings, facts: Facts, relative: bool, others: int = 0, mapped: bool = False
+        self, config: TransformerSettings, info: TaskInfo, relative: bool, others: int = 0, mapped: bool = False
     ) -> None:
         super().__init__()
         if config.shared:
-            _check_alike(facts)
-        self.settings, self.tokens = config, len(facts.vocabulary)
-        self.features = bool(facts.source_shape)
+            _check_alike(info)
+        self.settings, self.tokens = config, len(info.vocabulary)
+        self.features = bool(info.source_shape)
         self.embed = Embedding(self.tokens + others, config.d_model)
-        self.encoder = Encoder(config, facts, self.embed if config.shared else None)
+        self.encoder = Encoder(config, info, self.embed if config.shared else None)
         shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, relative)
         self.stack = Stack(shape, config.layers, config.cross_attention == "forward")
         self.words = Words(config.d_model, self.tokens, config.tied, mapped)
@@ -65,9 +65,9 @@ class EncoderDecoder(nn.Module):
         return pad(found, (first, 0), value=-torch.inf) if first else found
 
 
-def _check_alike(facts: Facts) -> None:
+def _check_alike(info: TaskInfo) -> None:
     """Raise SuiteError where source and target differ in their tokens."""
-    source, target = list(facts.source_vocabulary), list(facts.vocabulary)
+    source, target = list(info.source_vocabulary), list(info.vocabulary)
     if source == target:
         return
     what = f"has {len(source):,} tokens" if source else "has no tokens"

@@ -15,7 +15,7 @@ from typing import TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from bench_core import Batch, DataError, Facts, Noise, SuiteError
+from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
 from bench_indigo.settings import Known
 
 Ordering: TypeAlias = Callable[[Batch, Noise], Tensor]  # -> pi [N, T]
@@ -30,10 +30,10 @@ _PARSED = (
 )
 
 
-def make_order(order: Known, facts: Facts) -> Ordering:
+def make_order(order: Known, info: TaskInfo) -> Ordering:
     """Return what orders batches of a task; raise SuiteError where its facts or the name do not allow that."""
     if order in ("cf", "rf"):
-        return _by_frequency(common(facts), first=order == "cf")
+        return _by_frequency(common(info), first=order == "cf")
     if order not in _ORDERINGS:
         raise SuiteError(f"{order!r} is no order that is known beforehand. Those are: {', '.join(get_args(Known))}.")
     return _ORDERINGS[order]
@@ -54,11 +54,11 @@ def checked(pi: Tensor, batch: Batch) -> Tensor:
     return pi
 
 
-def common(facts: Facts) -> Tensor:
+def common(info: TaskInfo) -> Tensor:
     """Return which tokens of the vocabulary are common [V]: the fewest that are half of all that is trained on."""
-    if not facts.counts:
+    if not info.counts:
         raise SuiteError("the orders cf and rf need counts of the training tokens, which this task does not give.")
-    counts = torch.tensor(facts.counts)
+    counts = torch.tensor(info.counts)
     counts[0] = 0  # stop is no word
     ranked, tokens = counts.sort(descending=True, stable=True)
     needed = 2 * (ranked.cumsum(0) - ranked) < counts.sum()

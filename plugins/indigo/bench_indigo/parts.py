@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from bench_core import Facts, Outcome, SuiteError
+from bench_core import Outcome, SuiteError, TaskInfo
 from bench_indigo.agreement import UNKNOWN, Ratio
 from bench_indigo.plugin import FirstPartsConfig
 from bench_indigo.trajectory import orders
@@ -32,16 +32,16 @@ class FirstParts(Ratio):
         source = f"|tags:{tags['name']}" if tags else ""
         self.signature = f"part:{config.part}|first:{config.first or 'all'}{source}"
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Take the tags that the task tells; raise SuiteError where it does not."""
-        tags = facts.extras.get("tags")
+        tags = info.extras.get("tags")
         if not tags:
             raise SuiteError(
                 "first-parts needs the parts of speech of words, which this task does not give. Translation gives "
                 "them where the task says `tags:`, such as `tags: ud-english-ewt`; otherwise leave this metric out "
                 "for this task."
             )
-        return type(self)(self.config, facts.vocabulary, tags)
+        return type(self)(self.config, info.vocabulary, tags)
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
         """Return how many of the first words are of the part, and how many there are."""

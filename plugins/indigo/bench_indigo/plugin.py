@@ -11,13 +11,13 @@ from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, 
 from bench_indigo.refiner import Refiner
 from bench_indigo.settings import OrderName, PartOfSpeech, Positions
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class TransformerSettings(ModelConfig):
     """What all Transformers here share: an encoder and a decoder of as many layers (Vaswani et al., 2017)."""
 
-    gives = {Stepper, Scorer}
+    capabilities = {Stepper, Scorer}
     sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID}
 
     d_model: PositiveInt = 512  #: d, numbers of a state
@@ -85,7 +85,7 @@ class InsertionTransformerConfig(TransformerSettings):
     """Transformer that rereads a canvas and inserts words anywhere in it (Stern et al., 2019, arXiv:1902.03249)."""
 
     name, target = "insertion-transformer", "bench_indigo.canvas:InsertionTransformer"
-    gives = {Refiner}
+    capabilities = {Refiner}
     cites = ["stern2019", "gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
     loss: Literal["uniform", "binary"] = "binary"  #: missing words of a slot weigh alike, or those in the middle more

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bench_core import Batch
-from bench_decoders.api import best
+from bench_decoders.api import topk_stable
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
 from bench_indigo.past import Note, Trail
@@ -116,7 +116,7 @@ def _best(totals: Tensor, trail: Trail, width: int) -> tuple[Tensor, Tensor, Ten
     seats, words = trail.seats(), totals.shape[1]
     table = totals.new_full((seats.sources * seats.width, words), -torch.inf).index_copy(0, seats.seat, totals)
     table = table.view(seats.sources, -1)
-    ranks, flat = best((table / TIE).round(), width)
+    ranks, flat = topk_stable((table / TIE).round(), width)
     possible = ranks > -torch.inf
     row = seats.seat.new_zeros(seats.sources * seats.width)
     row[seats.seat] = torch.arange(len(totals), device=totals.device)

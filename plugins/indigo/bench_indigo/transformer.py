@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import Batch, Facts, Loss, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
 from bench_indigo.blocks import Sources, sight, sinusoids
 from bench_indigo.network import EncoderDecoder
 from bench_indigo.past import Trail
@@ -31,9 +31,9 @@ class Transformer(EncoderDecoder, Stepper[Read], Scorer):
     It has the layers of `Indigo`, and the same relations where it has any: a token stands right of all that it sees.
     """
 
-    def __init__(self, config: TransformerConfig, facts: Facts) -> None:
+    def __init__(self, config: TransformerConfig, info: TaskInfo) -> None:
         self.relative = config.positions == "relative"
-        super().__init__(config, facts, self.relative)
+        super().__init__(config, info, self.relative)
         self.config = config
 
     def loss(self, batch: Batch, training: Training) -> Loss:

@@ -8,14 +8,14 @@ from math import isnan
 import pytest
 from pydantic import ValidationError
 
-from bench_core import Facts, Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, catches, check_metric
 from bench_indigo.plugin import bench_metrics
 from bench_indigo.trajectory import positions
 
 CONFIGS = {config.name: config for config in bench_metrics()}
 TAGS = {"name": "bank", "kind": "word", "words": {"a": "DET", "b": "NOUN", "c": "VERB", "d": "NOUN"}}
-FACTS = Facts(["<stop>", *"abcdefghi"], [90, 5, 4, 9, 4, 1], extras={"tags": TAGS})
+FACTS = TaskInfo(["<stop>", *"abcdefghi"], [90, 5, 4, 9, 4, 1], extras={"tags": TAGS})
 
 
 def chain(tokens, order):
@@ -37,7 +37,7 @@ def plain(tokens, number=0):
 
 
 def score(name, outcomes, **settings):
-    case = MetricCase.of(CONFIGS[name](**settings), outcomes, facts=FACTS)
+    case = MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS)
     return case.metric.combine(case.metric.measure(outcomes))
 
 
@@ -57,7 +57,7 @@ SETTINGS = [(name, {}) for name in CONFIGS] + [
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
 def test_every_metric_keeps_the_contracts(name, settings):
     for outcomes in (None, MIXED):
-        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), outcomes, facts=FACTS))) == 6
+        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS))) == 6
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -157,7 +157,7 @@ def test_agreement_is_a_mean_over_outputs_and_jumps_are_pooled():
 def test_a_cell_without_orders_is_undefined():
     for name in CONFIGS:
         assert isnan(score(name, [output([])]))
-        case = MetricCase.of(CONFIGS[name](), facts=FACTS)
+        case = MetricCase.of(CONFIGS[name](), info=FACTS)
         assert isnan(case.metric.combine([]))
     assert isnan(score("order-agreement", [output([0])]))
     assert isnan(score("order-jump", [output([0])]))
@@ -172,13 +172,13 @@ def test_first_words_are_those_generated_first_wherever_they_stand():
 
 def test_first_words_pool_short_outputs_and_stop_is_no_type():
     assert score("first-words", [output([0], [3]), output([0, 1], [5, 5])], types=1) == pytest.approx(100 / 3)
-    case = MetricCase.of(CONFIGS["first-words"](types=1), facts=FACTS)
+    case = MetricCase.of(CONFIGS["first-words"](types=1), info=FACTS)
     assert case.metric.common == {3}
 
 
 def test_first_words_need_counts():
     with pytest.raises(SuiteError, match=r"counts.*Leave this metric out"):
-        MetricCase.of(CONFIGS["first-words"](), facts=Facts(["<stop>", "a"]))
+        MetricCase.of(CONFIGS["first-words"](), info=TaskInfo(["<stop>", "a"]))
 
 
 @pytest.mark.parametrize(
@@ -240,15 +240,15 @@ def test_every_order_is_read_where_slots_come_first():
 
 
 def test_unknown_words_can_be_skipped():
-    facts = Facts(["<stop>", "<unk>", "a", "b"], [9, 9, 5, 1])
+    info = TaskInfo(["<stop>", "<unk>", "a", "b"], [9, 9, 5, 1])
     cell = [output([2, 0, 1], [2, 3, 1]), output([0, 1], [1, 1])]  # generated <unk> a b; <unk> <unk>
     for skip, types, first, wanted in [
         (False, 1, 1, 100), (True, 1, 1, 100), (True, 1, 2, 50), (False, 2, 2, 100), (True, 2, 3, 100), (False, 1, 3, 60),
     ]:  # fmt: skip
         config = CONFIGS["first-words"](types=types, first=first, skip_unknown=skip)
-        metric = MetricCase.of(config, cell, facts=facts).metric
+        metric = MetricCase.of(config, cell, info=info).metric
         assert metric.combine(metric.measure(cell)) == wanted, (skip, types, first)
-    without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, facts=FACTS).metric
+    without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, info=FACTS).metric
     assert without.combine(without.measure(MIXED)) == score("first-words", MIXED)
 
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from bench_core import STOP, Noise, Source, SuiteError, Training
 from bench_core.suites.check import misfit
-from bench_core.testing import Case, catches, check_model, float64, tiny_batch, tiny_facts
+from bench_core.testing import Case, catches, check_model, float64, tiny_batch, tiny_info
 from bench_core.testing.cases import one_row
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
@@ -127,7 +127,7 @@ class Turned(InsertionTransformer):
 def the_first_half_of_a_slot_is_what_is_on_its_left(kind):
     """Shown by a model whose items see nothing but themselves, and whose W or W' reads but one half."""
     case = case_of()
-    model = kind(case.config, case.facts)
+    model = kind(case.config, case.info)
     model.load_state_dict(case.model.state_dict())
     case = replace(case, model=model.eval())
     for layer in model.stack.layers:
@@ -232,14 +232,14 @@ def test_it_learns_from_another_part_of_a_target_at_every_update():
 
 
 def test_a_bag_gives_the_same_whatever_its_order():
-    facts = tiny_facts(Source.BAG)
+    info = tiny_info(Source.BAG)
     batch = replace(
         tiny_batch([(1, 2, 3)] * 2, prefix=0),
         source=torch.tensor([[1, 2, 3, 2], [2, 3, 2, 1]]),
         source_length=torch.tensor([4, 4]),
     )
-    for given, alike in ((facts, True), (tiny_facts(Source.TOKENS), False)):
-        case = Case.of(InsertionTransformerConfig(**SMALL), facts=given, batch=batch, source=Source.BAG)
+    for given, alike in ((info, True), (tiny_info(Source.TOKENS), False)):
+        case = Case.of(InsertionTransformerConfig(**SMALL), info=given, batch=batch, source=Source.BAG)
         _, vectors = case.model.refine(case.model.begin(batch), *canvas(batch.gold, batch.gold == 2))
         words = case.model.fill(vectors)
         assert torch.allclose(words[0], words[1], rtol=1e-9) == alike

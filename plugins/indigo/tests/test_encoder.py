@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Noise, Scoring, Source, SuiteError
-from bench_core.testing import Case, float64, tiny_batch, tiny_facts
+from bench_core import Batch, Noise, Scoring, Source, SuiteError, TaskInfo
+from bench_core.testing import Case, float64, tiny_batch, tiny_info
 from bench_indigo.encoder import Encoder
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
-BAG = tiny_facts(Source.BAG)
+BAG = tiny_info(Source.BAG)
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +23,8 @@ def double():
         yield
 
 
-def encoded(config, facts, batch):
-    states, shut = Encoder(config, facts, None).eval()(batch)
+def encoded(config, info, batch):
+    states, shut = Encoder(config, info, None).eval()(batch)
     return states[-1], shut
 
 
@@ -35,24 +35,24 @@ def batch_of(*sources):
     return replace(tiny_batch([(1, 2)] * len(sources), prefix=0), source=table, source_length=length)
 
 
-@pytest.mark.parametrize("facts", [BAG, tiny_facts(Source.TOKENS)], ids=["bag", "tokens"])
-def test_a_bag_is_read_alike_in_any_order_and_tokens_are_not(facts):
+@pytest.mark.parametrize("info", [BAG, tiny_info(Source.TOKENS)], ids=["bag", "tokens"])
+def test_a_bag_is_read_alike_in_any_order_and_tokens_are_not(info):
     torch.manual_seed(2)
-    found, _ = encoded(IndigoConfig(**SMALL), facts, batch_of([1, 2, 3, 2], [2, 3, 1, 2]))
+    found, _ = encoded(IndigoConfig(**SMALL), info, batch_of([1, 2, 3, 2], [2, 3, 1, 2]))
     alike = torch.allclose(found[0], found[1][[2, 0, 1, 3]])
-    assert alike == (facts is BAG)
+    assert alike == (info is BAG)
 
 
 @pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
 def test_tokens_know_their_positions(positions):
     config = IndigoConfig(**SMALL, source_positions=positions)
-    found, _ = encoded(config, tiny_facts(Source.TOKENS), batch_of([1, 2, 1]))
+    found, _ = encoded(config, tiny_info(Source.TOKENS), batch_of([1, 2, 1]))
     assert not torch.allclose(found[0, 0], found[0, 2])
 
 
 def test_without_positions_tokens_are_a_bag():
     config = IndigoConfig(**SMALL, source_positions="none")
-    found, _ = encoded(config, tiny_facts(Source.TOKENS), batch_of([1, 2, 1]))
+    found, _ = encoded(config, tiny_info(Source.TOKENS), batch_of([1, 2, 1]))
     torch.testing.assert_close(found[0, 0], found[0, 2])
 
 
@@ -60,7 +60,7 @@ def test_without_positions_tokens_are_a_bag():
     "config", [IndigoConfig(**SMALL, beam=3), TransformerConfig(**SMALL)], ids=lambda one: one.name
 )
 def test_scores_of_a_bag_do_not_depend_on_its_order(config):
-    case = Case.of(config, facts=BAG, batch=batch_of([1, 2, 3, 2], [2, 3, 1, 2]))
+    case = Case.of(config, info=BAG, batch=batch_of([1, 2, 3, 2], [2, 3, 1, 2]))
     by = next(iter(config.likelihoods))
     found = case.model.score(case.batch, Scoring(by, Noise(1))).log_probs
     torch.testing.assert_close(found[0], found[1])
@@ -69,18 +69,18 @@ def test_scores_of_a_bag_do_not_depend_on_its_order(config):
 def test_an_empty_source_is_a_lone_stop():
     config = TransformerConfig(**SMALL)
     torch.manual_seed(2)
-    found, shut = encoded(config, tiny_facts(Source.TOKENS), batch_of([], [0]))
+    found, shut = encoded(config, tiny_info(Source.TOKENS), batch_of([], [0]))
     torch.testing.assert_close(found[0], found[1])
     assert (shut == 0).all()
     torch.manual_seed(2)
     none = replace(batch_of([]), source=torch.zeros(1, 0, dtype=torch.long))
-    torch.testing.assert_close(encoded(config, tiny_facts(Source.TOKENS), none)[0], found[:1])
+    torch.testing.assert_close(encoded(config, tiny_info(Source.TOKENS), none)[0], found[:1])
 
 
 def test_padding_changes_nothing():
     torch.manual_seed(2)
-    config, facts = IndigoConfig(**SMALL), tiny_facts(Source.TOKENS)
-    encoder = Encoder(config, facts, None).eval()
+    config, info = IndigoConfig(**SMALL), tiny_info(Source.TOKENS)
+    encoder = Encoder(config, info, None).eval()
     short, _ = encoder(batch_of([1, 2]))
     both, shut = encoder(batch_of([1, 2], [3, 3, 1, 2]))
     torch.testing.assert_close(both[-1][:1, :2], short[-1])
@@ -91,24 +91,24 @@ def test_a_vector_is_a_grid_of_one():
     vector, grid = tiny_batch(source=Source.VECTOR), tiny_batch(source=Source.VECTOR)
     grid = replace(grid, source=grid.source[:, None])
     torch.manual_seed(2)
-    one, _ = encoded(IndigoConfig(**SMALL), Facts(["<stop>", "a"], source_shape=(3,)), vector)
+    one, _ = encoded(IndigoConfig(**SMALL), TaskInfo(["<stop>", "a"], source_shape=(3,)), vector)
     torch.manual_seed(2)
-    other, _ = encoded(IndigoConfig(**SMALL), Facts(["<stop>", "a"], source_shape=(1, 3)), grid)
+    other, _ = encoded(IndigoConfig(**SMALL), TaskInfo(["<stop>", "a"], source_shape=(1, 3)), grid)
     assert torch.equal(one, other)
 
 
 def test_features_have_no_order():
     batch = tiny_batch(source=Source.GRID)
-    encoder = Encoder(IndigoConfig(**SMALL), tiny_facts(Source.GRID), None).eval()
+    encoder = Encoder(IndigoConfig(**SMALL), tiny_info(Source.GRID), None).eval()
     found = encoder(batch)[0][-1]
     turned = encoder(replace(batch, source=batch.source.flip(1)))[0][-1]
     torch.testing.assert_close(found, turned.flip(1))
 
 
-@pytest.mark.parametrize(("facts", "what"), [(BAG, "a bag"), (tiny_facts(Source.GRID), "features")])
-def test_positions_of_what_has_none_are_refused(facts, what):
+@pytest.mark.parametrize(("info", "what"), [(BAG, "a bag"), (tiny_info(Source.GRID), "features")])
+def test_positions_of_what_has_none_are_refused(info, what):
     with pytest.raises(SuiteError, match=f"`source_positions: relative`.*{what} has none"):
-        Encoder(IndigoConfig(**SMALL, source_positions="relative"), facts, None)
+        Encoder(IndigoConfig(**SMALL, source_positions="relative"), info, None)
 
 
 def test_every_layer_of_an_encoder_can_be_looked_at():

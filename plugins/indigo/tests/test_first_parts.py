@@ -7,7 +7,7 @@ from math import isnan
 import pytest
 from pydantic import ValidationError
 
-from bench_core import Facts, Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase
 from bench_indigo.parts import generated, grouped, part
 from bench_indigo.plugin import FirstPartsConfig
@@ -15,8 +15,8 @@ from bench_indigo.plugin import FirstPartsConfig
 KNOWN = {"the": "DET", "dog": "NOUN", "barks": "VERB", "may": "AUX", "May": "PROPN", ".": "PUNCT", "cannot": "AUX"}
 
 
-def facts(vocabulary, kind="word"):
-    return Facts(
+def info(vocabulary, kind="word"):
+    return TaskInfo(
         ["<stop>", "<unk>", *vocabulary], extras={"tags": {"name": "bank 1a2b", "kind": kind, "words": KNOWN}}
     )
 
@@ -30,11 +30,11 @@ def output(known, words, order, number=0):
 
 
 def score(known, outcomes, **settings):
-    metric = MetricCase.of(FirstPartsConfig(**settings), outcomes, facts=known).metric
+    metric = MetricCase.of(FirstPartsConfig(**settings), outcomes, info=known).metric
     return metric.combine(metric.measure(outcomes))
 
 
-WORDS = facts(["the", "dog", "barks", "."])
+WORDS = info(["the", "dog", "barks", "."])
 SENTENCE = ["the", "dog", "barks", "."]
 
 
@@ -53,7 +53,7 @@ def test_outputs_are_pooled_and_shorter_ones_have_fewer_first_words():
     assert isnan(score(WORDS, cell[2:], part="NOUN"))
 
 
-PIECES = facts(["Ġthe", "Ġdo", "g", "Ġb", "ark", "s", "Ġ.", "Ġ"], "bpe")
+PIECES = info(["Ġthe", "Ġdo", "g", "Ġb", "ark", "s", "Ġ.", "Ġ"], "bpe")
 CUT = ["Ġthe", "Ġdo", "g", "Ġb", "ark", "s", "Ġ."]
 
 
@@ -116,7 +116,7 @@ def test_tokens_are_grouped_to_words(kind, tokens, words):
 
 
 def test_pieces_of_letters_with_accents_are_one_word():
-    known = facts(["ĠÃ", "ī", "t", "Ã", "©"], "bpe")
+    known = info(["ĠÃ", "ī", "t", "Ã", "©"], "bpe")
     cell = [output(known, ["ĠÃ", "ī", "t", "Ã", "©"], [0, 1, 2, 3, 4])]
     assert score(known, cell, part="PROPN") == 100, "Été begins with a capital, though its bytes do not"
 
@@ -134,14 +134,14 @@ def test_words_that_no_treebank_knows_are_told_by_how_they_are_written(word, tag
 
 
 def test_a_task_without_parts_of_speech_is_refused_with_what_to_do():
-    for known in (Facts(["<stop>", "a"], [2, 1]), Facts(["<stop>", "a"], extras={"tags": {}})):
+    for known in (TaskInfo(["<stop>", "a"], [2, 1]), TaskInfo(["<stop>", "a"], extras={"tags": {}})):
         with pytest.raises(SuiteError, match=r"parts of speech.*`tags: ud-english-ewt`.*leave this metric out"):
-            MetricCase.of(FirstPartsConfig(), facts=known)
+            MetricCase.of(FirstPartsConfig(), info=known)
 
 
 def test_signatures_tell_settings_and_treebanks_apart():
     told = {
-        MetricCase.of(FirstPartsConfig(**settings), facts=WORDS).metric.signature
+        MetricCase.of(FirstPartsConfig(**settings), info=WORDS).metric.signature
         for settings in ({}, {"part": "VERB"}, {"first": 4}, {"first": None})
     }
     assert len(told) == 4

@@ -12,8 +12,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from bench_core import STOP, Facts, Kind, Noise, Source, SuiteError, Training
-from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_facts
+from bench_core import STOP, Kind, Noise, Source, SuiteError, TaskInfo, Training
+from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_info
 from bench_core.testing.cases import one_row, replay
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
@@ -23,7 +23,7 @@ from bench_indigo.prefixes import prefixes
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
 NOISE = Noise(7)
-TINY = tiny_facts(Source.TOKENS)
+TINY = tiny_info(Source.TOKENS)
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +46,9 @@ def given(target, orders):
     return batch_of([target] * len(orders), order=table)
 
 
-def case_of(batch=None, facts=TINY, scale=2.5, **settings):
+def case_of(batch=None, info=TINY, scale=2.5, **settings):
     config = IndigoConfig(**{**SMALL, **settings})
-    return Case.of(config, facts=facts, batch=batch, source=Source.TOKENS, scale=scale)
+    return Case.of(config, info=info, batch=batch, source=Source.TOKENS, scale=scale)
 
 
 def every(target):
@@ -85,10 +85,10 @@ def test_the_model_keeps_the_quick_contracts_with_every_source(source):
 
 
 def test_a_model_of_one_shared_matrix_keeps_the_quick_contracts():
-    facts = replace(TINY, source_vocabulary=TINY.vocabulary)
+    info = replace(TINY, source_vocabulary=TINY.vocabulary)
     rows = tiny_batch(source=Source.TOKENS)
     rows = replace(rows, source=rows.source.clamp(max=4))
-    assert len(check(QUICK, case_of(rows, facts, order="r2l", shared=True))) == 12
+    assert len(check(QUICK, case_of(rows, info, order="r2l", shared=True))) == 12
 
 
 def stepped(case, chain):
@@ -151,8 +151,8 @@ def test_that_law_catches_its_mutants(monkeypatch, mutant):
 
 def zeroed(**settings):
     """Return a case with all weights 0, of nine words."""
-    facts = Facts(["<stop>", *"abcdefghi"], source_vocabulary=["<stop>", *"abcdef"])
-    case = case_of(batch_of([(3, 1, 9), (2, 2, 2)]), facts, **settings)
+    info = TaskInfo(["<stop>", *"abcdefghi"], source_vocabulary=["<stop>", *"abcdef"])
+    case = case_of(batch_of([(3, 1, 9), (2, 2, 2)]), info, **settings)
     for weights in case.model.parameters():
         weights.zero_()
     return case
@@ -168,9 +168,9 @@ def test_where_nothing_is_known_all_words_and_slots_are_alike():
 
 
 def test_all_targets_and_what_goes_on_have_probability_one():
-    facts = Facts(["<stop>", "a", "b"], source_vocabulary=TINY.source_vocabulary)
+    info = TaskInfo(["<stop>", "a", "b"], source_vocabulary=TINY.source_vocabulary)
     targets = [target for number in range(4) for target in product((1, 2), repeat=number)]
-    case = case_of(batch_of(targets), facts, scale=1, beam=6)
+    case = case_of(batch_of(targets), info, scale=1, beam=6)
     ended = case.scored("searched").exp().sum()
     alone = one_row(case.batch, 0)
     log_probs, state = case.model.start(alone)
@@ -442,7 +442,7 @@ def test_one_vocabulary_is_asked_for_where_embeddings_are_shared():
 
 def test_orders_that_a_task_does_not_allow_are_refused_when_the_model_is_built():
     with pytest.raises(SuiteError, match="counts"):
-        case_of(facts=replace(TINY, counts=()), order="cf")
+        case_of(info=replace(TINY, counts=()), order="cf")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from itertools import count, permutations, product
 import pytest
 import torch
 
-from bench_core import STOP, Facts, Noise, Source
-from bench_core.testing import Case, check_decoder, float64, tiny_batch, tiny_facts
+from bench_core import STOP, Noise, Source, TaskInfo
+from bench_core.testing import Case, check_decoder, float64, tiny_batch, tiny_info
 from bench_core.testing.cases import one_row
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -68,8 +68,8 @@ def test_a_beam_of_one_is_greedy():
 
 def few_words():
     """Return a case of two words, whose targets end soon."""
-    facts = Facts(["<stop>", "a", "b"], source_vocabulary=tiny_facts(Source.TOKENS).source_vocabulary)
-    case = Case.of(INDIGO, facts=facts, batch=tiny_batch([(1,)] * 4, source=Source.TOKENS), scale=1)
+    info = TaskInfo(["<stop>", "a", "b"], source_vocabulary=tiny_info(Source.TOKENS).source_vocabulary)
+    case = Case.of(INDIGO, info=info, batch=tiny_batch([(1,)] * 4, source=Source.TOKENS), scale=1)
     return case
 
 

@@ -12,7 +12,7 @@ from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.train import Selection, Trainer
 from bench_core.storage.store import Store
 from bench_core.suites.training import TrainingConfig
-from bench_core.testing import Case, tiny_batch, tiny_facts
+from bench_core.testing import Case, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import insertion
@@ -160,7 +160,7 @@ def trained(folder=None, fatal=None):
     """Train for four epochs; be killed as the second judgement is asked for, if that is `fatal`."""
     torch.manual_seed(0)
     config = IndigoConfig(**SMALL, order_epochs=2)
-    model = config.load()(config, tiny_facts(Source.TOKENS))
+    model = config.load()(config, tiny_info(Source.TOKENS))
     turns = count(1)
 
     def judge(model):

@@ -7,11 +7,11 @@ from itertools import permutations
 import pytest
 import torch
 
-from bench_core import Batch, DataError, Facts, Noise, SuiteError
+from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
 from bench_core.testing import catches
 from bench_indigo.orders import CONTINUES, PADDING, checked, common, make_order
 
-FACTS = Facts(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])
+FACTS = TaskInfo(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])
 NOISE = Noise(3)
 BALANCED = {
     0: [],
@@ -102,14 +102,14 @@ def test_common_words_come_first_or_last():
     ],
 )
 def test_common_words_are_the_fewest_that_make_half_of_the_tokens_without_stop(counts, wanted):
-    found = common(Facts(["<stop>", "a", "b", "c", "d"], counts))
+    found = common(TaskInfo(["<stop>", "a", "b", "c", "d"], counts))
     assert found.nonzero()[:, 0].tolist() == wanted
 
 
 def test_orders_by_frequency_need_counts():
     for order in ("cf", "rf"):
         with pytest.raises(SuiteError, match="need counts"):
-            make_order(order, Facts(["<stop>", "a"]))
+            make_order(order, TaskInfo(["<stop>", "a"]))
 
 
 def test_a_random_order_is_an_examples_own_and_new_at_every_step():

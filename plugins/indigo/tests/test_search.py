@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import Noise, Source
-from bench_core.testing import Case, float64, tiny_batch, tiny_facts
+from bench_core.testing import Case, float64, tiny_batch, tiny_info
 from bench_core.testing.cases import one_row
 from bench_indigo import search as module
 from bench_indigo.plugin import IndigoConfig
@@ -157,4 +157,4 @@ def test_wider_searches_of_long_targets_end():
 
 
 def test_facts_of_the_tiny_task_are_enough():
-    assert tiny_facts(Source.TOKENS).counts
+    assert tiny_info(Source.TOKENS).counts

@@ -11,8 +11,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from bench_core import STOP, Facts, Noise, Source, Training
-from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_facts
+from bench_core import STOP, Noise, Source, TaskInfo, Training
+from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info
 from bench_core.testing.cases import one_row, replay
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
@@ -24,7 +24,7 @@ from bench_indigo.search import search
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "position_first": True}
 NOISE = Noise(7)
-TINY = tiny_facts(Source.TOKENS)
+TINY = tiny_info(Source.TOKENS)
 SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_learnt_by_heart")
 QUICK = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
 
@@ -43,8 +43,8 @@ def batch_of(targets, **extras):
     return replace(found, source=source, source_length=length, extras=extras)
 
 
-def case_of(batch=None, facts=TINY, scale=2.5, **settings):
-    return Case.of(IndigoConfig(**{**SMALL, **settings}), facts=facts, batch=batch, source=Source.TOKENS, scale=scale)
+def case_of(batch=None, info=TINY, scale=2.5, **settings):
+    return Case.of(IndigoConfig(**{**SMALL, **settings}), info=info, batch=batch, source=Source.TOKENS, scale=scale)
 
 
 def test_the_model_keeps_all_contracts():
@@ -111,9 +111,9 @@ def test_that_law_catches_its_mutants(monkeypatch, mutant):
 
 
 def test_where_nothing_is_known_words_are_alike_and_slots_and_the_end():
-    facts = Facts(["<stop>", *"abcdefghi"], source_vocabulary=["<stop>", *"abcdef"])
+    info = TaskInfo(["<stop>", *"abcdefghi"], source_vocabulary=["<stop>", *"abcdef"])
     for settings, orders in (({"order": "rnd"}, 1), ({"beam": 6}, 6)):
-        case = case_of(batch_of([(3, 1, 9), (2, 2, 2)]), facts, **settings)
+        case = case_of(batch_of([(3, 1, 9), (2, 2, 2)]), info, **settings)
         for weights in case.model.parameters():
             weights.zero_()
         wanted = log(orders) - 3 * log(9) - lgamma(6)  # 3 of 9 words; one of 2, 3, 4 and 5 choices: 5! in all
@@ -123,11 +123,11 @@ def test_where_nothing_is_known_words_are_alike_and_slots_and_the_end():
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_all_targets_and_what_goes_on_have_probability_one(raw):
-    facts = Facts(["<stop>", "a", "b"], source_vocabulary=TINY.source_vocabulary)
+    info = TaskInfo(["<stop>", "a", "b"], source_vocabulary=TINY.source_vocabulary)
     targets = [target for number in range(4) for target in product((1, 2), repeat=number)]
-    case = case_of(batch_of(targets), facts, scale=1, beam=6)
+    case = case_of(batch_of(targets), info, scale=1, beam=6)
     ended = case.scored("searched").exp().sum()
-    walked = case_of(batch_of(targets), facts, scale=1, beam=6, raw_keys=raw)
+    walked = case_of(batch_of(targets), info, scale=1, beam=6, raw_keys=raw)
     log_probs, state = walked.model.start(one_row(walked.batch, 0))
     going = torch.zeros(1)
     for step in range(6):  # every chain of three slots and words

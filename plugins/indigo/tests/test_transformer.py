@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_core import Noise, Scoring, Source, Training
-from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_facts
+from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import network
@@ -88,11 +88,11 @@ def test_logits_are_computed_in_parts_where_there_are_many(config, monkeypatch):
 @pytest.mark.parametrize("cross_attention", ["last", "forward"])
 def test_from_left_to_right_the_insertion_model_has_the_same_layers(cross_attention):
     """Up to its pointer, the map F of its word head, and the second boundary."""
-    facts, batch = tiny_facts(Source.TOKENS), tiny_batch(source=Source.TOKENS)
+    info, batch = tiny_info(Source.TOKENS), tiny_batch(source=Source.TOKENS)
     shape = {**SMALL, "cross_attention": cross_attention}
-    plain = Case.of(TransformerConfig(**shape, positions="relative"), facts=facts, batch=batch)
+    plain = Case.of(TransformerConfig(**shape, positions="relative"), info=info, batch=batch)
     config = IndigoConfig(**shape, order="l2r")
-    indigo = Case.of(config, facts=facts, batch=batch, source=Source.TOKENS, seed=5).model
+    indigo = Case.of(config, info=info, batch=batch, source=Source.TOKENS, seed=5).model
     wanted, found = plain.model.state_dict(), indigo.state_dict()
     assert {name: tensor.shape for name, tensor in wanted.items() if name != "embed.weight"} == {
         name: tensor.shape
@@ -129,21 +129,21 @@ def without_the_second_boundary(model):
 
 @pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
 def test_it_reads_as_it_writes(positions):
-    facts = tiny_facts(Source.TOKENS)
+    info = tiny_info(Source.TOKENS)
     model = TransformerConfig(**SMALL, positions=positions).load()(
-        TransformerConfig(**SMALL, positions=positions), facts
+        TransformerConfig(**SMALL, positions=positions), info
     )
     assert model.encoder.positions == positions
     bag = TransformerConfig(**SMALL, positions=positions)
-    assert bag.load()(bag, tiny_facts(Source.BAG)).encoder.positions == "none"
+    assert bag.load()(bag, tiny_info(Source.BAG)).encoder.positions == "none"
 
 
 def test_it_needs_no_more_weights_than_the_insertion_model_but_for_these():
-    facts = tiny_facts(Source.TOKENS)
+    info = tiny_info(Source.TOKENS)
     settings = TransformerConfig(**SMALL, positions="sinusoidal", source_positions="relative")
-    plain = settings.load()(settings, facts)
+    plain = settings.load()(settings, info)
     config = IndigoConfig(**SMALL)
-    indigo = config.load()(config, facts)
+    indigo = config.load()(config, info)
     count = lambda model: sum(weights.numel() for weights in model.parameters())  # noqa: E731
     relations = 3 * 4 * 2  # of every layer of the decoder
     assert count(indigo) - count(plain) == 4 * 8**2 + relations + 2 * 8

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, TaskInfo
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_language_modeling.ragged import Ragged, bucketed, cut, padded, shuffled
@@ -33,7 +33,7 @@ class SequenceCompletion(Tokenized):
 
     config: SequenceCompletionConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         text = corpus.text(self.config.corpus, data)
         sentences = {split: self._sentences(text, split) for split in SPLITS}
         given = isinstance(self.config.tokenizer, Pretrained)  # its model may have no room for a token more

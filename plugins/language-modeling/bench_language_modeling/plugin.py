@@ -12,7 +12,7 @@ from bench_core import Purpose, TaskConfig, hookimpl
 from bench_language_modeling import corpus, pretrained
 from bench_language_modeling.settings import Corpus, Named, Pretrained, Tokenizer, Words
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class TokenizedConfig(TaskConfig):

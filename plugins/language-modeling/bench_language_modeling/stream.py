@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, SuiteError
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, SuiteError, TaskInfo
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_language_modeling.ragged import Numbers, Ragged, padded, shuffled
@@ -28,7 +28,7 @@ class LanguageModeling(Tokenized):
 
     config: LanguageModelingConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         text = corpus.text(self.config.corpus, data)
         lines = {split: text.read(split) for split in SPLITS}
         encoder = self._encoder(data, lines["train"], lines["valid"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import STOP, Facts, Task
+from bench_core import STOP, Task, TaskInfo
 from bench_language_modeling.pretrained import FILE, Numbered
 from bench_language_modeling.ragged import Ragged
 from bench_language_modeling.settings import Pretrained
@@ -34,12 +34,12 @@ class Tokenized(Task):
         vocabulary = [*given.vocabulary, *[PAD] * pad]
         return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras)
 
-    def _facts(self, text: Text, encoder: Encoder, counts: list[int], extras: Mapping[str, Any]) -> Facts:
+    def _facts(self, text: Text, encoder: Encoder, counts: list[int], extras: Mapping[str, Any]) -> TaskInfo:
         """Keep the vocabulary in the folder, and say where it comes from."""
         (self.folder / "vocabulary.json").write_text(json.dumps(encoder.vocabulary), encoding="utf-8")
         notice = {"notice": text.notice} if text.notice else {}
         about = {"corpus": text.name, "embedded": text.embedded, **notice, **encoder.extras}
-        return Facts(encoder.vocabulary, counts, extras={**about, **extras})
+        return TaskInfo(encoder.vocabulary, counts, extras={**about, **extras})
 
     @cached_property
     def vocabulary(self) -> list[str]:

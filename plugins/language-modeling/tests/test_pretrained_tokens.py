@@ -69,20 +69,20 @@ def prepared(data, kind=SequenceCompletionConfig, **settings):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     settled = config(data, kind, **settings)
-    facts = settled.load()(settled, folder).prepare(data)
-    return settled.load()(settled, folder), facts
+    info = settled.load()(settled, folder).prepare(data)
+    return settled.load()(settled, folder), info
 
 
 def test_stop_and_the_token_that_was_zero_change_places_and_no_other(data):
     pairs = read(data)
-    _, facts = prepared(data)
+    _, info = prepared(data)
     own, stop = [pairs.id_to_token(number) for number in range(pairs.get_vocab_size())], pairs.token_to_id("<|end|>")
     assert own[0] == "!"
-    assert facts.vocabulary[0] == "<|end|>"
-    assert facts.vocabulary[stop] == "!"
-    assert facts.vocabulary[1:stop] == own[1:stop]
-    assert facts.extras["stop"] == stop
-    assert facts.extras["tokenizer"] == corpora.digest(data / "model" / "tokenizer.json")
+    assert info.vocabulary[0] == "<|end|>"
+    assert info.vocabulary[stop] == "!"
+    assert info.vocabulary[1:stop] == own[1:stop]
+    assert info.extras["stop"] == stop
+    assert info.extras["tokenizer"] == corpora.digest(data / "model" / "tokenizer.json")
 
 
 @pytest.mark.parametrize("prefix", [0, 2])
@@ -95,7 +95,7 @@ def test_every_line_reads_as_before_its_special_words_too(data, prefix):
 
 
 def test_lines_are_encoded_as_the_tokenizer_does_without_special_tokens_padding_or_truncation(data):
-    task, facts = prepared(data, prefix=0)
+    task, info = prepared(data, prefix=0)
     pairs = read(data)
     pairs.no_padding()
     pairs.no_truncation()
@@ -104,7 +104,7 @@ def test_lines_are_encoded_as_the_tokenizer_does_without_special_tokens_padding_
         expected = pairs.encode(LINES[place], add_special_tokens=False).ids
         assert batch.gold[place, : batch.length[place]].tolist() == [*expected, 0]
     ends = batch.gold[3, : batch.length[3]].tolist()
-    assert ends == [facts.extras["stop"], 0]  # `!`, stop
+    assert ends == [info.extras["stop"], 0]  # `!`, stop
 
 
 def test_continuations_lose_the_space_before_their_first_word(data):
@@ -114,30 +114,30 @@ def test_continuations_lose_the_space_before_their_first_word(data):
 
 @pytest.mark.parametrize(("short", "more"), [("pad", ["<cpad>"]), ("drop", [])])
 def test_there_is_one_token_more_only_to_pad_with(data, short, more):
-    _, facts = prepared(data, short=short)
+    _, info = prepared(data, short=short)
     size = read(data).get_vocab_size()
-    assert facts.vocabulary[size:] == more
-    assert len(facts.counts) == len(facts.vocabulary)
+    assert info.vocabulary[size:] == more
+    assert len(info.counts) == len(info.vocabulary)
 
 
 def test_short_lines_are_padded_on_the_left_and_read_without(data):
-    task, facts = prepared(data)
+    task, info = prepared(data)
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
-    assert batch.opening[3].tolist() == [0, len(facts.vocabulary) - 1, facts.extras["stop"]]
+    assert batch.opening[3].tolist() == [0, len(info.vocabulary) - 1, info.extras["stop"]]
     assert task.prompt(batch.opening[3, 1:].tolist()) == "!"
 
 
 def test_random_contexts_hold_no_special_token(data):
-    task, facts = prepared(data, random_contexts=2000)
+    task, info = prepared(data, random_contexts=2000)
     (batch,) = task.batches("random", Purpose.DECODE, Size(10_000))
-    found = {facts.vocabulary[token] for token in batch.opening[:, 1:].flatten().tolist()}
-    assert found == set(facts.vocabulary) - {"<|begin|>", "<|end|>", "<cpad>"}
+    found = {info.vocabulary[token] for token in batch.opening[:, 1:].flatten().tolist()}
+    assert found == set(info.vocabulary) - {"<|begin|>", "<|end|>", "<cpad>"}
 
 
 def test_a_stream_has_a_stop_after_each_line(data):
-    task, facts = prepared(data, LanguageModelingConfig, window=1000)
+    task, info = prepared(data, LanguageModelingConfig, window=1000)
     (batch,) = task.batches("test", Purpose.SCORE, Size(1))
-    assert facts.vocabulary[-1] != "<cpad>"
+    assert info.vocabulary[-1] != "<cpad>"
     assert (batch.gold == 0).sum() == len(LINES)
     assert task.text(batch.gold[0].tolist()) == "<|end|>".join([*LINES, ""])
 
@@ -146,8 +146,8 @@ def test_what_the_tokenizer_cannot_say_is_counted(data):
     words = Tokenizer(models.WordLevel({"the": 0, "cat": 1, "[UNK]": 2, "[END]": 3}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words.save(str(data / "model" / "tokenizer.json"))
-    _, facts = prepared(data, stop="[END]")
-    assert facts.extras["statistics"]["test"]["unknown"] == sum(
+    _, info = prepared(data, stop="[END]")
+    assert info.extras["statistics"]["test"]["unknown"] == sum(
         word not in ("the", "cat") for line in LINES for word in line.split()
     )
 

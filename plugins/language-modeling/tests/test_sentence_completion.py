@@ -40,8 +40,8 @@ def english(tmp_path_factory):
 
 
 def test_every_row_is_its_sentence_padded_on_the_left_and_ended_by_stop(files, tmp_path):
-    task, facts = prepared(tmp_path, corpus=files)
-    name = facts.vocabulary.__getitem__
+    task, info = prepared(tmp_path, corpus=files)
+    name = info.vocabulary.__getitem__
     (batch,) = task.batches("train", Purpose.SCORE, Size(100))
     for place, line in enumerate(LINES["train"]):
         words = line.split()
@@ -69,46 +69,46 @@ def test_a_prefix_of_nothing_leaves_the_whole_sentence(files, tmp_path):
 
 
 def test_long_sentences_can_be_dropped(files, tmp_path):
-    _, facts = prepared(tmp_path, corpus=files, longest=5)
+    _, info = prepared(tmp_path, corpus=files, longest=5)
     lengths = [len(line.split()) for line in LINES["train"]]
-    assert facts.extras["statistics"]["train"]["sentences"] == sum(length <= 5 for length in lengths) < len(lengths)
-    assert facts.extras["statistics"]["train"]["max_length"] == max(length for length in lengths if length <= 5)
+    assert info.extras["statistics"]["train"]["sentences"] == sum(length <= 5 for length in lengths) < len(lengths)
+    assert info.extras["statistics"]["train"]["max_length"] == max(length for length in lengths if length <= 5)
 
 
 def test_short_sentences_can_be_dropped(files, tmp_path):
     everything = dict.fromkeys(files, files["train"])
-    task, facts = prepared(tmp_path, corpus=everything, short="drop", prefix=2)
+    task, info = prepared(tmp_path, corpus=everything, short="drop", prefix=2)
     longer = [line for line in LINES["train"] if len(line.split()) > 2]
     assert [texts[0] for texts in task.references("test").values()] == [line[4:] for line in longer]
-    assert facts.extras["statistics"]["train"]["sentences"] == len(longer) == 5
+    assert info.extras["statistics"]["train"]["sentences"] == len(longer) == 5
     with pytest.raises(DataError, match=r"4 sentences to complete, of 8.*short: pad"):
         prepared(tmp_path, corpus=everything, short="drop", prefix=3)
 
 
 def test_the_vocabulary_comes_from_train_and_valid_and_never_from_test(files, tmp_path):
-    task, facts = prepared(tmp_path, corpus=files)
-    assert facts.vocabulary[:2] == ["<stop>", "<unk>"]
-    assert facts.vocabulary[-1] == "<cpad>"
-    assert "v" in facts.vocabulary
-    assert "t" not in facts.vocabulary
-    assert facts.extras["statistics"]["test"]["unknown"] == 2
+    task, info = prepared(tmp_path, corpus=files)
+    assert info.vocabulary[:2] == ["<stop>", "<unk>"]
+    assert info.vocabulary[-1] == "<cpad>"
+    assert "v" in info.vocabulary
+    assert "t" not in info.vocabulary
+    assert info.extras["statistics"]["test"]["unknown"] == 2
     batch = next(task.batches("test", Purpose.DECODE, Size(1)))
     assert task.prompt(batch.opening[0, 1:].tolist()) == f"a b {UNREADABLE}"
 
 
 def test_counts_are_of_the_training_sentences_each_with_its_stop(files, tmp_path):
-    _, facts = prepared(tmp_path, corpus=files)
-    counts = dict(zip(facts.vocabulary, facts.counts, strict=True))
+    _, info = prepared(tmp_path, corpus=files)
+    counts = dict(zip(info.vocabulary, info.counts, strict=True))
     words = " ".join(LINES["train"]).split()
-    assert counts == {word: words.count(word) for word in facts.vocabulary} | {"<stop>": 8, "<cpad>": 0}
+    assert counts == {word: words.count(word) for word in info.vocabulary} | {"<stop>": 8, "<cpad>": 0}
 
 
 def test_statistics_are_those_of_the_sentences_without_padding(files, tmp_path):
-    _, facts = prepared(tmp_path, corpus=files)
-    assert facts.extras["statistics"]["train"] == {
+    _, info = prepared(tmp_path, corpus=files)
+    assert info.extras["statistics"]["train"] == {
         "sentences": 8, "tokens": 33, "types": 12, "unknown": 0, "mean_length": 4.12, "max_length": 8,
     }  # fmt: skip
-    json.dumps(facts.extras)
+    json.dumps(info.extras)
 
 
 def test_prompts_leave_out_the_padding_and_references_are_continuations(files, tmp_path):
@@ -121,10 +121,10 @@ def test_prompts_leave_out_the_padding_and_references_are_continuations(files, t
 
 
 def test_random_contexts_hold_no_special_token_and_are_only_decoded(files, tmp_path):
-    task, facts = prepared(tmp_path, corpus=files, random_contexts=200)
+    task, info = prepared(tmp_path, corpus=files, random_contexts=200)
     (batch,) = task.batches("random", Purpose.DECODE, Size(1000))
     tokens = set(batch.opening[:, 1:].flatten().tolist())
-    assert tokens == set(range(2, len(facts.vocabulary) - 1))
+    assert tokens == set(range(2, len(info.vocabulary) - 1))
     assert batch.gold.tolist() == [[0]] * 200
     assert task.references("random") == {place: [] for place in range(200)}
     assert task.config.purposes("random") == {Purpose.DECODE}
@@ -197,13 +197,13 @@ def test_the_same_noise_gives_the_same_epoch_and_other_noise_another(english):
 @pytest.mark.parametrize("tokenizer", ["char", {"kind": "bpe", "vocab_size": 300}])
 def test_prefix_and_continuation_of_smaller_tokens_read_as_the_sentence(tmp_path, tokenizer):
     corpus = {"name": "english", "sentences": 60}
-    task, facts = prepared(tmp_path, corpus=corpus, tokenizer=tokenizer)
+    task, info = prepared(tmp_path, corpus=corpus, tokenizer=tokenizer)
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     for place, sentence in enumerate(lines(corpus, "test", tmp_path)):
         gold = batch.gold[place, : batch.length[place] - 1].tolist()
         assert task.text([*batch.opening[place, 1:].tolist(), *gold]) == sentence
     if isinstance(tokenizer, dict):
-        assert len(facts.vocabulary) == 300
+        assert len(info.vocabulary) == 300
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 270}])

@@ -65,13 +65,13 @@ def test_windows_of_any_size_cover_the_stream_once_with_the_same_ids(files, tmp_
 
 
 def test_lines_are_followed_by_stops_and_words_keep_their_order(files, tmp_path):
-    task, facts = prepared(tmp_path, corpus=files)
-    words = [facts.vocabulary[token] for token in stream(task, tmp_path)]
+    task, info = prepared(tmp_path, corpus=files)
+    words = [info.vocabulary[token] for token in stream(task, tmp_path)]
     assert len(words) == TOKENS
     assert words[15] == words[-1] == "<stop>"
     assert [word for word in words if word != "<stop>"] == [f"w{place}" for place in range(TOKENS - 7)]
-    assert facts.counts[0] == 7
-    assert sum(facts.counts) == TOKENS
+    assert info.counts[0] == 7
+    assert sum(info.counts) == TOKENS
 
 
 def test_stops_can_be_left_out(files, tmp_path):
@@ -105,14 +105,14 @@ def test_rows_of_a_training_read_equal_parts_of_the_stream(files, tmp_path):
 
 @pytest.mark.parametrize("size", [Size(1), Size(3), Size(128), Size(25, "tokens")])
 def test_an_evaluation_reads_the_stream_in_one_row_whatever_the_size_of_a_batch(files, tmp_path, size):
-    task, facts = prepared(tmp_path, corpus=files, window=8)
+    task, info = prepared(tmp_path, corpus=files, window=8)
     assert order(task, size) == [([place], place > 0) for place in range(13)]
-    assert "parts" not in facts.extras
+    assert "parts" not in info.extras
 
 
 def test_an_evaluation_in_parts_is_the_same_whatever_the_size_of_a_batch(files, tmp_path):
-    task, facts = prepared(tmp_path, corpus=files, window=8, parts=3)
-    assert facts.extras["parts"] == 3
+    task, info = prepared(tmp_path, corpus=files, window=8, parts=3)
+    assert info.extras["parts"] == 3
     whole = [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
     assert order(task, Size(128)) == [*zip(whole, [False, True, True, True], strict=True), ([12], False)]
     two = [[0, 4], [1, 5], [2, 6], [3, 7], [8], [9], [10], [11], [12]]
@@ -187,11 +187,11 @@ def test_too_short_a_stream_is_refused(files, tmp_path):
 @pytest.mark.parametrize("name", ["markov", "lag", "copy", "cycle"])
 def test_facts_hold_the_best_possible_cost_of_a_token(tmp_path, name):
     corpus = {"name": name, "tokens": 4000}
-    _, facts = prepared(tmp_path, corpus=corpus)
+    _, info = prepared(tmp_path, corpus=corpus)
     expected = {"copy": 10 * log(10) / 22, "cycle": 0.0}
     if name in expected:
-        assert facts.extras["entropy"] == pytest.approx(expected[name])
-    assert 0 <= facts.extras["entropy"] < log(len(facts.vocabulary))
+        assert info.extras["entropy"] == pytest.approx(expected[name])
+    assert 0 <= info.extras["entropy"] < log(len(info.vocabulary))
 
 
 def test_the_task_keeps_all_contracts(tmp_path):

@@ -35,10 +35,10 @@ def test_other_folders_are_read_alike(data, name):
 
 def test_streams_keep_every_line(data, tmp_path):
     config = LanguageModelingConfig.model_validate({"corpus": "wikitext-2"})
-    facts = config.load()(config, tmp_path).prepare(data)
-    assert facts.extras["statistics"]["train"]["lines"] == 6
-    assert facts.extras["statistics"]["train"]["tokens"] == len(WIKI.split()) + 6
-    assert facts.extras["corpus"] == "wikitext-2"
+    info = config.load()(config, tmp_path).prepare(data)
+    assert info.extras["statistics"]["train"]["lines"] == 6
+    assert info.extras["statistics"]["train"]["tokens"] == len(WIKI.split()) + 6
+    assert info.extras["corpus"] == "wikitext-2"
 
 
 def test_digests_are_those_of_the_files_read(data):

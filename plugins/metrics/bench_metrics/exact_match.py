@@ -27,7 +27,7 @@ class ExactMatch(TextMetric[int]):
             for text, references in compared(outcomes)
         ]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
 
     def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:

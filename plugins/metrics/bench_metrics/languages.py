@@ -18,7 +18,7 @@ SHORT = {  # ISO 639-1 for other codes of the same
 
 
 class Written(Protocol):
-    """What is known of how targets are written: a TaskConfig, or the Facts of a task."""
+    """What is known of how targets are written: a TaskConfig, or the TaskInfo of a task."""
 
     @property
     def language(self) -> str | None:

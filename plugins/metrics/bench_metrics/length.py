@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from bench_core import Metric, Outcome, SuiteError, Summed
+from bench_core import Additive, Metric, Outcome, SuiteError
 from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 
 
-class Length(Summed[int]):
+class Length(Additive[int]):
     """Mean length of the first hypotheses or of the references, stop included.
 
     An unfinished hypothesis has no stop; it counts as long as it is, which is the limit that ended it. Undefined
@@ -26,7 +26,7 @@ class Length(Summed[int]):
         """Return the length of each; raise SuiteError where that of a reference is unknown."""
         return [generated(outcome) if self.config.of == "hypothesis" else referred(outcome) for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pycocoevalcap.meteor  # type: ignore[import-untyped]
 
-from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_metrics.dialogue import Unanswered, ask
 from bench_metrics.java import java
 from bench_metrics.plugin import MeteorConfig
@@ -64,9 +64,9 @@ class Meteor(TextMetric[list[int]]):
     def __init__(self, config: MeteorConfig) -> None:
         """Find out how to tokenize text of which nothing is known; raise SuiteError if that tokenizer cannot run."""
         super().__init__(config)
-        self.begin(Facts(()))
+        self.begin(TaskInfo(()))
 
-    def begin(self, known: Facts) -> None:
+    def begin(self, known: TaskInfo) -> None:
         language, name = self.config.resolved(known)
         self.language = LANGUAGES[language]
         self.tokenizer = None if name == "meteor" else tokenizer(name)
@@ -88,7 +88,7 @@ class Meteor(TextMetric[list[int]]):
             raise SuiteError(self._explained(error, outcomes[error.number].id, questions[error.number])) from None
         return [_statistics(answer, outcome.id) for answer, outcome in zip(answers, outcomes, strict=True)]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * _score(sums, self.language) if examples else nan
 
     def _line(self, text: str) -> str:

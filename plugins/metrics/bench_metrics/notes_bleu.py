@@ -33,7 +33,7 @@ class NotesBleu(TextMetric[float]):
             for text, references in compared(outcomes)
         ]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
 
 

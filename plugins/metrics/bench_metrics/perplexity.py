@@ -7,11 +7,11 @@ from copy import copy
 from math import exp, inf, isnan, nan
 from typing import Self
 
-from bench_core import Facts, Outcome, PluginError, SuiteError, Summed
+from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
 from bench_metrics.plugin import PerplexityConfig
 
 
-class Perplexity(Summed[Sequence[float | None]]):
+class Perplexity(Additive[Sequence[float | None]]):
     """exp(-sum of log-probabilities / number of tokens or words), over the whole cell, in float64.
 
     Infinite if any target is impossible, undefined (nan) where there is nothing to count.
@@ -25,10 +25,10 @@ class Perplexity(Summed[Sequence[float | None]]):
         super().__init__(config)
         self.signature = f"log:nats|per:{config.unit}|stop:included|by:{config.by or 'default'}"
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric with the number of parts that a stream was read in, if not as a whole."""
         told = copy(self)
-        told.signature += f"|parts:{facts.extras['parts']}" if "parts" in facts.extras else ""
+        told.signature += f"|parts:{info.extras['parts']}" if "parts" in info.extras else ""
         return told
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float | None]]:
@@ -46,7 +46,7 @@ class Perplexity(Summed[Sequence[float | None]]):
         log_prob, count = part
         return [log_prob or 0.0, count or 0.0, log_prob is None]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         log_prob, count, impossible = sums or (0, 0, 0)
         if not count:
             return nan

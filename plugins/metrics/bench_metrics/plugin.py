@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
 from bench_metrics.languages import Written, language, spaced, tokenizer_of
 
-supports = (1, 1)
+supports = (2, 2)
 
 # those of sacrebleu that download nothing; `auto` is the usual one of the targets' language
 Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]

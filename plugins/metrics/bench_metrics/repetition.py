@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from bench_core import Outcome, Summed
+from bench_core import Additive, Outcome
 from bench_metrics.plugin import RepetitionConfig
 
 
-class Repetition(Summed[Sequence[int]]):
+class Repetition(Additive[Sequence[int]]):
     """Share of n-grams that repeat an earlier one of the same output, pooled over the first hypotheses of a cell.
 
     It is seq-rep-n of Welleck et al. (2019, arXiv:1908.04319), but for the pooling; they average over outputs.
@@ -27,7 +27,7 @@ class Repetition(Summed[Sequence[int]]):
         """Return the number of repeated and of all n-grams in each output."""
         return [_repeated(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         repeated, ngrams = sums or (0, 0)
         return 100 * repeated / ngrams if ngrams else nan
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import nan
 
-from bench_core import Outcome, SuiteError, Summed
+from bench_core import Additive, Outcome, SuiteError
 from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
 
 
-class Reported(Summed[float]):
+class Reported(Additive[float]):
     """Mean of a value that first hypotheses carry; undefined (nan) where there are none."""
 
     better, unit, of = 0, "", "hypothesis"
@@ -22,7 +22,7 @@ class Reported(Summed[float]):
         """Return the value of each; raise SuiteError where one has none."""
         return [self._value(outcome) for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
 
     def _value(self, outcome: Outcome) -> float:
@@ -48,7 +48,7 @@ class ReportedScore(Reported):
         return outcome.values
 
 
-class LogProbability(Summed[float]):
+class LogProbability(Additive[float]):
     """Mean log-probability of the first hypotheses, stop included; undefined (nan) where there are none."""
 
     better, unit = 0, "nats"
@@ -61,7 +61,7 @@ class LogProbability(Summed[float]):
         """Return that of each; raise SuiteError where the model has told none."""
         return [_log_prob(outcome) for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
 
 

@@ -8,7 +8,7 @@ from math import nan
 
 from nltk.translate.ribes_score import MAX_ALIGNMENT_LEN, sentence_ribes  # type: ignore[import-untyped]
 
-from bench_core import Facts, Outcome, SuiteError
+from bench_core import Outcome, SuiteError, TaskInfo
 from bench_metrics.languages import tokenizer_of
 from bench_metrics.plugin import RibesConfig
 from bench_metrics.texts import TextMetric, compared
@@ -27,9 +27,9 @@ class Ribes(TextMetric[float]):
 
     def __init__(self, config: RibesConfig) -> None:
         super().__init__(config)
-        self.begin(Facts(()))
+        self.begin(TaskInfo(()))
 
-    def begin(self, known: Facts) -> None:
+    def begin(self, known: TaskInfo) -> None:
         config = self.config
         self.tokenizer = tokenizer(tokenizer_of(config.tokenize, known))
         case = "lc" if config.lowercase else "mixed"
@@ -43,7 +43,7 @@ class Ribes(TextMetric[float]):
         pairs = compared(outcomes)
         return [self._score(outcome.id, *pair) for outcome, pair in zip(outcomes, pairs, strict=True)]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
 
     def _score(self, number: int, text: str, references: list[str]) -> float:

@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from bench_core import Facts, Outcome
+from bench_core import Outcome, TaskInfo
 from bench_metrics.languages import spaced, tokenizer_of
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.texts import TextMetric, compared
@@ -28,15 +28,15 @@ class Sacrebleu(TextMetric[list[float]]):
     def __init__(self, config: Any) -> None:
         """Build the scorer for text of which nothing is known; raise SuiteError if it cannot run."""
         super().__init__(config)
-        self.begin(Facts(()))
+        self.begin(TaskInfo(()))
 
-    def begin(self, known: Facts) -> None:
+    def begin(self, known: TaskInfo) -> None:
         self.scorer, unsaid = self._scorer(known)
         self.scorer.num_refs = None  # type: ignore[assignment]  # `prepare` tells it
         self.signature = "|".join([self.scorer.get_signature().format(), *unsaid])
 
     @abstractmethod
-    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
         """Return sacrebleu's scorer for a task, and the settings that its own signature does not tell."""
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
@@ -49,7 +49,7 @@ class Sacrebleu(TextMetric[list[float]]):
         found: list[list[float]] = self.scorer._extract_corpus_statistics([text for text, _ in pairs], streams)  # type: ignore[arg-type]
         return found
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return float(self.scorer._compute_score_from_stats(list(sums)).score) if examples else nan
 
 
@@ -60,7 +60,7 @@ class Bleu(Sacrebleu):
 
     config: BleuConfig
 
-    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
         config, name = self.config, tokenizer_of(self.config.tokenize, known)
         tokenizer(name)
         scorer = BLEU(
@@ -84,7 +84,7 @@ class Chrf(Sacrebleu):
 
     config: ChrfConfig
 
-    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
         beta = self.config.beta
         return CHRF(**self.config.model_dump()), [f"beta:{beta}"] if beta != 2 else []
 
@@ -99,7 +99,7 @@ class Ter(Sacrebleu):
 
     config: TerConfig
 
-    def _scorer(self, known: Facts) -> tuple[Scorer, list[str]]:
+    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
         settings = self.config.model_dump()
         for name in ("normalized", "asian_support"):
             settings[name] = not spaced(known) if settings[name] is None else settings[name]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from math import nan
 
-from bench_core import Metric, Outcome, SuiteError, Summed
+from bench_core import Additive, Metric, Outcome, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
 from bench_metrics.proportion import clopper_pearson
 
 
-class NonTermination(Summed[int]):
+class NonTermination(Additive[int]):
     """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
 
     better, unit = -1, "%"
@@ -25,7 +25,7 @@ class NonTermination(Summed[int]):
         """Return 1 for each example that did not terminate; raise SuiteError where that is unknown."""
         return [int(not ended) for ended in terminated(outcomes, self.config.limit)]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
 
     def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Self, TypeVar
 
-from bench_core import Facts, Outcome, PluginError, SuiteError, Summed
+from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
 
 X = TypeVar("X")
 
 
-class TextMetric(Summed[X]):
+class TextMetric(Additive[X]):
     """A metric of text.
 
     Its signature begins with the number of references and, if they are not the text of the corpus, what they are, as
@@ -20,19 +20,19 @@ class TextMetric(Summed[X]):
 
     unit = ""
 
-    def begin(self, known: Facts) -> None:
+    def begin(self, known: TaskInfo) -> None:
         """Set up what depends on the language of targets, the signature too; by default nothing does.
 
         Raises SuiteError if it cannot run, or does not suit that language.
         """
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric set up; its signature has the number of references, "var" if examples differ in it."""
         counts = {len(each) for each in references.values()}
         number = [f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"] if counts else []
-        altered = [f"refs:{facts.extras['references']}"] if "references" in facts.extras else []
+        altered = [f"refs:{info.extras['references']}"] if "references" in info.extras else []
         told = copy(self)
-        told.begin(facts)
+        told.begin(info)
         told.signature = "|".join([*number, *altered, told.signature])
         return told
 

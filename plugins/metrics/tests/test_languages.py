@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
-from bench_core import Facts, MetricConfig, Outcome, SuiteError, TaskConfig
+from bench_core import MetricConfig, Outcome, SuiteError, TaskConfig, TaskInfo
 from bench_metrics.plugin import (
     BleuConfig,
     ChrfConfig,
@@ -45,8 +45,8 @@ def outcomes(texts=SAID, references=JAPANESE):
 
 def prepared(config, language=None, tokenized=False, texts=SAID, references=JAPANESE):
     rows = outcomes(texts, references)
-    facts = Facts(["<stop>"], language=language, tokenized=tokenized)
-    metric = config.load()(config).prepare(facts, {row.id: row.references for row in rows})
+    info = TaskInfo(["<stop>"], language=language, tokenized=tokenized)
+    metric = config.load()(config).prepare(info, {row.id: row.references for row in rows})
     return metric, rows
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from bench_core import Facts, Hypothesis, Metric, Outcome, Scorer
+from bench_core import Hypothesis, Metric, Outcome, Scorer, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
@@ -61,7 +61,7 @@ def test_every_config_builds_its_metric(name):
     assert built.better in (-1, 0, 1)
     assert isinstance(built.unit, str)
     assert built.signature
-    assert built.prepare(Facts(["<stop>"]), {}).signature == built.signature
+    assert built.prepare(TaskInfo(["<stop>"]), {}).signature == built.signature
 
 
 @pytest.mark.parametrize("name", CONFIGS)

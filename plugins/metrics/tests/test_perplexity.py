@@ -5,7 +5,7 @@ from math import exp, inf, isnan, log, nan
 
 import pytest
 
-from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_metrics.perplexity import Perplexity
 from bench_metrics.plugin import PerplexityConfig
 
@@ -100,6 +100,6 @@ def test_the_signature_tells_units_and_likelihoods_apart():
 
 def test_the_signature_has_the_parts_that_a_stream_was_read_in():
     metric = PerplexityConfig.load()(PerplexityConfig())
-    assert metric.prepare(Facts(["<stop>"]), {}).signature == metric.signature
-    parts = metric.prepare(Facts(["<stop>"], extras={"parts": 4}), {})
+    assert metric.prepare(TaskInfo(["<stop>"]), {}).signature == metric.signature
+    parts = metric.prepare(TaskInfo(["<stop>"], extras={"parts": 4}), {})
     assert parts.signature == f"{metric.signature}|parts:4"

@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.sacre import Bleu, Chrf, Ter
 
-FACTS = Facts(["<stop>"])
+FACTS = TaskInfo(["<stop>"])
 TEXT = "The the cat cats sat on a mat, mat. in Rome; It's 3.5% of “it” Straße — naïve (or not)? 東京 です。"
 WORDS = TEXT.split()
 

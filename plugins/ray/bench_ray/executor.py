@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, TaskCancelledError, WorkerCrashedError
 
-from bench_core import Executor, Order, StageFailed, SuiteError, Tell, await_artifact, check_answer
+from bench_core import Executor, StageFailed, StageRequest, SuiteError, Tell, await_artifact, check_answer
 from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 
@@ -49,8 +49,8 @@ class Ray(Executor):
         self.closed = Event()
         self.threads = ThreadPoolExecutor(self.capacity)
 
-    def submit(self, order: Order, tell: Tell) -> Future[None]:
-        return self.threads.submit(self._work, order, tell)
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
+        return self.threads.submit(self._work, request, tell)
 
     def close(self) -> None:
         self.closed.set()
@@ -83,40 +83,40 @@ class Ray(Executor):
                 "none to have Ray started here."
             ) from None
 
-    def _work(self, order: Order, tell: Tell) -> None:
+    def _work(self, request: StageRequest, tell: Tell) -> None:
         """Have a stage performed; raise StageFailed, also where its process dies."""
-        needs = self._needs(order)
+        needs = self._needs(request)
         tell(f"waiting for {_words(needs)}", 0.0)
         self._check_room(needs)
-        reference = self._begun(order, needs)
+        reference = self._begun(request, needs)
         while not ray.wait([reference], timeout=PAUSE)[0]:
             if self.closed.is_set():
                 self._cancel(reference)
                 break
             with suppress(RayError):  # what it says is not worth a failure
-                if said := ray.get(self.board.last.remote(order.stage.key), timeout=PAUSE):
+                if said := ray.get(self.board.last.remote(request.stage.key), timeout=PAUSE):
                     tell(*said)
         answer = _answer(reference)
         for text in answer["warned"]:
             self.warn(text)
         check_answer(answer)
-        if not order.build:
-            await_artifact(self.store, order.stage)
+        if not request.build:
+            await_artifact(self.store, request.stage)
 
-    def _begun(self, order: Order, needs: Mapping[str, float]) -> Any:
+    def _begun(self, request: StageRequest, needs: Mapping[str, float]) -> Any:
         """Return the reference of the task of a stage."""
         memory = {"memory": int(needs["memory"])} if "memory" in needs else {}
         task = self.tasks["GPU" in needs].options(
-            name=f"{order.stage.kind} {order.stage.label}",
+            name=f"{request.stage.kind} {request.stage.label}",
             num_cpus=needs["CPU"],
             num_gpus=needs.get("GPU", 0),
             **memory,
         )
-        return task.remote(json.dumps(order.to_json()), str(self.store), str(self.data), self.board)
+        return task.remote(json.dumps(request.to_json()), str(self.store), str(self.data), self.board)
 
-    def _needs(self, order: Order) -> dict[str, float]:
+    def _needs(self, request: StageRequest) -> dict[str, float]:
         """Return what is set aside for a stage, as Ray calls it."""
-        settings = {} if order.build else order.stage.settings
+        settings = {} if request.build else request.stage.settings
         cpus = self.config.cpus or settings.get("threads", 1)
         if self.config.address is None:  # as elsewhere, more threads than processors are slow, and possible
             cpus = min([cpus, *(int(room.get("CPU", cpus)) for room in _rooms())])

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from bench_core import ExecutorConfig, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class RayConfig(ExecutorConfig):

@@ -44,9 +44,9 @@ class Teller:
             self.board.say.remote(self.key, text, share)
 
 
-def work(order: str, store: str, data: str, board: Any) -> str:
+def work(request: str, store: str, data: str, board: Any) -> str:
     """Perform an order; it and the answer are JSON. What was loaded is kept for the next stage in this process."""
-    asked = json.loads(order)
+    asked = json.loads(request)
     tell = Teller(board, asked["stage"]["key"])
     tell(f"begun on {platform.node()}", 0.0)
     return json.dumps(carry_out(asked, Path(store), Path(data), tell))

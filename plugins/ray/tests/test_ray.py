@@ -16,7 +16,7 @@ from bench_small.elsewhere import everywhere, report
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import Order, StageFailed, SuiteError
+from bench_core import StageFailed, StageRequest, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
@@ -72,7 +72,7 @@ def first_training(suite, place, settings=()):
     stages = plan(loaded, place).stages.values()
     prepare, train = (next(stage for stage in stages if stage.kind == kind) for kind in ("prepare", "train"))
     with Ray(RayConfig(), place / "store", place, 1) as executor:
-        executor.submit(Order(prepare), lambda text, share: None).result()
+        executor.submit(StageRequest(prepare), lambda text, share: None).result()
     return train
 
 
@@ -117,7 +117,7 @@ def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_pa
 def test_closing_interrupts_what_is_under_way_and_leaves_nothing_half_written(suite, tmp_path):
     train, told = first_training(suite, tmp_path, [LONG]), []
     executor = Ray(RayConfig(), tmp_path / "store", tmp_path, 1)
-    future = executor.submit(Order(train), lambda text, share: told.append((text, share)))
+    future = executor.submit(StageRequest(train), lambda text, share: told.append((text, share)))
     wait_for(lambda: any(text.startswith("step") and 0 < share < 1 for text, share in told))
     executor.close()
     with pytest.raises(StageFailed, match="interrupted"):
@@ -128,7 +128,7 @@ def test_closing_interrupts_what_is_under_way_and_leaves_nothing_half_written(su
 def test_a_training_out_of_time_stops_at_a_checkpoint(suite, tmp_path):
     train = first_training(suite, tmp_path, [LONG])
     with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as stop:
-        executor.submit(Order(train, until=time.time()), lambda text, share: None).result()
+        executor.submit(StageRequest(train, until=time.time()), lambda text, share: None).result()
     assert stop.value.stopped
     assert list((tmp_path / "store" / "checkpoint").iterdir())
 
@@ -139,7 +139,7 @@ def test_a_stage_that_was_planned_with_other_code_or_libraries_is_not_performed(
     other = {**train.ingredients, "code": code, "libraries": {"torch": "1.0"}}
     changed = bench_core.planning.plan.Stage(train.kind, train.key, train.settings, train.inputs, other, train.label)
     with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
-        executor.submit(Order(changed), lambda text, share: None).result()
+        executor.submit(StageRequest(changed), lambda text, share: None).result()
     text = str(failure.value)
     assert text.startswith("bench_small, bench-elsewhere (not installed), torch (")
     assert not (tmp_path / "store" / "train").exists()
@@ -149,7 +149,7 @@ def test_a_stage_for_which_ray_of_this_machine_has_no_room_fails_at_once(suite, 
     train = first_training(suite, tmp_path)
     config = RayConfig(memory=1e9)
     with Ray(config, tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
-        executor.submit(Order(train), lambda text, share: None).result()
+        executor.submit(StageRequest(train), lambda text, share: None).result()
     assert str(failure.value) == "Ray has no 1 CPU, 1e+09 GB of memory on this machine."
 
 
@@ -157,8 +157,8 @@ def test_a_stage_has_the_threads_of_its_suite_and_a_gpu_only_if_it_computes_on_o
     settings = ["hardware.device=cuda", "hardware.threads=2"]
     stages = plan(load(suite, None, settings, None), tmp_path).stages.values()
     with Ray(RayConfig(address="auto", gpus=0.5), tmp_path, tmp_path, 1) as executor:
-        needs = {stage.kind: executor._needs(Order(stage)) for stage in stages}
-        building = [executor._needs(Order(stage, build=True)) for stage in stages if stage.kind == "train"]
+        needs = {stage.kind: executor._needs(StageRequest(stage)) for stage in stages}
+        building = [executor._needs(StageRequest(stage, build=True)) for stage in stages if stage.kind == "train"]
     assert needs["train"] == needs["decode"] == needs["score"] == {"CPU": 2, "GPU": 0.5}
     assert needs["prepare"] == needs["measure"] == building[0] == {"CPU": 1}
 

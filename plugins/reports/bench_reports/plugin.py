@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 @hookimpl

@@ -16,7 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 import bench_core
-from bench_core import Metric, Outcome, Summed, registry
+from bench_core import Additive, Metric, Outcome, registry
 from bench_core.commands.main import main
 from bench_metrics.plugin import BleuConfig
 from bench_reports.diff.example_diff import cut, marked, quartiles
@@ -27,13 +27,13 @@ WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "tree", "old", "
 CELLS = "model=one,decoder=argmax", "model=two,decoder=draw"
 
 
-class Mean(Summed):
+class Mean(Additive):
     better, unit, signature = 1, "", "mean"
 
     def measure(self, outcomes):
         return [*outcomes]
 
-    def total(self, sums, examples):
+    def from_sums(self, sums, examples):
         return sums[0] / examples if examples else float("nan")
 
 

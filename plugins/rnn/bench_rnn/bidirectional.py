@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Facts, Loss, Scorer, Scores, Scoring, State, Training
+from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training
 from bench_rnn.encoder import Encoder
 from bench_rnn.output import Softmax
 
@@ -23,9 +23,9 @@ class BidirectionalLM(nn.Module, Scorer):
     y_{t-1}: an exact likelihood, at the cost of reading every prefix. Windows of a stream are read one by one.
     """
 
-    def __init__(self, config: BidirectionalLMConfig, facts: Facts) -> None:
+    def __init__(self, config: BidirectionalLMConfig, info: TaskInfo) -> None:
         super().__init__()
-        tokens, width = len(facts.vocabulary), config.embedding or config.hidden
+        tokens, width = len(info.vocabulary), config.embedding or config.hidden
         self.embed = nn.Embedding(tokens, width)
         self.encoder = Encoder(config.cell, width, config.hidden, config.layers, config.dropout, bidirectional=True)
         self.output = Softmax(2 * config.hidden, tokens)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from bench_core import Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_core import Batch, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
 from bench_rnn.bptt import through_time
 from bench_rnn.cells import Recurrent, Units
 from bench_rnn.output import Output, Softmax
@@ -36,10 +36,10 @@ class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
     How h_t becomes a probability is up to the output layer, which another model hands over as `output`.
     """
 
-    def __init__(self, config: RNNLMConfig, facts: Facts, output: Output | None = None) -> None:
+    def __init__(self, config: RNNLMConfig, info: TaskInfo, output: Output | None = None) -> None:
         super().__init__()
         self.cell, self.bptt = config.cell, config.bptt
-        tokens = len(facts.vocabulary)
+        tokens = len(info.vocabulary)
         width = tokens if config.embedding == "one-hot" else config.embedding or config.hidden
         self.embed = OneHot(tokens) if config.embedding == "one-hot" else nn.Embedding(tokens, width)
         self.rnn = Recurrent(config.cell, width, config.hidden, config.layers, config.dropout, variant=config.variant)
@@ -51,8 +51,8 @@ class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
         if config.initial_scale is not None:
             start_small(self, config.initial_scale)
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.output.setup(facts, noise)
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.output.setup(info, noise)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         learning = partial(through_time, self.rnn, bptt=self.bptt, ids=batch.ids, noise=training.noise)

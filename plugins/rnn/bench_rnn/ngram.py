@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Facts, Loss, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
 
 if TYPE_CHECKING:
     from bench_rnn.plugin import NGramConfig
@@ -39,10 +39,10 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
     of the counts so far, the batch's own among them: without smoothing, that of a token never seen is infinite.
     """
 
-    def __init__(self, config: NGramConfig, facts: Facts) -> None:
+    def __init__(self, config: NGramConfig, info: TaskInfo) -> None:
         super().__init__()
         self.order, self.smoothing, self.delta = config.order, config.smoothing, config.delta
-        self.tokens = len(facts.vocabulary)
+        self.tokens = len(info.vocabulary)
         self.levels = nn.ModuleList(Counts(self.tokens) for _ in range(config.order))
         self.idle = nn.Parameter(torch.zeros(()))
 

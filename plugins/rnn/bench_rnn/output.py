@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import TypeVar
 
-from bench_core import Batch, Facts, Noise, State, SuiteError, Training
+from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
 
 S = TypeVar("S", bound=State, default=Any)
 
@@ -25,7 +25,7 @@ class Output(nn.Module, ABC, Generic[S]):
     real tokens there, row by row: `hidden[batch.mask]` are the units of these [M, H].
     """
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
         """Fill what is computed once before training, such as a codebook; by default nothing."""
 
     def tie(self, embedding: nn.Embedding) -> None:

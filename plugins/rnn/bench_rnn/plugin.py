@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_v
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_rnn.settings import BPTT, Full
 
-supports = (1, 1)
+supports = (2, 2)
 
 Cell: TypeAlias = Literal["tanh", "relu", "identity", "gru", "lstm"]
 Variant: TypeAlias = Literal["torch", "notes"]
@@ -22,7 +22,7 @@ class RNNLMConfig(ModelConfig):
     """Recurrent language model: embedding, stacked recurrent layers, softmax over the vocabulary."""
 
     name, target = "rnn-lm", "bench_rnn.lm:RecurrentLM"
-    gives, sources = {Stepper, Scorer}, {Source.NONE}
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["mikolov2010", *CELLS, "tied=true: press2017", "bptt.kind=randomized: tallec2017"]
 
@@ -63,7 +63,7 @@ class NGramConfig(ModelConfig):
     """Counts of n-grams, the baseline of language models; nothing but the first epoch of training matters."""
 
     name, target = "ngram-lm", "bench_rnn.ngram:NGramLM"
-    gives, sources = {Stepper, Scorer}, {Source.NONE}
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["smoothing=witten-bell: witten1991"]
 
@@ -79,7 +79,7 @@ class Seq2SeqConfig(ModelConfig):
     """
 
     name, target = "rnn-seq2seq", "bench_rnn.seq2seq:Seq2Seq"
-    gives, sources = {Stepper, Scorer}, {Source.TOKENS}
+    capabilities, sources = {Stepper, Scorer}, {Source.TOKENS}
     likelihoods = {"exact": Kind.EXACT}
     cites = [
         "sutskever2014", "cho2014", *CELLS, "bidirectional=true: schuster1997", "attention=dot: luong2015",
@@ -125,7 +125,7 @@ class BidirectionalLMConfig(ModelConfig):
     """
 
     name, target = "bidirectional-lm", "bench_rnn.bidirectional:BidirectionalLM"
-    gives, sources = {Scorer}, {Source.NONE}
+    capabilities, sources = {Scorer}, {Source.NONE}
     likelihoods = {"hidden": Kind.EXACT, "leak": Kind.ESTIMATE}  # of log p, a leak says nothing
     cites = ["schuster1997", *CELLS]
 

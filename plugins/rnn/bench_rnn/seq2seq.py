@@ -9,7 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Facts, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, SuiteError, Training
+from bench_core import (
+    STOP,
+    Batch,
+    Loss,
+    Noise,
+    Scorer,
+    Scores,
+    Scoring,
+    State,
+    Stepper,
+    SuiteError,
+    TaskInfo,
+    Training,
+)
 from bench_rnn.attention import Attention, Sources
 from bench_rnn.cells import Recurrent
 from bench_rnn.encoder import Encoder
@@ -55,14 +68,12 @@ class Seq2Seq(nn.Module, Stepper[Progress], Scorer):
     becomes a probability is up to the output layer, which another model hands over as `output`.
     """
 
-    def __init__(self, config: Seq2SeqConfig, facts: Facts, output: Output | None = None) -> None:
+    def __init__(self, config: Seq2SeqConfig, info: TaskInfo, output: Output | None = None) -> None:
         super().__init__()
         layers, hidden = config.encoder_layers or config.layers, config.encoder_hidden or config.hidden
-        tokens, width = len(facts.vocabulary), config.embedding or hidden
+        tokens, width = len(info.vocabulary), config.embedding or hidden
         self.embed = nn.Embedding(tokens, width)
-        self.source = (
-            _shared(self.embed, facts) if config.shared else nn.Embedding(len(facts.source_vocabulary), width)
-        )
+        self.source = _shared(self.embed, info) if config.shared else nn.Embedding(len(info.source_vocabulary), width)
         self.encoder = Encoder(
             config.cell, width, hidden, layers, config.dropout, config.bidirectional, config.variant
         )
@@ -76,8 +87,8 @@ class Seq2Seq(nn.Module, Stepper[Progress], Scorer):
         if config.tied:
             self.output.tie(self.embed)
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.output.setup(facts, noise)
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.output.setup(info, noise)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         hidden, past = self._read(batch, batch.inputs, batch.gold.shape[1])
@@ -129,9 +140,9 @@ class Seq2Seq(nn.Module, Stepper[Progress], Scorer):
         return self.dropout(self.attention(hidden, context) if self.attention else hidden), units
 
 
-def _shared(embed: nn.Embedding, facts: Facts) -> nn.Embedding:
+def _shared(embed: nn.Embedding, info: TaskInfo) -> nn.Embedding:
     """Return the target's embedding for the source too; raise SuiteError where their vocabularies differ."""
-    source, target = list(facts.source_vocabulary), list(facts.vocabulary)
+    source, target = list(info.source_vocabulary), list(info.vocabulary)
     if source != target:
         pairs = zip(source, target, strict=False)
         where = next(

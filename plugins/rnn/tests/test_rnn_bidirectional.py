@@ -7,14 +7,14 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from bench_core import STOP, Batch, Facts, Noise, Scorer, Scoring, SuiteError, Training
+from bench_core import STOP, Batch, Noise, Scorer, Scoring, SuiteError, TaskInfo, Training
 from bench_core.testing import Case, check_model, tiny_batch
 from bench_decoders.plugin import BeamConfig
 from bench_rnn.plugin import BidirectionalLMConfig, RNNLMConfig
 
 NOISE = Noise(7)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
-FACTS = Facts(["</s>", *"abcd"])
+FACTS = TaskInfo(["</s>", *"abcd"])
 
 
 def model(config):
@@ -28,7 +28,7 @@ def scores(one, rows, by):
 
 @pytest.mark.parametrize("settings", [{"cell": "lstm", "dropout": 0.1}, {"cell": "tanh", "layers": 2}])
 def test_it_keeps_the_contracts_of_a_scorer(settings):
-    assert BidirectionalLMConfig.gives == {Scorer}
+    assert BidirectionalLMConfig.capabilities == {Scorer}
     check_model(Case.of(BidirectionalLMConfig(hidden=6, **settings)))
 
 

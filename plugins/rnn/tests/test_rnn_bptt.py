@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from bench_core import Batch, Facts, Noise, Training
+from bench_core import Batch, Noise, TaskInfo, Training
 from bench_rnn.bptt import detached, randomized, through_time, truncated
 from bench_rnn.cells import Recurrent, as_they_are
 from bench_rnn.plugin import RNNLMConfig
@@ -238,7 +238,7 @@ def test_a_truncated_update_walks_back_tau_times_and_no_more(monkeypatch):
 def model(bptt="full", **settings):
     torch.manual_seed(1)
     config = RNNLMConfig(**{"hidden": 5, "layers": 2, "bptt": bptt} | settings)
-    return config.load()(config, Facts(["</s>", *"abcdef"]))
+    return config.load()(config, TaskInfo(["</s>", *"abcdef"]))
 
 
 def batch():

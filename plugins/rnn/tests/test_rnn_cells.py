@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bench_core import Facts
+from bench_core import TaskInfo
 from bench_rnn.cells import Recurrent, as_they_are
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
@@ -21,7 +21,7 @@ def _double():
 
 def of_ones(cell, layers=1, variant="torch"):
     """Return the recurrent layers of a model of one unit, all weights 1 and biases 0."""
-    rnn = RecurrentLM(RNNLMConfig(cell=cell, variant=variant, hidden=1, layers=layers), Facts(["</s>", "a"])).rnn
+    rnn = RecurrentLM(RNNLMConfig(cell=cell, variant=variant, hidden=1, layers=layers), TaskInfo(["</s>", "a"])).rnn
     for name, weight in rnn.named_parameters():
         torch.nn.init.constant_(weight, 0.0 if "bias" in name else 1.0)
     return rnn

@@ -8,13 +8,13 @@ import torch
 from pydantic import ValidationError
 from torch.nn.functional import linear
 
-from bench_core import STOP, Batch, Facts, Noise, Scorer, Scoring, Stepper, Training
+from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
 from bench_rnn import output
 from bench_rnn.cells import NotesGRU
 from bench_rnn.plugin import Cell, RNNLMConfig
 
 CELLS = get_args(Cell)
-FACTS = Facts(vocabulary=["</s>", *"abcdef"])
+FACTS = TaskInfo(vocabulary=["</s>", *"abcdef"])
 NOISE = Noise(7)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
 SCORING = Scoring("exact", NOISE)
@@ -69,7 +69,7 @@ def gradients(lm, value):
 
 
 def test_the_config_says_what_the_class_gives():
-    assert {base for base in (Stepper, Scorer) if issubclass(RNNLMConfig.load(), base)} == RNNLMConfig.gives
+    assert {base for base in (Stepper, Scorer) if issubclass(RNNLMConfig.load(), base)} == RNNLMConfig.capabilities
     assert list(RNNLMConfig.likelihoods) == ["exact"]
 
 
@@ -133,7 +133,7 @@ def test_characters_are_learnt_from_as_many_guesses_as_there_are_to_less_than_tw
 
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
     config = RNNLMConfig(hidden=3)
-    lm, rows = config.load()(config, Facts([str(token) for token in range(27)])), batch()
+    lm, rows = config.load()(config, TaskInfo([str(token) for token in range(27)])), batch()
     for weight in lm.output.parameters():
         torch.nn.init.zeros_(weight)
     assert (-lm.score(rows, SCORING).log_probs.sum() / 14).exp().item() == pytest.approx(27)

@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_model, save_model
 
-from bench_core import Batch, Facts, Noise, Scorer, Scoring, Stepper, Training
+from bench_core import Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
 from bench_core.testing import Case
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
@@ -28,7 +28,7 @@ def training(epoch=0, memory=None):
 
 def model(tokens=6, **settings):
     config = NGramConfig(**settings)
-    return config.load()(config, Facts([str(token) for token in range(tokens)]))
+    return config.load()(config, TaskInfo([str(token) for token in range(tokens)]))
 
 
 def rows(seed=1, size=20):
@@ -198,7 +198,7 @@ def test_the_count_baseline_keeps_all_contracts_but_that_of_gradients(smoothing,
 
 
 def test_the_config_says_what_the_class_gives():
-    assert {base for base in (Stepper, Scorer) if issubclass(NGramConfig.load(), base)} == NGramConfig.gives
+    assert {base for base in (Stepper, Scorer) if issubclass(NGramConfig.load(), base)} == NGramConfig.capabilities
 
 
 @pytest.mark.parametrize("wrong", [{"order": 0}, {"smoothing": "kneser-ney"}, {"delta": 0.0}])

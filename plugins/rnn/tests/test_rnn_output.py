@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP, Batch, Facts, Noise, Scoring, State, SuiteError, Training
+from bench_core import STOP, Batch, Noise, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.testing import Case, check_model
 from bench_rnn.api import Output, RecurrentLM, Softmax
 from bench_rnn.plugin import RNNLMConfig
 
-FACTS = Facts(vocabulary=["</s>", *"abcd"], counts=[5, 4, 3, 2, 1])
+FACTS = TaskInfo(vocabulary=["</s>", *"abcd"], counts=[5, 4, 3, 2, 1])
 NOISE = Noise(3)
 SCORING = Scoring("exact", NOISE)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
@@ -33,8 +33,8 @@ class Impatient(Output[Taken]):
         self.logits = nn.Linear(hidden, tokens)
         self.register_buffer("counts", torch.zeros(tokens))
 
-    def setup(self, facts: Facts, noise: Noise) -> None:
-        self.counts.copy_(torch.tensor(facts.counts))
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        self.counts.copy_(torch.tensor(info.counts))
 
     def start(self, hidden: Tensor) -> Taken:
         return Taken(hidden.new_zeros(len(hidden)))
@@ -56,8 +56,8 @@ class ImpatientConfig(RNNLMConfig):
 
 
 class ImpatientLM(RecurrentLM):
-    def __init__(self, config: ImpatientConfig, facts: Facts) -> None:
-        super().__init__(config, facts, Impatient(config.hidden, len(facts.vocabulary)))
+    def __init__(self, config: ImpatientConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, Impatient(config.hidden, len(info.vocabulary)))
 
 
 class Codes(Output):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from bench_core import STOP, Batch, Facts, Noise, Scoring, Source, State, SuiteError, Training
+from bench_core import STOP, Batch, Noise, Scoring, Source, State, SuiteError, TaskInfo, Training
 from bench_core.testing import Case, check_decoder, check_model, tiny_batch
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.api import Output, Seq2Seq
@@ -16,8 +16,8 @@ from bench_rnn.plugin import Seq2SeqConfig
 NOISE = Noise(7)
 TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
 SCORING = Scoring("exact", NOISE)
-FACTS = Facts(["</s>", *"abcd"], source_vocabulary=["</s>", *"uvwxyz"])
-ALIKE = Facts(["</s>", *"abcd"], source_vocabulary=["</s>", *"abcd"])
+FACTS = TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *"uvwxyz"])
+ALIKE = TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *"abcd"])
 ROWS = tiny_batch(source=Source.TOKENS)
 KINDS = ["none", "dot", "bilinear", "additive"]
 
@@ -30,9 +30,9 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
-def model(facts=FACTS, **settings):
+def model(info=FACTS, **settings):
     config = Seq2SeqConfig(**{"hidden": 6} | settings)
-    return config.load()(config, facts)
+    return config.load()(config, info)
 
 
 def value(one, rows):
@@ -59,7 +59,7 @@ def test_the_encoder_decoder_keeps_the_contracts(settings):
 
 def test_a_model_of_one_shared_matrix_keeps_the_contracts():
     rows = replace(ROWS, source=ROWS.source.clamp(max=4))
-    check_model(Case.of(Seq2SeqConfig(hidden=6, shared=True, tied=True, attention="dot"), facts=ALIKE, batch=rows))
+    check_model(Case.of(Seq2SeqConfig(hidden=6, shared=True, tied=True, attention="dot"), info=ALIKE, batch=rows))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Impatient(Output[Told]):
 
 
 class ImpatientSeq2Seq(Seq2Seq):
-    def __init__(self, config, facts):
-        super().__init__(config, facts, Impatient(config.hidden, len(facts.vocabulary)))
+    def __init__(self, config, info):
+        super().__init__(config, info, Impatient(config.hidden, len(info.vocabulary)))
 
 
 class ImpatientConfig(Seq2SeqConfig):
@@ -131,7 +131,7 @@ def test_depth_and_width_may_be_given_for_each_part():
 )
 def test_two_vocabularies_cannot_share_an_embedding(source, told):
     with pytest.raises(SuiteError, match=told):
-        model(Facts(["</s>", *"abcd"], source_vocabulary=["</s>", *source]), shared=True)
+        model(TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *source]), shared=True)
 
 
 def test_a_shared_matrix_is_one():
@@ -211,8 +211,8 @@ def test_only_real_target_tokens_are_projected_and_a_source_is_encoded_once():
 @pytest.mark.parametrize("attention", KINDS)
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_beam_search_finds_what_brute_force_finds(double, cell, attention):
-    facts = Facts(["</s>", *"abc"], source_vocabulary=FACTS.source_vocabulary)
-    one = model(facts, cell=cell, attention=attention, bidirectional=True).eval()
+    info = TaskInfo(["</s>", *"abc"], source_vocabulary=FACTS.source_vocabulary)
+    one = model(info, cell=cell, attention=attention, bidirectional=True).eval()
     with torch.no_grad():
         for weights in one.parameters():
             weights.mul_(3)

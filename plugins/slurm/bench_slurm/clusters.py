@@ -20,7 +20,7 @@ from submitit.local.debug import DebugExecutor
 from submitit.local.local import LocalExecutor
 from submitit.slurm.slurm import SlurmExecutor
 
-from bench_core import Order, SuiteError
+from bench_core import StageRequest, SuiteError
 from bench_slurm import jobs
 from bench_slurm.plugin import SlurmConfig, options
 
@@ -46,7 +46,7 @@ class Cluster(ABC):
         self.submitit = self.kind(self.folder)
 
     @abstractmethod
-    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+    def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
         """Submit a job that performs an order, given again among the `words` for what runs in it."""
 
     @abstractmethod
@@ -81,20 +81,20 @@ class OnSlurm(Cluster):
             )
         super().__post_init__()
 
-    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
-        self.submitit.update_parameters(**self._options(order))
+    def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
+        self.submitit.update_parameters(**self._options(request))
         job: Job[None] = self.submitit.submit(self.call, *words)
         with self.lock:
             self.states[job.job_id] = "PENDING"
         return job
 
-    def _options(self, order: Order) -> dict[str, Any]:
+    def _options(self, request: StageRequest) -> dict[str, Any]:
         """Return all that a job asks for; None leaves it to Slurm."""
-        config, settings = self.config, {} if order.build else order.stage.settings
+        config, settings = self.config, {} if request.build else request.stage.settings
         cuda = settings.get("device") == "cuda"
         cpus = config.cpus or settings.get("threads", 1)
         return {
-            "job_name": f"bench-{order.stage.kind}",
+            "job_name": f"bench-{request.stage.kind}",
             "partition": (config.gpu_partition if cuda else None) or config.partition,
             "account": config.account,
             "qos": config.qos,
@@ -144,8 +144,8 @@ class OnThisMachine(Cluster):
 
     kind = LocalExecutor
 
-    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
-        cuda = not order.build and order.stage.settings.get("device") == "cuda"
+    def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
+        cuda = not request.build and request.stage.settings.get("device") == "cuda"
         self.submitit.update_parameters(timeout_min=self.config.minutes or FOREVER, gpus_per_node=int(cuda))
         job: Job[None] = self.submitit.submit(self.call, *words)
         return job
@@ -175,7 +175,7 @@ class InThisProcess(Cluster):
     kind = DebugExecutor
     call = staticmethod(jobs.perform)
 
-    def submit(self, order: Order, *words: str | float | None) -> Job[None]:
+    def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
         job: Job[None] = self.submitit.submit(self.call, *words)
         job.result()
         return job

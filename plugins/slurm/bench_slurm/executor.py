@@ -18,7 +18,7 @@ from typing import Any
 from submitit.core.core import Job
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-from bench_core import Executor, Order, StageFailed, Tell, Workers, await_artifact, check_answer
+from bench_core import Executor, StageFailed, StageRequest, Tell, Workers, await_artifact, check_answer
 from bench_slurm.clusters import CLUSTERS, PENDING, RUNNING, Cluster
 from bench_slurm.jobs import ANSWER, TOLD, read
 from bench_slurm.plugin import SlurmConfig
@@ -54,12 +54,12 @@ class Slurm(Executor):
             self.capacity, initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, {signal.SIGINT})
         )
 
-    def submit(self, order: Order, tell: Tell) -> Future[None]:
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         if self.config.cluster != "debug":
-            return self.threads.submit(self._work, order, tell)
+            return self.threads.submit(self._work, request, tell)
         future: Future[None] = Future()
         try:
-            self._work(order, tell)
+            self._work(request, tell)
             future.set_result(None)
         except StageFailed as failure:
             future.set_exception(failure)
@@ -75,24 +75,24 @@ class Slurm(Executor):
             with suppress(OSError):  # there are logs of jobs that failed
                 folder.rmdir()
 
-    def _work(self, order: Order, tell: Tell) -> None:
+    def _work(self, request: StageRequest, tell: Tell) -> None:
         """Have a stage performed; raise StageFailed, also where its job dies."""
-        if self.config.brief == "here" and (order.build or order.stage.kind == "measure"):
+        if self.config.brief == "here" and (request.build or request.stage.kind == "measure"):
             with self.brief:
                 self.here.warn = self.warn
-                self.here.submit(order, tell).result()
+                self.here.submit(request, tell).result()
             return
-        answer = self._in_a_job(order, tell)
-        while _goes_on(order, answer):
-            answer = self._in_a_job(order, tell)
+        answer = self._in_a_job(request, tell)
+        while _goes_on(request, answer):
+            answer = self._in_a_job(request, tell)
         check_answer(answer)
-        if not order.build:
-            await_artifact(self.store, order.stage)
+        if not request.build:
+            await_artifact(self.store, request.stage)
 
-    def _in_a_job(self, order: Order, tell: Tell) -> dict[str, Any]:
+    def _in_a_job(self, request: StageRequest, tell: Tell) -> dict[str, Any]:
         """Return the answer of a job; raise StageFailed if there is none."""
-        place = self.folder / f"{order.stage.kind}-{order.stage.key[:12]}-{token_hex(3)}"
-        job = self._submitted(order, place)
+        place = self.folder / f"{request.stage.kind}-{request.stage.key[:12]}-{token_hex(3)}"
+        job = self._submitted(request, place)
         try:
             answer = self._answer(job, place, tell)
         finally:
@@ -102,7 +102,7 @@ class Slurm(Executor):
         self._clean(job, place, "done" in answer or answer["failed"]["stopped"])
         return answer
 
-    def _submitted(self, order: Order, place: Path) -> Job[None]:
+    def _submitted(self, request: StageRequest, place: Path) -> Job[None]:
         minutes = self.config.minutes
         seconds = None if minutes is None else 60 * minutes - min(RESERVE, 12 * minutes)
         try:
@@ -111,7 +111,7 @@ class Slurm(Executor):
                     raise _interrupted()
                 place.mkdir(parents=True)
                 job = self.cluster.submit(
-                    order, json.dumps(order.to_json()), str(self.store), str(self.data), str(place), seconds
+                    request, json.dumps(request.to_json()), str(self.store), str(self.data), str(place), seconds
                 )
                 self.jobs[job.job_id] = job
         except (FailedJobError, FailedSubmissionError, OSError) as error:
@@ -150,10 +150,10 @@ class Slurm(Executor):
                 path.unlink(missing_ok=True)
 
 
-def _goes_on(order: Order, answer: dict[str, Any]) -> bool:
+def _goes_on(request: StageRequest, answer: dict[str, Any]) -> bool:
     """Return whether a training stopped because the time of its job was up, with a checkpoint to go on from."""
     stopped = answer.get("failed", {}).get("stopped", False)
-    return stopped and not answer["warned"] and (order.until is None or time.time() < order.until)
+    return stopped and not answer["warned"] and (request.until is None or time.time() < request.until)
 
 
 def _interrupted() -> StageFailed:

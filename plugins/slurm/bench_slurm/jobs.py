@@ -18,21 +18,21 @@ ANSWER, TOLD = "answer.json", "told.json"  # in the folder of a job
 PAUSE = 1.0  # seconds between two words of a stage
 
 
-def job(order: str, store: str, data: str, place: str, seconds: float | None) -> None:
+def job(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
     """Do what `perform` does in a process of its own; told to end, it leaves nothing half-written."""
     # submitit would ignore the one, and have the job begin again on the other, in place of Slurm.
     signal.signal(signal.SIGTERM, _end)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    perform(order, store, data, place, seconds)
+    perform(request, store, data, place, seconds)
 
 
-def perform(order: str, store: str, data: str, place: str, seconds: float | None) -> None:
+def perform(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
     """Perform an order, which is JSON; leave in the folder `place` how far it is, and then the answer.
 
     A training stops at a checkpoint after so many seconds.
     """
-    asked = json.loads(order)
+    asked = json.loads(request)
     if seconds is not None and asked["stage"]["kind"] in ("train", "together"):
         asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
     _write(Path(place) / ANSWER, carry_out(asked, Path(store), Path(data), Teller(Path(place))))

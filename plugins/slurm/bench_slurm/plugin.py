@@ -10,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt, field_validator
 
 from bench_core import ExecutorConfig, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class SlurmConfig(ExecutorConfig):

@@ -17,7 +17,7 @@ from bench_small.elsewhere import ONE_OF_EACH, everywhere, report
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import Order, StageFailed, SuiteError
+from bench_core import StageFailed, StageRequest, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
 from bench_core.storage.store import Store
@@ -65,7 +65,7 @@ def first_training(suite, place, settings=()):
     stages = plan(load(suite, None, settings, None), place).stages.values()
     prepare, train = (next(stage for stage in stages if stage.kind == kind) for kind in ("prepare", "train"))
     with Slurm(on("debug"), place / "store", place, 1) as executor:
-        executor.submit(Order(prepare), lambda text, share: None).result()
+        executor.submit(StageRequest(prepare), lambda text, share: None).result()
     return train
 
 
@@ -114,7 +114,7 @@ def test_a_job_asks_for_what_its_stage_needs(suite, tmp_path, cluster):
     for stage in stages:
         slurm._ask = lambda: None
         slurm.config = config.model_copy(update={"extra": f"{config.extra} --begin=never"})
-        job = slurm.submit(Order(stage), "order", "store", "data", "place", None)
+        job = slurm.submit(StageRequest(stage), "order", "store", "data", "place", None)
         asked[stage.kind] = (cluster / f"{job.job_id}.sh").read_text().splitlines()
     everyone = {"--account=us", "--mem=1500M", "--time=90", "--exclude=n1,n2", "--exclusive"}
     for kind, lines in asked.items():
@@ -131,7 +131,7 @@ def test_a_job_asks_for_what_its_stage_needs(suite, tmp_path, cluster):
 def test_what_is_pickled_for_a_job_is_the_name_of_a_function_and_texts(suite, tmp_path, cluster):
     train = first_training(suite, tmp_path)
     executor = Slurm(on("slurm", extra="--begin=never"), tmp_path / "store", tmp_path, 1)
-    executor.submit(Order(train), lambda text, share: None)
+    executor.submit(StageRequest(train), lambda text, share: None)
     wait_for(lambda: list(executor.folder.glob("*_submitted.pkl")))
     (path,) = executor.folder.glob("*_submitted.pkl")
     words = [value for code, value, _ in pickletools.genops(path.read_bytes()) if "UNICODE" in code.name]
@@ -179,7 +179,7 @@ def test_a_killed_job_is_one_failed_cell_with_its_last_words(suite, tmp_path, cl
 def test_closing_cancels_what_is_under_way_and_leaves_neither_processes_nor_halves(suite, tmp_path, cluster, name):
     train, told = first_training(suite, tmp_path, [LONG]), []
     executor = Slurm(on(name), tmp_path / "store", tmp_path, 1)
-    future = executor.submit(Order(train), lambda text, share: told.append((text, share)))
+    future = executor.submit(StageRequest(train), lambda text, share: told.append((text, share)))
     wait_for(lambda: any(text.startswith("step") and 0 < share < 1 for text, share in told))
     executor.close()
     with pytest.raises(StageFailed, match="interrupted"):
@@ -196,12 +196,12 @@ def test_a_training_that_takes_longer_than_a_job_goes_on_in_another(suite, tmp_p
         submitted = []
         once = executor.cluster.submit
         monkeypatch.setattr(executor.cluster, "submit", lambda *words: submitted.append(words) or once(*words))
-        executor.submit(Order(train), lambda text, share: None).result()
+        executor.submit(StageRequest(train), lambda text, share: None).result()
     assert len(submitted) > 1
     with Slurm(on("debug"), tmp_path / "whole", tmp_path, 1) as executor:
         for stage in plan(load(suite, None, ["training.epochs=4"], None), tmp_path).stages.values():
             if stage.kind in ("prepare", "train"):
-                executor.submit(Order(stage), lambda text, share: None).result()
+                executor.submit(StageRequest(stage), lambda text, share: None).result()
     files = [
         Store(tmp_path / store).get("train", train.key).file("weights.safetensors") for store in ("store", "whole")
     ]
@@ -211,7 +211,7 @@ def test_a_training_that_takes_longer_than_a_job_goes_on_in_another(suite, tmp_p
 def test_a_run_that_is_out_of_time_is_not_continued_in_another_job(suite, tmp_path):
     train = first_training(suite, tmp_path, [LONG])
     with Slurm(on("debug", minutes=60), tmp_path / "store", tmp_path, 1) as executor:
-        future = executor.submit(Order(train, until=time.time()), lambda text, share: None)
+        future = executor.submit(StageRequest(train, until=time.time()), lambda text, share: None)
         with pytest.raises(StageFailed, match="time was up") as stop:
             future.result()
     assert stop.value.stopped
@@ -222,7 +222,7 @@ def test_a_job_that_slurm_does_not_take_is_a_failed_stage_with_its_reason(suite,
     refuses.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: gpuu' >&2\nexit 1\n")
     train = first_training(suite, tmp_path)
     with Slurm(on("slurm"), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
-        executor.submit(Order(train), lambda text, share: None).result()
+        executor.submit(StageRequest(train), lambda text, share: None).result()
     assert "the job was not taken: " in str(failure.value)
     assert "invalid partition specified: gpuu" in str(failure.value)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Facts, Loss, Noise, Scores, Scoring, Stackable, Training, invert
+from bench_core import STOP, Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, Vmappable, invert
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.averaging import Averaging, check_apart
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench_ssm.plugin import CharGRUConfig
 
 
-class CharGRU(RecurrentLM, Averaging, Stackable):
+class CharGRU(RecurrentLM, Averaging, Vmappable):
     """p(w) = prod_t p(w_t | h_t), with h_t from a GRU over the letters before, and h_1 from a vector that is learnt.
 
     Along a trajectory the GRU reads letters that it drew itself. As trajectories of a deep state space model never
@@ -27,15 +27,15 @@ class CharGRU(RecurrentLM, Averaging, Stackable):
     prod_t P(w_t | h_t) is a distribution over words, but not the GRU's: h_t has not seen the letters of w.
     """
 
-    def __init__(self, config: CharGRUConfig, facts: Facts) -> None:
-        check_apart(config.name, facts.consecutive)
-        super().__init__(RNNLMConfig(cell="gru", hidden=config.state, layers=1, embedding=config.embedding), facts)
+    def __init__(self, config: CharGRUConfig, info: TaskInfo) -> None:
+        check_apart(config.name, info.consecutive)
+        super().__init__(RNNLMConfig(cell="gru", hidden=config.state, layers=1, embedding=config.embedding), info)
         self.config = config
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return replace(super().loss(batch, training), memory=None)  # a word does not go on
 
-    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+    def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         hidden, past = self._run(batch.inputs, batch.gold.shape[1], None, partial(in_a_loop, self.rnn))
         costs, _ = self.output.loss(hidden, batch, past.output, training)  # [M] real tokens
         return Loss(costs.mean(), batch.length.sum())

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from bench_core import (
     STOP,
     Batch,
-    Facts,
     Hypothesis,
     Loss,
     Noise,
     Scores,
     Scoring,
-    Stackable,
+    TaskInfo,
     Training,
+    Vmappable,
     checked,
     invert,
 )
@@ -58,7 +58,7 @@ class Emission(nn.Linear):
         return logits.to(states.dtype).log_softmax(-1)
 
 
-class DeepSSM(nn.Module, Latent, Averaging, Stackable):
+class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
     No token feeds back, so a prefix has no say. Training draws trajectories h_t = F_q(h_{t-1}, xi_t) with another
@@ -67,20 +67,20 @@ class DeepSSM(nn.Module, Latent, Averaging, Stackable):
 
     config: DeepSSMConfig
 
-    def __init__(self, config: DeepSSMConfig, facts: Facts) -> None:
+    def __init__(self, config: DeepSSMConfig, info: TaskInfo) -> None:
         super().__init__()
-        check_apart(config.name, facts.consecutive)
+        check_apart(config.name, info.consecutive)
         self.config = config
         self.origin = nn.Parameter(torch.zeros(config.state))  # h_0
         self.generative: Flow = flows.generative(config)
         self.inference: Flow | None = None if config.shared else flows.inference(config)
-        self.posterior = Posterior(config, facts)
-        self.emission = Emission(config.state, len(facts.vocabulary))
+        self.posterior = Posterior(config, info)
+        self.emission = Emission(config.state, len(info.vocabulary))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return self._lost(batch, training, self.posterior.read)
 
-    def stacked_loss(self, batch: Batch, training: Training) -> Loss:
+    def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         return self._lost(batch, training, partial(self.posterior.read, looped=True))
 
     def _lost(self, batch: Batch, training: Training, read: Read) -> Loss:

@@ -7,10 +7,10 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stackable, Stepper, hookimpl
+from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stepper, Vmappable, hookimpl
 from bench_ssm.latent import Latent
 
-supports = (1, 1)
+supports = (2, 2)
 
 KINDS = ("id", "diag", "tril", "real-nvp")
 
@@ -47,7 +47,7 @@ class DeepSSMConfig(ModelConfig):
 
     name, target = "deep-ssm", "bench_ssm.model:DeepSSM"
     cites = ("schmidt2018", "generative=real-nvp: dinh2017", "inference=real-nvp: dinh2017")
-    gives = {Latent, Scorer, Stackable}
+    capabilities = {Latent, Scorer, Vmappable}
     likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
 
     state: PositiveInt = 8  #: d, numbers of a state
@@ -116,7 +116,7 @@ class CharGRUConfig(ModelConfig):
 
     name, target = "char-gru", "bench_ssm.char_gru:CharGRU"
     cites = ("schmidt2018", "cho2014")
-    gives = {Stepper, Scorer, Stackable}
+    capabilities = {Stepper, Scorer, Vmappable}
     likelihoods = {"exact": Kind.EXACT, "trajectories": Kind.ESTIMATE}
 
     state: PositiveInt = 8  #: d, units of the GRU

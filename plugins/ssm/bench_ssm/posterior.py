@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Facts
+from bench_core import TaskInfo
 from bench_rnn.api import Recurrent, Units
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ class Posterior(nn.Module):
     flow might go to next.
     """
 
-    def __init__(self, config: DeepSSMConfig, facts: Facts) -> None:
+    def __init__(self, config: DeepSSMConfig, info: TaskInfo) -> None:
         super().__init__()
         size = config.embedding or config.state
         directions = 1 + config.bidirectional
-        self.embed = nn.Embedding(len(facts.vocabulary), size)
+        self.embed = nn.Embedding(len(info.vocabulary), size)
         self.readers = nn.ModuleList(Recurrent("gru", size, config.reader, 1, 0.0) for _ in range(directions))
         self.context = nn.Linear(directions * config.reader, config.posterior)
         self.state = nn.Linear(config.state, config.posterior, bias=False) if config.q_sees_state else None

@@ -5,14 +5,14 @@ from itertools import product
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Kind, Noise, Scoring, SuiteError
+from bench_core import Batch, Kind, Noise, Scoring, SuiteError, TaskInfo
 from bench_core.testing import Case, check_model
 from bench_core.testing.contracts import check, posing
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.plugin import CharGRUConfig
 
-FACTS = Facts(["</s>", "a", "b"])
+FACTS = TaskInfo(["</s>", "a", "b"])
 
 
 @pytest.fixture(autouse=True)
@@ -140,4 +140,4 @@ def test_longer_words_are_refused_by_trajectories_alone():
 def test_windows_of_a_stream_are_refused():
     config = CharGRUConfig()
     with pytest.raises(SuiteError, match="char-gru is a model of short sequences"):
-        config.load()(config, Facts(["</s>", "a"], consecutive=True))
+        config.load()(config, TaskInfo(["</s>", "a"], consecutive=True))

@@ -7,13 +7,13 @@ from math import log, pi
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Noise, Scoring, Training
+from bench_core import Batch, Noise, Scoring, TaskInfo, Training
 from bench_core.testing import tiny_batch
 from bench_ssm.maps import Scale, Triangle
 from bench_ssm.model import Step
 from bench_ssm.plugin import DeepSSMConfig
 
-FACTS = Facts(["</s>", *"abcd"])
+FACTS = TaskInfo(["</s>", *"abcd"])
 A, B = 1, 2
 LN_AAB = -2.222307  # of the logistic chain, by quadrature
 
@@ -26,9 +26,9 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-def deep(facts=FACTS, scale=2.5, **settings):
+def deep(info=FACTS, scale=2.5, **settings):
     config = DeepSSMConfig(**{"state": 3, "reader": 5, "posterior": 6, "steps": 8, "trajectories": 200} | settings)
-    model = config.load()(config, facts).eval()
+    model = config.load()(config, info).eval()
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(scale)
@@ -89,7 +89,7 @@ class Shifted(torch.nn.Module):
 
 
 def logistic():
-    model = deep(Facts(["</s>", "a", "b"]), state=1, steps=3)
+    model = deep(TaskInfo(["</s>", "a", "b"]), state=1, steps=3)
     model.generative, model.inference, model.emission, model.posterior = Chain(), Noisy(), Logits(), Shifted()
     return model
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from bench_core import Batch, Facts, Noise, Scoring, SuiteError, Training
+from bench_core import Batch, Noise, Scoring, SuiteError, TaskInfo, Training
 from bench_core.testing import tiny_batch
 from bench_ssm.plugin import DeepSSMConfig, parts
 
-FACTS = Facts(["</s>", *"abcd"])
+FACTS = TaskInfo(["</s>", *"abcd"])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():
 def test_windows_of_a_stream_are_refused():
     config = DeepSSMConfig(state=2)
     with pytest.raises(SuiteError, match="windows of a stream"):
-        config.load()(config, Facts(["</s>", "a"], consecutive=True))
+        config.load()(config, TaskInfo(["</s>", "a"], consecutive=True))
 
 
 def test_a_batch_may_hold_one_empty_target():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.autograd.functional import jacobian
 
-from bench_core import Batch, Facts, Noise
+from bench_core import Batch, Noise, TaskInfo
 from bench_core.testing.contracts import catches, patched
 from bench_ssm import flows
 from bench_ssm.maps import Map, Scale
@@ -26,11 +26,11 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-def deep(facts=None, scale=2.5, **settings):
+def deep(info=None, scale=2.5, **settings):
     """Return a small model with weights far from those at first."""
     torch.manual_seed(2)
     config = DeepSSMConfig(**{"state": 3, "reader": 5, "posterior": 6, "steps": 8, "trajectories": 50} | settings)
-    model = config.load()(config, facts or Facts(["</s>", *"abcd"])).eval()
+    model = config.load()(config, info or TaskInfo(["</s>", *"abcd"])).eval()
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(scale)
@@ -234,7 +234,7 @@ def probability(word, points=401):
 
 @catches(sums_weights_without_dividing_by_their_number, lets_any_proposal_go_on)
 def the_product_of_mean_weights_is_the_probability_on_average(change):
-    model, number = deep(Facts(["</s>", "a", "b"]), state=1, steps=3, samples=5), 20_000
+    model, number = deep(TaskInfo(["</s>", "a", "b"]), state=1, steps=3, samples=5), 20_000
     model.generative, model.inference, model.emission, model.posterior = Chain(), Noisy(), Logits(), Wide()
     for word in ((A, A, A), (A, A, B)):
         with torch.no_grad():

@@ -5,7 +5,7 @@ from math import log
 import pytest
 import torch
 
-from bench_core import Facts, Noise, SuiteError
+from bench_core import Noise, SuiteError, TaskInfo
 from bench_core.suites.check import misfit
 from bench_core.testing import Case, check_decoder, tiny_batch
 from bench_core.testing.toys import AncestralConfig, GreedyConfig, LatentConfig, RecurrentConfig
@@ -105,6 +105,6 @@ def test_without_draws_samples_are_the_same_and_tell_nothing():
 def test_a_model_in_float32_draws_in_float32():
     torch.set_default_dtype(torch.float32)
     config = DeepSSMConfig(**SMALL)
-    model = config.load()(config, Facts(["</s>", *"abcd"]))
+    model = config.load()(config, TaskInfo(["</s>", *"abcd"]))
     assert model.prior(torch.arange(3), Noise(1)).dtype == torch.float32
     assert len(model.sample(tiny_batch(), 6, Noise(1))) == 5

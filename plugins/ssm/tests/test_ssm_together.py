@@ -5,13 +5,13 @@ import warnings
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Noise, Size, Task
+from bench_core import Batch, Noise, Size, Task, TaskInfo
 from bench_core.computing.train import Selection, Trainer
 from bench_core.computing.vmap_training import JointTrainer, Stack
 from bench_core.suites.training import TrainingConfig
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 
-FACTS = Facts(["</w>", *"abcd"])
+FACTS = TaskInfo(["</w>", *"abcd"])
 SMALL = {"state": 3, "reader": 4, "posterior": 5, "steps": 6, "information_draws": 2, "logged": 2}
 MODELS = {
     "tril": DeepSSMConfig(**SMALL),

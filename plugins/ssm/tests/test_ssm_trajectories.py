@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from bench_core import Batch, Facts, Noise, Scoring
+from bench_core import Batch, Noise, Scoring, TaskInfo
 from bench_ssm import trajectories
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.trajectories import log_means
@@ -124,7 +124,7 @@ class Logits(torch.nn.Module):
 
 def chain(slope, trajectories=200_000, **settings):
     config = DeepSSMConfig(state=1, steps=3, trajectories=trajectories, **settings)
-    model = config.load()(config, Facts(["</s>", "a", "b"])).eval()
+    model = config.load()(config, TaskInfo(["</s>", "a", "b"])).eval()
     model.generative, model.emission = Chain(), Logits(slope)
     return model
 
@@ -186,7 +186,7 @@ def test_a_tenth_of_the_trajectories_are_the_first_ones():
 
 def test_without_an_emission_every_token_is_as_probable_as_any_other():
     config = DeepSSMConfig(state=3, trajectories=7, steps=6)
-    model = config.load()(config, Facts([*"abcdefghijklmnopqrstuvwxyz", "</s>"]))
+    model = config.load()(config, TaskInfo([*"abcdefghijklmnopqrstuvwxyz", "</s>"]))
     for weights in model.emission.parameters():
         torch.nn.init.zeros_(weights)
     rows = batch([(1, 2, 0), (0,), (5, 5, 5, 5, 0)])
@@ -198,7 +198,7 @@ def test_without_an_emission_every_token_is_as_probable_as_any_other():
 
 def test_the_trajectories_are_drawn_again_once_weights_or_noise_change():
     config = DeepSSMConfig(state=3, trajectories=50)
-    model, rows = config.load()(config, Facts(["</s>", "a", "b"])), batch([(1, 2, 0), (0,)])
+    model, rows = config.load()(config, TaskInfo(["</s>", "a", "b"])), batch([(1, 2, 0), (0,)])
     ask = lambda key=1: model.score(rows, Scoring("trajectories", Noise(key))).log_probs  # noqa: E731
     first = ask()
     table = model.kept[2]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bench_core import STOP, Batch, Facts
+from bench_core import STOP, Batch, TaskInfo
 from bench_huggingface.api import CausalLM, Head
 from bench_strlm.plugin import SelfTerminatingCausalLMConfig
 from bench_strlm.survival import SelfTerminatingLM, Survival, of_gold, self_terminating, survive, words_of
@@ -39,6 +39,6 @@ class SelfTerminating(Head[Survival]):
 class SelfTerminatingCausalLM(CausalLM, SelfTerminatingLM):
     """A causal language model of transformers that must stop (Welleck et al., 2020, section 5.3)."""
 
-    def __init__(self, config: SelfTerminatingCausalLMConfig, facts: Facts) -> None:
-        super().__init__(config, facts, SelfTerminating(config.epsilon, config.st_context))
+    def __init__(self, config: SelfTerminatingCausalLMConfig, info: TaskInfo) -> None:
+        super().__init__(config, info, SelfTerminating(config.epsilon, config.st_context))
         self.epsilon = config.epsilon

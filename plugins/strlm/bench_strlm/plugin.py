@@ -8,7 +8,7 @@ from bench_core import ModelConfig, ProbeConfig, hookimpl
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.plugin import RNNLMConfig
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class Terminating(BaseModel):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from bench_core import STOP, Batch, Facts, Loss, Scores, Scoring, Training
+from bench_core import STOP, Batch, Loss, Scores, Scoring, TaskInfo, Training
 from bench_rnn.api import LOGITS, Output, RecurrentLM
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 from bench_strlm.survival import SelfTerminatingLM, Survival, of_gold, self_terminating, survive, words_of
@@ -56,9 +56,9 @@ class SelfTerminating(Output[Survival]):
 class SelfTerminatingRNNLM(RecurrentLM, SelfTerminatingLM):
     """A recurrent language model that must stop (Welleck et al., 2020, section 4.2)."""
 
-    def __init__(self, config: SelfTerminatingRNNLMConfig, facts: Facts) -> None:
-        output = SelfTerminating(config.hidden, len(facts.vocabulary), config.epsilon, config.st_context)
-        super().__init__(config, facts, output)
+    def __init__(self, config: SelfTerminatingRNNLMConfig, info: TaskInfo) -> None:
+        output = SelfTerminating(config.hidden, len(info.vocabulary), config.epsilon, config.st_context)
+        super().__init__(config, info, output)
         self.epsilon = config.epsilon
 
     def loss(self, batch: Batch, training: Training) -> Loss:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Facts, Noise, Statement
+from bench_core import STOP, Batch, Noise, Statement, TaskInfo
 from bench_core.testing import Case, tiny_batch
 from bench_core.testing.contracts import posing
 from bench_decoders.plugin import (
@@ -22,7 +22,7 @@ from bench_strlm.consistency import METRIC, Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.rnn import SelfTerminatingRNNLM
 
-FACTS = Facts(["</s>", *"abcdef"])
+FACTS = TaskInfo(["</s>", *"abcdef"])
 DECODERS = [
     GreedyConfig(max_tokens=1500),
     BeamConfig(width=2, max_tokens=1500),
@@ -54,7 +54,7 @@ def says_nothing(found):
 def recurrent(cell="tanh", epsilon=0.01, **settings):
     """Return a self-terminating model in float32."""
     config = SelfTerminatingRNNLMConfig(**{"cell": cell, "hidden": 4, "layers": 1, "epsilon": epsilon} | settings)
-    return Case.of(config, facts=FACTS).model.float()
+    return Case.of(config, info=FACTS).model.float()
 
 
 def late(model, words=(1,)):
@@ -71,7 +71,7 @@ def gpt2(positions, epsilon=0.01, **settings):
     """Return a self-terminating GPT-2 that goes on with one word for as long as it may."""
     architecture = {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": positions}
     config = SelfTerminatingCausalLMConfig(architecture=architecture, epsilon=epsilon, **settings)
-    model = Case.of(config, facts=FACTS).model
+    model = Case.of(config, info=FACTS).model
     with torch.no_grad():  # the final norm passes on its bias alone; stop's logit is far above 0: sigmoid(a) is 1
         network = model.network
         network.transformer.ln_f.weight.zero_()
@@ -135,7 +135,7 @@ def test_a_bound_that_rounds_to_1_is_none():
 
 def test_a_stop_that_no_draw_hits_makes_no_sample_end():
     """p(stop) > 0 at every step, and yet below what 52 bits can tell: Lemma 3.2 holds of numbers, not of draws."""
-    model = Case.of(RNNLMConfig(cell="tanh", hidden=4, layers=1), facts=FACTS).model
+    model = Case.of(RNNLMConfig(cell="tanh", hidden=4, layers=1), info=FACTS).model
     with torch.no_grad():
         model.output.logits.weight.zero_()
         model.output.logits.bias.zero_()
@@ -177,7 +177,7 @@ def test_nothing_is_promised_of_a_transformer_whose_logits_overflow(decoder):
 def test_one_word_in_many_that_overflows_is_found_without_being_met():
     """Random sequences of 8 x 64 among 50,000 words would hardly show it."""
     config = SelfTerminatingRNNLMConfig(cell="relu", hidden=2, layers=1, epsilon=0.1)
-    model = Case.of(config, facts=Facts(["</s>", *map(str, range(50_000))]), scale=0.1).model.float()
+    model = Case.of(config, info=TaskInfo(["</s>", *map(str, range(50_000))]), scale=0.1).model.float()
     decoder = GreedyConfig(max_tokens=50)
     assert certified(model, decoder, contexts(2)).promises == (0.0, 0.0)
     with torch.no_grad():
@@ -230,6 +230,6 @@ def test_nothing_is_said_of_samples_that_a_self_terminating_model_draws_itself()
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 def test_nothing_is_said_of_a_decoder_that_builds_on_a_known_one(decoder):
     other = posing(decoder, name="other")
-    plain = Case.of(RNNLMConfig(cell="gru", hidden=4), facts=FACTS).model
+    plain = Case.of(RNNLMConfig(cell="gru", hidden=4), info=FACTS).model
     for model in (recurrent(), plain):
         assert certified(model, other) == Statement("", "no theorem is about this decoder", metric=METRIC)

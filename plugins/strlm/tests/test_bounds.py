@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench_core import Batch, Facts, Noise
+from bench_core import Batch, Noise, TaskInfo
 from bench_core.testing import catches, patched
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.plugin import RNNLMConfig
@@ -183,7 +183,7 @@ def late(epsilon, words, config=SelfTerminatingRNNLMConfig, favourite=0.0, stop=
     """Return a model in which stop has the logit `stop`, the first word `favourite` and others 0, whatever it reads."""
     own = {"epsilon": epsilon} if config is SelfTerminatingRNNLMConfig else {}
     settings = config(cell="tanh", hidden=hidden, layers=1, **own)
-    model = settings.load()(settings, Facts(["</s>", *(f"w{n}" for n in range(words))]))
+    model = settings.load()(settings, TaskInfo(["</s>", *(f"w{n}" for n in range(words))]))
     with torch.no_grad():
         model.output.logits.weight.zero_()
         model.output.logits.bias.zero_()

@@ -7,7 +7,7 @@ from math import exp, log1p
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Facts, Noise, Scoring, Training
+from bench_core import STOP, Batch, Noise, Scoring, TaskInfo, Training
 from bench_core.testing import Case, check_model
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_strlm.bounds import greedy_steps
@@ -16,7 +16,7 @@ from bench_strlm.consistency import Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig
 
 GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 64}
-FACTS = Facts(vocabulary=["</s>", *"abcdef"], counts=[7, 6, 5, 4, 3, 2, 1])
+FACTS = TaskInfo(vocabulary=["</s>", *"abcdef"], counts=[7, 6, 5, 4, 3, 2, 1])
 SCORING, TRAINING = Scoring("exact", Noise(5)), Training(0, 10, 0, 1, Noise(5))
 
 

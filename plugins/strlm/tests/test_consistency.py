@@ -55,7 +55,7 @@ def smoothed(model):
 def late(epsilon, words=4, seed=0):
     """Return a self-terminating model that stops as late as it can and chooses words at random, its own each time."""
     config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon)
-    model = Case.of(config, facts=bench_core.Facts(["</s>", *map(str, range(words))]), seed=seed, scale=3).model
+    model = Case.of(config, info=bench_core.TaskInfo(["</s>", *map(str, range(words))]), seed=seed, scale=3).model
     with torch.no_grad():
         model.output.logits.weight[STOP] = 0
         model.output.logits.bias[STOP] = 30

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from bench_core import STOP, Facts, Noise
+from bench_core import STOP, Noise, TaskInfo
 from bench_core.testing import Case, tiny_batch
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.magnitudes import log_least_stop, magnitudes
@@ -127,9 +127,9 @@ def test_p_stop_never_lies_below_the_lemma_whatever_the_biases(cell, dtype):
 
 def test_every_word_counts_by_its_own_distance_to_stop():
     """The lemma's norms take the worst of all words for each of them."""
-    facts = Facts(["</s>", *map(str, range(50))])
+    info = TaskInfo(["</s>", *map(str, range(50))])
     config = RNNLMConfig(cell="tanh", hidden=2, layers=1)
-    model = Case.of(config, facts=facts).model
+    model = Case.of(config, info=info).model
     with torch.no_grad():
         model.output.logits.weight.zero_()
         model.output.logits.bias.zero_()

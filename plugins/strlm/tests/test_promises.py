@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Facts, Noise
+from bench_core import STOP, Batch, Noise, TaskInfo
 from bench_core.testing import Case, patched
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -73,7 +73,7 @@ def cell_of(draw: Random) -> dict[str, Any]:
 
 def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, limit: int) -> Any:
     """Return a model that must stop, in all ways of putting it off."""
-    facts = Facts(["</s>", *map(str, range(1, tokens))])
+    info = TaskInfo(["</s>", *map(str, range(1, tokens))])
     terms = {"epsilon": epsilon, "st_context": draw.random() < 0.3}
     positions = prefix + 1 + draw.choice([limit + 9, limit - 1, draw.randint(0, limit + 2)])
     if draw.random() < 0.15:
@@ -81,7 +81,7 @@ def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, lim
         config: Any = SelfTerminatingCausalLMConfig(architecture={"model_type": "gpt2", **sizes}, **terms)
     else:
         config = SelfTerminatingRNNLMConfig(**cell_of(draw), **terms)
-    model = Case.of(config, facts=facts, seed=draw.randrange(999), scale=10 ** draw.uniform(0, 3)).model
+    model = Case.of(config, info=info, seed=draw.randrange(999), scale=10 ** draw.uniform(0, 3)).model
     head = model.output.logits if isinstance(config, SelfTerminatingRNNLMConfig) else model.network.lm_head
     favourites = range(1, 1 + draw.randint(1, min(3, tokens - 1)))
     with torch.no_grad():
@@ -103,11 +103,11 @@ def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, lim
 
 def plain(draw: Random, tokens: int) -> Any:
     """Return a softmax model, most of them tame enough for a bound that says something."""
-    facts = Facts(["</s>", *map(str, range(1, tokens))])
+    info = TaskInfo(["</s>", *map(str, range(1, tokens))])
     kind = draw.choice(["tame", "tame", "met", "met", "wild"])
     scale = 10 ** (draw.uniform(0, 3) if kind == "wild" else draw.uniform(-2, 0))
     settings = cell_of(draw) | ({"cell": "tanh", "variant": "torch"} if kind == "met" else {})
-    model = Case.of(RNNLMConfig(**settings), facts=facts, seed=draw.randrange(999), scale=scale).model
+    model = Case.of(RNNLMConfig(**settings), info=info, seed=draw.randrange(999), scale=scale).model
     logits = model.output.logits
     with torch.no_grad():
         logits.bias[STOP] += draw.uniform(-200, 200) if kind == "wild" else draw.uniform(-6, 3)

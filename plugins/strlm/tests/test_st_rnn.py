@@ -308,7 +308,7 @@ def test_decoders_keep_the_contracts_with_it(kind, decoder):
 
 def test_the_config_says_what_the_class_gives():
     kind = SelfTerminatingRNNLMConfig.load()
-    assert {base for base in (Stepper, Scorer) if issubclass(kind, base)} == SelfTerminatingRNNLMConfig.gives
+    assert {base for base in (Stepper, Scorer) if issubclass(kind, base)} == SelfTerminatingRNNLMConfig.capabilities
     assert SelfTerminatingRNNLMConfig.probes == {"consistency"}
 
 

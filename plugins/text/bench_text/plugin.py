@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench_core import hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 @hookimpl

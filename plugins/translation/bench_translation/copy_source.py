@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Facts, Loss, State, Stepper, SuiteError, Training
+from bench_core import Batch, Loss, State, Stepper, SuiteError, TaskInfo, Training
 
 if TYPE_CHECKING:
     from bench_translation.plugin import CopySourceConfig
@@ -28,14 +28,14 @@ class CopySource(nn.Module, Stepper[Copying]):
     There is nothing to learn: the one weight, which trainings ask for, has no effect.
     """
 
-    def __init__(self, config: CopySourceConfig, facts: Facts) -> None:
+    def __init__(self, config: CopySourceConfig, info: TaskInfo) -> None:
         super().__init__()
-        if list(facts.source_vocabulary) != list(facts.vocabulary):
+        if list(info.source_vocabulary) != list(info.vocabulary):
             raise SuiteError(
                 f"{config.name} says the source's tokens as the target's, so both must have the same vocabulary. "
                 "Set `shared: true` in the task."
             )
-        self.tokens = len(facts.vocabulary)
+        self.tokens = len(info.vocabulary)
         self.weight = nn.Parameter(torch.zeros(()))
 
     def loss(self, batch: Batch, training: Training) -> Loss:

@@ -14,7 +14,7 @@ from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS, UNSPACED
 from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class TranslationConfig(TaskConfig):
@@ -118,7 +118,7 @@ class CopySourceConfig(ModelConfig):
     """The source, copied: a baseline that learns nothing, for one vocabulary of both languages."""
 
     name, target = "copy-source", "bench_translation.copy_source:CopySource"
-    gives, sources = {Stepper}, {Source.TOKENS}
+    capabilities, sources = {Stepper}, {Source.TOKENS}
 
 
 @hookimpl

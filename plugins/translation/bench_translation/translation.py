@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
 from bench_translation.examples import Examples, load_lines, save_further, save_lines, with_further
@@ -46,7 +46,7 @@ class Translation(Task):
 
     config: TranslationConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         corpus = parallel(self.config.corpus, self.config.languages, data)
         lines = {split: corpus.read(split) for split in corpus.splits}
         spaced = {split: self._spaced(split, *both) for split, both in lines.items()}
@@ -72,7 +72,7 @@ class Translation(Task):
         train = Examples.load(self.folder, "train").target.tokens
         counts = np.bincount(train, minlength=len(target.vocabulary)).tolist()
         about = self._about(corpus, found) | ({"parser": parse.about} if parse else {}) | self._tags(data)
-        return Facts(target.vocabulary, counts, source.vocabulary, extras=about)
+        return TaskInfo(target.vocabulary, counts, source.vocabulary, extras=about)
 
     def _spaced(self, split: Split, source: Lines, target: Lines) -> Spaced:
         """Set tokens apart; raise DataError if a line that is not trained on has none."""

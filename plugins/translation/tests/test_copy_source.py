@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import Case, tiny_batch, tiny_facts
+from bench_core.testing import Case, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import BeamConfig, GreedyConfig
@@ -20,12 +20,12 @@ LEARNING = {"the_loss_is_finite_and_weighs_target_tokens", "eight_examples_can_b
 
 def case(decoder=None):
     """Sources of all lengths, in one vocabulary with the targets."""
-    facts = tiny_facts(Source.TOKENS)
-    facts = replace(facts, source_vocabulary=facts.vocabulary)
+    info = tiny_info(Source.TOKENS)
+    info = replace(info, source_vocabulary=info.vocabulary)
     batch = tiny_batch(source=Source.TOKENS)
     source = torch.tensor([[1, 2, 0, 0], [4, 4, 3, 0], [0, 0, 0, 0], [2, 0, 0, 0], [3, 1, 4, 0]])
     batch = replace(batch, source=source, source_length=(source != STOP).sum(1) + 1)
-    return Case.of(CopySourceConfig(), decoder, facts=facts, batch=batch)
+    return Case.of(CopySourceConfig(), decoder, info=info, batch=batch)
 
 
 def test_it_keeps_all_contracts_but_those_of_learning():
@@ -49,9 +49,9 @@ def test_a_long_source_is_cut_off_at_the_limit():
 def test_what_it_says_reads_as_the_source_does(tmp_path):
     config = TranslationConfig.model_validate({"corpus": {"name": "invented", "sentences": 60}, "shared": True})
     task = config.load()(config, tmp_path)
-    facts = task.prepare(tmp_path)
+    info = task.prepare(tmp_path)
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
-    model = CopySourceConfig().load()(CopySourceConfig(), facts)
+    model = CopySourceConfig().load()(CopySourceConfig(), info)
     decoder = GreedyConfig(max_tokens=60)
     found = decoder.load()(decoder).decode(model, batch, Noise(0))
     sources = task.sources("test")
@@ -62,7 +62,7 @@ def test_what_it_says_reads_as_the_source_does(tmp_path):
 
 
 def test_two_vocabularies_are_refused():
-    facts = tiny_facts(Source.TOKENS)
-    assert list(facts.source_vocabulary) != list(facts.vocabulary)
+    info = tiny_info(Source.TOKENS)
+    assert list(info.source_vocabulary) != list(info.vocabulary)
     with pytest.raises(SuiteError, match="`shared: true`"):
-        CopySourceConfig().load()(CopySourceConfig(), facts)
+        CopySourceConfig().load()(CopySourceConfig(), info)

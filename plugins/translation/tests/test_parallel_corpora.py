@@ -80,7 +80,7 @@ KNOWN = [
 @pytest.mark.parametrize(("name", "pair", "settings"), KNOWN)
 def test_each_corpus_is_read_as_its_publishers_lay_it_out(tmp_path, name, pair, settings):
     data = put(tmp_path, name, pair.split("-"))
-    task, facts = prepared(data, tmp_path / "folder", corpus=name, pair=pair, **settings)
+    task, info = prepared(data, tmp_path / "folder", corpus=name, pair=pair, **settings)
     splits = {"train": 0, "valid": -2, "test": -1}
     if name == "wmt-tr-en":
         splits = {"train": 0, "valid": 1, "test": 2, "newstest2018": 3}
@@ -94,12 +94,12 @@ def test_each_corpus_is_read_as_its_publishers_lay_it_out(tmp_path, name, pair, 
         assert task.sources(split) == dict(enumerate(source))
         lowered = str.lower if settings.get("lowercase") else str
         assert task.references(split) == {number: [lowered(line)] for number, line in enumerate(target)}
-        assert facts.extras["statistics"][split]["pairs"] == len(source)
+        assert info.extras["statistics"][split]["pairs"] == len(source)
         assert task.config.purposes(split) == set(Purpose)
     assert not task.config.purposes("nonsense")
-    assert facts.extras["languages"] == dict(zip(("source", "target"), pair.split("-"), strict=True))
-    assert facts.extras["corpus"] == name
-    assert not facts.extras["embedded"]
+    assert info.extras["languages"] == dict(zip(("source", "target"), pair.split("-"), strict=True))
+    assert info.extras["corpus"] == name
+    assert not info.extras["embedded"]
 
 
 @pytest.mark.parametrize(("name", "pair", "settings"), KNOWN)
@@ -152,10 +152,10 @@ def test_files_of_ones_own_stand_in_for_a_missing_training_part(tmp_path):
     write(tmp_path / "own" / "a.ja", ["犬", "猫"])
     write(tmp_path / "own" / "a.en", ["a dog", "a cat"])
     train = {"source": "own/a.ja", "target": "own/a.en"}
-    task, facts = prepared(tmp_path, tmp_path / "folder", corpus={"name": "kftt", "train": train}, tokenizer="char")
+    task, info = prepared(tmp_path, tmp_path / "folder", corpus={"name": "kftt", "train": train}, tokenizer="char")
     assert task.references("train") == {0: ["a dog"], 1: ["a cat"]}
-    assert facts.extras["corpus"].startswith("kftt (train a.ja ")
-    assert facts.extras["statistics"]["test"]["pairs"] == 5
+    assert info.extras["corpus"].startswith("kftt (train a.ja ")
+    assert info.extras["statistics"]["test"]["pairs"] == 5
 
 
 def own(tmp_path, source=ENGLISH, target=OTHER, split="train", tail=("", "")):
@@ -173,9 +173,9 @@ def own(tmp_path, source=ENGLISH, target=OTHER, split="train", tail=("", "")):
 def test_own_files_are_below_the_data_directory_and_several_are_joined(tmp_path):
     settings = own(tmp_path)
     settings["corpus"]["train"] = {"source": ["train.en", "valid.en"], "target": ["train.de", "valid.de"]}
-    task, facts = prepared(tmp_path, tmp_path / "folder", **settings)
+    task, info = prepared(tmp_path, tmp_path / "folder", **settings)
     assert list(task.sources("train").values()) == ENGLISH * 2
-    assert facts.extras["corpus"].startswith("own files (train train.en ")
+    assert info.extras["corpus"].startswith("own files (train train.en ")
     assert set(task.config.reads(tmp_path)) == {
         f"{split}.{end}" for split in settings["corpus"] for end in ("en", "de")
     }
@@ -208,8 +208,8 @@ def test_unequal_files_are_refused_with_both_counts(tmp_path):
 
 def test_empty_lines_are_not_trained_on_and_counted(tmp_path):
     settings = own(tmp_path, ["", *ENGLISH[1:3], " \u00a0", ENGLISH[4]], [*OTHER[:4], "\x07"])
-    task, facts = prepared(tmp_path, tmp_path / "folder", **settings)
-    assert facts.extras["statistics"]["train"]["left_out_empty"] == 3
+    task, info = prepared(tmp_path, tmp_path / "folder", **settings)
+    assert info.extras["statistics"]["train"]["left_out_empty"] == 3
     assert task.sources("train") == {1: ENGLISH[1], 2: ENGLISH[2]}
     assert task.references("train") == {1: [OTHER[1]], 2: [OTHER[2]]}
     (batch,) = task.batches("train", Purpose.SCORE, Size(10))

@@ -78,24 +78,24 @@ WORDS = {0: [1, 2, 2, 2, 3], 1: [1, 1], 2: [1, 1], 3: [1, 2, 2, 5, 5, 2]}
 
 
 def test_heads_are_places_of_the_target_and_a_root_is_its_own(tmp_path):
-    task, facts = prepared(tmp_path, **write_corpus(tmp_path), parse=write_trees(tmp_path))
+    task, info = prepared(tmp_path, **write_corpus(tmp_path), parse=write_trees(tmp_path))
     assert told(task) == WORDS
     assert told(task, "valid") == {0: [1, 2, 2], 1: [0]}
     assert told(task, "test") == {0: [1, 1]}
-    assert facts.extras["parser"] == {"kind": "conllu", "name": "train.conllu", "uas": None}
+    assert info.extras["parser"] == {"kind": "conllu", "name": "train.conllu", "uas": None}
 
 
 def test_batches_without_a_parser_have_no_heads(tmp_path):
-    task, facts = prepared(tmp_path, **write_corpus(tmp_path))
+    task, info = prepared(tmp_path, **write_corpus(tmp_path))
     (batch,) = task.batches("train", Purpose.TRAIN, Size(10))
     assert not batch.extras
-    assert "parser" not in facts.extras
+    assert "parser" not in info.extras
 
 
 @pytest.mark.parametrize("tokenizer", ["char", {"kind": "bpe", "vocab_size": 280}, {"kind": "word", "min_count": 2}])
 def test_pieces_of_a_word_continue_its_first_one(tmp_path, tokenizer):
     settings = write_corpus(tmp_path) | {"tokenizer": tokenizer}
-    task, facts = prepared(tmp_path, **settings, parse=write_trees(tmp_path))
+    task, info = prepared(tmp_path, **settings, parse=write_trees(tmp_path))
     rows = {
         number: row
         for batch in task.batches("train", Purpose.SCORE, Size(3))
@@ -104,9 +104,7 @@ def test_pieces_of_a_word_continue_its_first_one(tmp_path, tokenizer):
     for number, heads in told(task).items():
         starts = [place for place, head in enumerate(heads) if head != CONTINUES]
         words = TREES["train"][number][0].split()
-        pieces = [
-            [facts.vocabulary[token] for token in rows[number][a:b]] for a, b in pairwise([*starts, len(heads)])
-        ]
+        pieces = [[info.vocabulary[token] for token in rows[number][a:b]] for a, b in pairwise([*starts, len(heads)])]
         for word, own in zip(words, pieces, strict=True):
             assert own == ["<unk>"] or "".join(own).replace("Ġ", "").strip() == word
         assert [heads[start] for start in starts] == [starts[head] for head in WORDS[number]]
@@ -259,11 +257,11 @@ def pipeline(tmp_path):
 def test_a_pipeline_of_spacy_is_asked_for_the_heads_of_words_as_they_are(tmp_path, pipeline):
     lines = {"train": ["don't U.S. (x) a", "b c"], "valid": ["it's"], "test": ["a b"]}  # which spaCy would cut
     settings = write_corpus(tmp_path, lines)
-    task, facts = prepared(tmp_path, **settings, parse=pipeline)
+    task, info = prepared(tmp_path, **settings, parse=pipeline)
     assert told(task) == {0: [0, 0, 0, 0], 1: [0, 0]}
     assert told(task, "valid") == {0: [0]}
-    assert facts.extras["parser"]["kind"] == "spacy"
-    assert facts.extras["parser"]["name"].startswith("en_pipeline ")
+    assert info.extras["parser"]["kind"] == "spacy"
+    assert info.extras["parser"]["name"].startswith("en_pipeline ")
 
 
 def test_a_pipeline_without_a_parser_is_refused(tmp_path):
@@ -336,14 +334,14 @@ def test_a_treebank_that_no_parser_can_learn_is_refused(tmp_path):
 def test_a_parser_is_learnt_and_learnt_again_alike(tmp_path):
     parse, settings = bank(tmp_path), write_corpus(tmp_path)
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    task, facts = prepared(tmp_path, **settings, parse=parse)
+    task, info = prepared(tmp_path, **settings, parse=parse)
     assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
-    assert facts.extras["parser"]["uas"] > 90
-    assert "25 steps" in facts.extras["parser"]["name"]
+    assert info.extras["parser"]["uas"] > 90
+    assert "25 steps" in info.extras["parser"]["name"]
     assert told(task, "valid")[0] == [1, 2, 2]
     first, again = told(task), prepared(tmp_path, **settings, parse=parse)
     assert told(again[0]) == first
-    assert again[1] == facts
+    assert again[1] == info
 
 
 def test_parsed_targets_keep_all_contracts(tmp_path, pipeline):

@@ -65,8 +65,8 @@ def test_words_in_lower_case_have_the_commonest_tag_of_all_their_spellings(tmp_p
 def test_what_tokens_are_of_words_is_told(tmp_path):
     put(tmp_path)
     for tokenizer in ("char", {"kind": "bpe", "vocab_size": 300}):
-        facts = prepared(tmp_path, tmp_path / "folder", tokenizer=tokenizer)
-        assert facts.extras["tags"]["kind"] == ("char" if tokenizer == "char" else "bpe")
+        info = prepared(tmp_path, tmp_path / "folder", tokenizer=tokenizer)
+        assert info.extras["tags"]["kind"] == ("char" if tokenizer == "char" else "bpe")
 
 
 def test_a_treebank_may_be_a_file_and_its_digest_is_among_what_is_read(tmp_path):
@@ -136,7 +136,7 @@ def test_tatoeba_is_split_by_the_lines_of_each_hundred(tmp_path, pair):
     (tmp_path / "folder").mkdir()
     config = TranslationConfig.model_validate({"corpus": "tatoeba", "pair": pair, "moses": False})
     task = config.load()(config, tmp_path / "folder")
-    facts = task.prepare(tmp_path)
+    info = task.prepare(tmp_path)
     found = {split: [*task.sources(split).values()] for split in ("train", "valid", "test")}
     places = {split: [number(line) for line in lines] for split, lines in found.items()}
     assert places == {
@@ -149,7 +149,7 @@ def test_tatoeba_is_split_by_the_lines_of_each_hundred(tmp_path, pair):
     for split in found:
         assert [number(one) for (one,) in task.references(split).values()] == places[split]
         assert {one.split()[1] for (one,) in task.references(split).values()} == {target}
-    assert facts.extras["corpus"] == "tatoeba"
+    assert info.extras["corpus"] == "tatoeba"
     long = ({source, target} - {"eng"}).pop()
     assert set(config.reads(tmp_path)) == {
         f"tatoeba-tr-ro-en/tatoeba-test-v2021-08-07.eng-{long}.{language}" for language in ("eng", long)

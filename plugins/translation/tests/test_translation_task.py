@@ -69,12 +69,12 @@ def test_the_task_keeps_all_contracts(tmp_path, settings):
 
 
 def test_rows_are_their_lines_ended_by_stop_and_padded_with_it(files, tmp_path):
-    task, facts = prepared(tmp_path, **files)
+    task, info = prepared(tmp_path, **files)
     (batch,) = task.batches("train", Purpose.SCORE, Size(100))
     assert batch.opening.tolist() == [[0]] * 6
     for vocabulary, rows, lengths, side in (
-        (facts.source_vocabulary, batch.source, batch.source_length, 0),
-        (facts.vocabulary, batch.gold, batch.length, 1),
+        (info.source_vocabulary, batch.source, batch.source_length, 0),
+        (info.vocabulary, batch.gold, batch.length, 1),
     ):
         assert rows.shape[1] == lengths.max()
         for pair, row, length in zip(PAIRS["train"], rows.tolist(), lengths.tolist(), strict=True):
@@ -83,23 +83,23 @@ def test_rows_are_their_lines_ended_by_stop_and_padded_with_it(files, tmp_path):
 
 
 def test_vocabularies_and_counts_come_from_what_is_trained_on_alone(files, tmp_path):
-    task, facts = prepared(tmp_path, **files)
-    assert set(facts.source_vocabulary) == {"<stop>", "<unk>", *"abcdef"}
-    assert set(facts.vocabulary) == {"<stop>", "<unk>", *"xyz"}
+    task, info = prepared(tmp_path, **files)
+    assert set(info.source_vocabulary) == {"<stop>", "<unk>", *"abcdef"}
+    assert set(info.vocabulary) == {"<stop>", "<unk>", *"xyz"}
     counts = Counter(word for _, target in PAIRS["train"] for word in target.split())
-    assert dict(zip(facts.vocabulary, facts.counts, strict=True)) == {**counts, "<stop>": 6, "<unk>": 0}
+    assert dict(zip(info.vocabulary, info.counts, strict=True)) == {**counts, "<stop>": 6, "<unk>": 0}
     (batch,) = task.batches("test", Purpose.DECODE, Size(10))
-    assert facts.extras["statistics"]["test"]["source_unknown"] == 1
+    assert info.extras["statistics"]["test"]["source_unknown"] == 1
     assert batch.source[0].tolist()[:4] == [
-        facts.source_vocabulary.index(word) for word in ("a", "<unk>", "b", "<stop>")
+        info.source_vocabulary.index(word) for word in ("a", "<unk>", "b", "<stop>")
     ]
-    assert facts.vocabulary[:2] == facts.source_vocabulary[:2] == ["<stop>", "<unk>"]
+    assert info.vocabulary[:2] == info.source_vocabulary[:2] == ["<stop>", "<unk>"]
 
 
 def test_references_are_raw_whatever_becomes_of_the_tokens(files, tmp_path):
-    task, facts = prepared(tmp_path, **{**files, "moses": True}, tokenizer={"min_count": 2})
+    task, info = prepared(tmp_path, **{**files, "moses": True}, tokenizer={"min_count": 2})
     assert task.references("test") == {number: [target] for number, (_, target) in enumerate(PAIRS["test"])}
-    assert "references" not in facts.extras
+    assert "references" not in info.extras
 
 
 def test_an_output_s_unknown_word_is_none_of_its_reference_s(files, tmp_path):
@@ -109,28 +109,28 @@ def test_an_output_s_unknown_word_is_none_of_its_reference_s(files, tmp_path):
 
 
 def test_lowercase_is_of_references_too_and_the_facts_say_so(files, tmp_path):
-    task, facts = prepared(tmp_path, **files, lowercase=True)
+    task, info = prepared(tmp_path, **files, lowercase=True)
     assert task.references("test") == {number: [target.lower()] for number, (_, target) in enumerate(PAIRS["test"])}
     assert task.references("test")[2] == ["z"]
-    assert facts.extras["references"] == "lowercase"
+    assert info.extras["references"] == "lowercase"
     assert task.sources("test") == {number: source for number, (source, _) in enumerate(PAIRS["test"])}
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "char", BYTE_PAIRS])
 def test_a_shared_vocabulary_is_one_list_of_both_languages(files, tmp_path, tokenizer):
-    task, facts = prepared(tmp_path, **files, tokenizer=tokenizer, shared=True)
-    assert facts.vocabulary == facts.source_vocabulary
-    assert facts.extras["shared"]
+    task, info = prepared(tmp_path, **files, tokenizer=tokenizer, shared=True)
+    assert info.vocabulary == info.source_vocabulary
+    assert info.extras["shared"]
     (batch,) = task.batches("train", Purpose.SCORE, Size(10))
     assert task.text(batch.source[0, : batch.source_length[0] - 1].tolist()) == "a b c"
     assert task.text(batch.gold[0, : batch.length[0] - 1].tolist()) == "x y"
 
 
 def test_each_side_may_have_tokens_of_its_own(files, tmp_path):
-    _, facts = prepared(tmp_path, **files, tokenizer={"source": "char", "target": {"most_words": 1}})
-    assert " " in facts.source_vocabulary
-    assert len(facts.vocabulary) == 3
-    assert not facts.extras["shared"]
+    _, info = prepared(tmp_path, **files, tokenizer={"source": "char", "target": {"most_words": 1}})
+    assert " " in info.source_vocabulary
+    assert len(info.vocabulary) == 3
+    assert not info.extras["shared"]
 
 
 @pytest.mark.parametrize(
@@ -146,23 +146,23 @@ def test_each_side_may_have_tokens_of_its_own(files, tmp_path):
     ],
 )
 def test_pairs_to_train_on_are_chosen_by_length(files, tmp_path, settings, kept, long, uneven):
-    task, facts = prepared(tmp_path, **files, **settings)
+    task, info = prepared(tmp_path, **files, **settings)
     assert list(task.sources("train")) == list(task.references("train")) == kept
     (batch,) = task.batches("train", Purpose.TRAIN, Size(10))
     assert batch.ids.tolist() == kept
     assert batch.length.tolist() == [len(PAIRS["train"][number][1].split()) + 1 for number in kept]
-    assert facts.counts[0] == len(kept)
-    train = facts.extras["statistics"]["train"]
+    assert info.counts[0] == len(kept)
+    train = info.extras["statistics"]["train"]
     assert (train["left_out_long"], train["left_out_uneven"], train["left_out_empty"]) == (long, uneven, 0)
     assert list(task.sources("valid")) == [0, 1]
     assert list(task.sources("test")) == [0, 1, 2]
 
 
 def test_pairs_to_train_on_are_spaced_evenly_over_those_that_fit(files, tmp_path):
-    task, facts = prepared(tmp_path, **files, longest=3, examples=2)
+    task, info = prepared(tmp_path, **files, longest=3, examples=2)
     assert list(task.sources("train")) == [0, 4]
-    assert facts.extras["statistics"]["train"]["left_out_examples"] == 2
-    assert set("xyz") < set(facts.vocabulary)
+    assert info.extras["statistics"]["train"]["left_out_examples"] == 2
+    assert set("xyz") < set(info.vocabulary)
     assert list(task.sources("test")) == [0, 1, 2]
 
 
@@ -180,24 +180,24 @@ def test_a_source_over_the_limit_is_refused_by_file_and_line(files, tmp_path):
 
 
 def test_a_source_over_the_limit_can_be_cut_off_and_is_never_dropped(files, tmp_path):
-    task, facts = prepared(tmp_path, **files, source_limit=2, over_limit="truncate")
+    task, info = prepared(tmp_path, **files, source_limit=2, over_limit="truncate")
     (batch,) = task.batches("test", Purpose.DECODE, Size(10))
-    names = [[facts.source_vocabulary[token] for token in row] for row in batch.source.tolist()]
+    names = [[info.source_vocabulary[token] for token in row] for row in batch.source.tolist()]
     assert names == [["a", "<unk>", "<stop>"], ["b", "a", "<stop>"], ["c", "<stop>", "<stop>"]]
     assert batch.source_length.tolist() == [3, 3, 2]
-    assert facts.extras["statistics"]["test"]["truncated"] == 2
+    assert info.extras["statistics"]["test"]["truncated"] == 2
     assert task.sources("test")[1] == PAIRS["test"][1][0]  # reports show all of it
 
 
 def test_facts_can_be_written_down_and_say_what_the_corpus_is(invented, tmp_path):
-    _, facts = prepared(tmp_path, corpus={"name": "invented", "sentences": 50, "seed": 3})
-    json.dumps(facts.extras)
-    assert facts.extras["corpus"] == "invented (sentences 50, seed 3)"
-    assert facts.extras["embedded"]
-    assert facts.extras["entropy"] == 0
-    assert facts.extras["languages"] == {"source": "en", "target": "art"}
-    train = facts.extras["statistics"]["train"]
-    assert train["target_tokens"] + train["pairs"] == sum(facts.counts)
+    _, info = prepared(tmp_path, corpus={"name": "invented", "sentences": 50, "seed": 3})
+    json.dumps(info.extras)
+    assert info.extras["corpus"] == "invented (sentences 50, seed 3)"
+    assert info.extras["embedded"]
+    assert info.extras["entropy"] == 0
+    assert info.extras["languages"] == {"source": "en", "target": "art"}
+    train = info.extras["statistics"]["train"]
+    assert train["target_tokens"] + train["pairs"] == sum(info.counts)
 
 
 @pytest.mark.parametrize(("tokenizer", "split"), [("word", "train"), ("char", "test"), (BYTE_PAIRS, "test")])

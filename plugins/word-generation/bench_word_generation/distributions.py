@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import Facts, Split, SuiteError
+from bench_core import Split, SuiteError, TaskInfo
 
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
@@ -24,10 +24,10 @@ class Distributions:
     counts: Mapping[Split, NDArray[np.int64]]  # [W] each
 
     @classmethod
-    def of(cls, facts: Facts, part: str) -> Distributions:
+    def of(cls, info: TaskInfo, part: str) -> Distributions:
         """Take them from the facts of a task; raise SuiteError if it tells of none."""
         try:
-            words, told = facts.extras["words"], facts.extras["word_counts"]
+            words, told = info.extras["words"], info.extras["word_counts"]
             counts = {split: np.array(told[split], np.int64) for split in SPLITS}
         except (KeyError, TypeError):
             raise SuiteError(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split, Task
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Ragged, cut, padded, shuffled
 from bench_word_generation.counted import count
 from bench_word_generation.distributions import SPLITS
@@ -37,7 +37,7 @@ class WordGeneration(Task):
 
     config: WordGenerationConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         found = count(self.config.corpus, data)
         words = lexicon(found, self.config)
         counts = words.counts
@@ -69,7 +69,7 @@ class WordGeneration(Task):
             "words": words.words,
             "word_counts": {split: numbers.tolist() for split, numbers in splits.items()},
         }
-        return Facts(vocabulary, letters.astype(np.int64).tolist(), extras=extras)
+        return TaskInfo(vocabulary, letters.astype(np.int64).tolist(), extras=extras)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         if purpose == Purpose.DECODE:

@@ -8,12 +8,12 @@ from copy import copy
 from math import nan
 from typing import Self
 
-from bench_core import Facts, Outcome, Summed
+from bench_core import Additive, Outcome, TaskInfo
 from bench_word_generation.distributions import Distributions
 from bench_word_generation.plugin import KnownWordsConfig
 
 
-class KnownWords(Summed[float]):
+class KnownWords(Additive[float]):
     """Share of the first hypotheses that are words of the corpus; one that was cut short is none.
 
     With `unique`, the number of different such words in the cell, divided by the number of outputs: each output
@@ -28,10 +28,10 @@ class KnownWords(Summed[float]):
         super().__init__(config)
         self.signature = f"words of:{config.of}|counted:{'once each' if config.unique else 'as generated'}"
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric that knows the words; of different ones, it tells of how many outputs they are."""
         knowing = copy(self)
-        knowing.words = Distributions.of(facts, self.config.name).types(self.config.of)
+        knowing.words = Distributions.of(info, self.config.name).types(self.config.of)
         if self.config.unique:
             knowing.signature += f"|outputs:{len(references)}"
         return knowing
@@ -48,5 +48,5 @@ class KnownWords(Summed[float]):
         times = Counter(found)
         return [0.0 if word is None else 1 / times[word] for word in found]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan

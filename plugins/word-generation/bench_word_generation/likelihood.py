@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import Facts, Outcome, PluginError, Split, SuiteError, Summed
+from bench_core import Additive, Outcome, PluginError, Split, SuiteError, TaskInfo
 from bench_word_generation.distributions import SPLITS, Distributions, Floats
 from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
 
 
-class ScoredWords(Summed[list[float]]):
+class ScoredWords(Additive[list[float]]):
     """What is summed over scored words, each weighing as much as its probability in the corpus."""
 
     config: ScoredWordsConfig
@@ -32,10 +32,10 @@ class ScoredWords(Summed[list[float]]):
             ]
         )
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric that knows the words and their counts; raise SuiteError if the task tells of none."""
         knowing = copy(self)
-        knowing.words = Distributions.of(facts, self.config.name)
+        knowing.words = Distributions.of(info, self.config.name)
         return knowing
 
     def _weighed(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
@@ -111,7 +111,7 @@ class WordCrossEntropy(ScoredWords):
         parts: list[list[float]] = np.stack([probs, probs * told, np.where(told, costs, 0)], 1).tolist()
         return parts
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         whole, told, cost = sums or (0, 0, 0)
         if not told:
             return inf if whole else nan
@@ -131,6 +131,6 @@ class OmittedMass(ScoredWords):
         parts: list[list[float]] = np.stack([probs, probs * ~self._told(log_probs)], 1).tolist()
         return parts
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         whole, omitted = sums or (0, 0)
         return omitted / whole if whole else nan

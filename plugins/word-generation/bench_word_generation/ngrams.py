@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import STOP, Facts, Outcome, SuiteError, Summed
+from bench_core import STOP, Additive, Outcome, SuiteError, TaskInfo
 from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import NGramPerplexityConfig
 
@@ -93,7 +93,7 @@ class WittenBell:
             yield at, sum(flat[at - back] * self.base**back for back in range(length + 1))
 
 
-class NGramPerplexity(Summed[list[float]]):
+class NGramPerplexity(Additive[list[float]]):
     """exp(-sum of ln p / number of symbols) of the first hypotheses, stop included where they have one."""
 
     better, unit = -1, ""
@@ -106,10 +106,10 @@ class NGramPerplexity(Summed[list[float]]):
         super().__init__(config)
         self.signature = f"n:{config.n}|tokens of:{config.of}|smoothing:witten-bell|stop:included"
 
-    def prepare(self, facts: Facts, references: Mapping[int, Sequence[str]]) -> Self:
+    def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric that has counted the n-grams of the words, each as often as it occurs."""
-        knowing, known = copy(self), Distributions.of(facts, self.config.name)
-        counts, letters = known.within(self.config.of), {letter: i for i, letter in enumerate(facts.vocabulary)}
+        knowing, known = copy(self), Distributions.of(info, self.config.name)
+        counts, letters = known.within(self.config.of), {letter: i for i, letter in enumerate(info.vocabulary)}
         there = counts.nonzero()[0]
         words = [[*(letters[letter] for letter in known.words[place]), STOP] for place in there.tolist()]
         knowing.ngrams = WittenBell(words, counts[there].astype(np.float64), self.config.n, len(letters))
@@ -123,7 +123,7 @@ class NGramPerplexity(Summed[list[float]]):
         costs = self.ngrams.surprise(words).tolist()
         return [[cost, float(len(word))] for cost, word in zip(costs, words, strict=True)]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         cost, symbols = sums or (0, 0)
         if not symbols:
             return nan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Facts, Hypothesis, Loss, Noise, Sampler, Scorer, Scores, Scoring, Training
+from bench_core import Batch, Hypothesis, Loss, Noise, Sampler, Scorer, Scores, Scoring, TaskInfo, Training
 from bench_word_generation.distributions import Distributions
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ class WordOracle(nn.Module, Sampler, Scorer):
     There is nothing to learn: the one weight, which trainings ask for, has no effect.
     """
 
-    def __init__(self, config: WordOracleConfig, facts: Facts) -> None:
+    def __init__(self, config: WordOracleConfig, info: TaskInfo) -> None:
         super().__init__()
-        self.vocabulary = list(facts.vocabulary)
-        known = Distributions.of(facts, config.name)
+        self.vocabulary = list(info.vocabulary)
+        known = Distributions.of(info, config.name)
         counts = known.counts[config.of]
         there = counts.nonzero()[0]
         self.words = [known.words[place] for place in there.tolist()]

@@ -13,7 +13,7 @@ from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskCon
 from bench_word_generation import counted
 from bench_word_generation.settings import Corpus
 
-supports = (1, 1)
+supports = (2, 2)
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # as many as a float can count
@@ -73,7 +73,7 @@ class WordOracleConfig(ModelConfig):
     """The words of a split themselves, each as often as there: what no model of them can do better than."""
 
     name, target = "word-oracle", "bench_word_generation.oracle:WordOracle"
-    gives = {Sampler, Scorer}
+    capabilities = {Sampler, Scorer}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["schmidt2018"]
 

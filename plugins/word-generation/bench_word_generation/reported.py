@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any, ClassVar
 
-from bench_core import Outcome, SuiteError, Summed
+from bench_core import Additive, Outcome, SuiteError
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
 
-class Reported(Summed[Any]):
+class Reported(Additive[Any]):
     """Mean over outputs of a value at one position, or of its mean over positions."""
 
     unit = "bits"
@@ -22,7 +22,7 @@ class Reported(Summed[Any]):
         name = self.called if position is None else f"{self.called}_{position}"
         return [self._value(outcome, name) for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
 
     def _value(self, outcome: Outcome, name: str) -> float:
@@ -59,9 +59,9 @@ class MutualInformation(Reported):
         names = "information_until_stop", "steps_until_stop"
         return [[self._value(outcome, name) for name in names] for outcome in outcomes]
 
-    def total(self, sums: Sequence[float], examples: int) -> float:
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
         if not self.config.until_stop:
-            return super().total(sums, examples)
+            return super().from_sums(sums, examples)
         return sums[0] / sums[1] if examples and sums[1] else nan
 
 

@@ -7,12 +7,12 @@ from math import isnan
 import numpy as np
 import pytest
 
-from bench_core import Facts, Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import KnownWordsConfig
 
 COUNTS = {"train": [3, 2, 0], "valid": [1, 0, 0], "test": [0, 1, 1]}
-FACTS = Facts(["<stop>", *"ab"], extras={"words": ["ab", "ba", "bb"], "word_counts": COUNTS})
+FACTS = TaskInfo(["<stop>", *"ab"], extras={"words": ["ab", "ba", "bb"], "word_counts": COUNTS})
 
 
 def generated(*texts, cut=()):
@@ -37,7 +37,7 @@ def value(config, outcomes=OUTCOMES):
 @pytest.mark.parametrize("unique", [False, True])
 @pytest.mark.parametrize("of", ["train", "all"])
 def test_known_words_keep_the_contracts(of, unique):
-    assert check_metric(MetricCase.of(KnownWordsConfig(of=of, unique=unique), OUTCOMES, facts=FACTS))
+    assert check_metric(MetricCase.of(KnownWordsConfig(of=of, unique=unique), OUTCOMES, info=FACTS))
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_of_no_output_there_is_no_share():
 def test_a_task_without_words_is_refused():
     config = KnownWordsConfig()
     with pytest.raises(SuiteError, match="known-words needs a task that tells words"):
-        config.load()(config).prepare(Facts(["<stop>", "a"]), {})
+        config.load()(config).prepare(TaskInfo(["<stop>", "a"]), {})

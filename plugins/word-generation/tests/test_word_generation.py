@@ -41,23 +41,23 @@ def test_the_task_keeps_all_contracts(prepared, tmp_path, settings):
 
 
 def test_facts_tell_words_counts_and_letters(prepared):
-    _, _, facts = prepared()
-    assert facts.vocabulary == ["<stop>", "a", "b", "c"]
-    counts, train = facts.extras["word_counts"], dict(
-        zip(facts.extras["words"], facts.extras["word_counts"]["train"], strict=True)
+    _, _, info = prepared()
+    assert info.vocabulary == ["<stop>", "a", "b", "c"]
+    counts, train = info.extras["word_counts"], dict(
+        zip(info.extras["words"], info.extras["word_counts"]["train"], strict=True)
     )  # fmt: skip
-    assert facts.extras["words"] == ["ab", "aa", "abba", "ba", "cab", "bb", "caba", "abc", "cc", "bac"]
+    assert info.extras["words"] == ["ab", "aa", "abba", "ba", "cab", "bb", "caba", "abc", "cc", "bac"]
     assert [sum(each) for each in zip(*counts.values(), strict=True)] == [400, 200, 100, 90, 60, 40, 30, 25, 20, 12]
     letters = Counter()
     for word, number in train.items():
         letters.update({letter: number * word.count(letter) for letter in word})
-    assert facts.counts == [sum(train.values()), *(letters[letter] for letter in "abc")]
-    assert json.loads(json.dumps(asdict(facts)))["extras"] == facts.extras
+    assert info.counts == [sum(train.values()), *(letters[letter] for letter in "abc")]
+    assert json.loads(json.dumps(asdict(info)))["extras"] == info.extras
 
 
 def test_statistics_tell_entropy_in_nats_and_bits_and_what_training_lacks(prepared):
-    _, _, facts = prepared({"ab": 2000, "ba": 2000}, split="vocabulary", test=0.5)
-    about = facts.extras["statistics"]
+    _, _, info = prepared({"ab": 2000, "ba": 2000}, split="vocabulary", test=0.5)
+    about = info.extras["statistics"]
     assert about["all"]["entropy_bits"] == pytest.approx(1)
     assert about["all"]["entropy_nats"] == pytest.approx(0.693147, abs=1e-6)
     assert about["all"]["mean_letters"] == 2
@@ -67,8 +67,8 @@ def test_statistics_tell_entropy_in_nats_and_bits_and_what_training_lacks(prepar
 
 
 def test_rows_to_train_on_are_words_drawn_with_their_counts(prepared):
-    _, task, facts = prepared(epoch=10**6)
-    counts = dict(zip(facts.extras["words"], facts.extras["word_counts"]["train"], strict=True))
+    _, task, info = prepared(epoch=10**6)
+    counts = dict(zip(info.extras["words"], info.extras["word_counts"]["train"], strict=True))
     whole, seen = sum(counts.values()), Counter()
     for epoch in range(30):
         rows = words(task, task.batches("train", Purpose.TRAIN, ALL, Noise(epoch)))
@@ -88,9 +88,9 @@ def test_every_epoch_of_training_draws_anew_and_its_words_are_unsorted(prepared)
 
 
 def test_without_noise_rows_to_train_on_are_as_like_the_distribution_as_can_be(prepared):
-    _, task, facts = prepared(valid=0.5, epoch=10**6)
+    _, task, info = prepared(valid=0.5, epoch=10**6)
     rows = words(task, task.batches("valid", Purpose.TRAIN, Size(7)))
-    counts = dict(zip(facts.extras["words"], facts.extras["word_counts"]["valid"], strict=True))
+    counts = dict(zip(info.extras["words"], info.extras["word_counts"]["valid"], strict=True))
     assert len(rows) == sum(counts.values())
     assert Counter(rows.values()) == +Counter(counts)
     _, task, _ = prepared(valid=0.5, epoch=1000)
@@ -100,10 +100,10 @@ def test_without_noise_rows_to_train_on_are_as_like_the_distribution_as_can_be(p
 
 
 def test_rows_to_score_are_types_weighted_by_their_counts(prepared):
-    _, task, facts = prepared(split="vocabulary", test=0.3)
-    types, seen = facts.extras["words"], {}
+    _, task, info = prepared(split="vocabulary", test=0.3)
+    types, seen = info.extras["words"], {}
     for place, split in enumerate(("train", "valid", "test")):
-        counts = facts.extras["word_counts"][split]
+        counts = info.extras["word_counts"][split]
         batches = list(task.batches(split, Purpose.SCORE, Size(3)))
         weights = torch.cat([batch.extras["weight"] for batch in batches]).tolist()
         rows = words(task, batches)
@@ -124,8 +124,8 @@ def test_rows_to_decode_are_empty_and_as_many_as_are_asked_for(prepared):
 
 
 def test_a_drawn_corpus_has_as_many_tokens_as_are_asked_for_and_sorts_its_types_anew(prepared):
-    _, _, facts = prepared(tokens=300)
-    about, counts = facts.extras["statistics"]["all"], facts.extras["word_counts"]
+    _, _, info = prepared(tokens=300)
+    about, counts = info.extras["statistics"]["all"], info.extras["word_counts"]
     totals = [sum(each) for each in zip(*counts.values(), strict=True)]
     assert about["tokens"] == sum(totals) == 300
     assert totals == sorted(totals, reverse=True)
@@ -142,8 +142,8 @@ def test_a_corpus_too_small_for_three_splits_is_refused(prepared):
 
 def test_the_embedded_corpus_needs_no_file(tmp_path):
     config = WordGenerationConfig.model_validate({"corpus": {"name": "english", "sentences": 300}})
-    facts = config.load()(config, tmp_path).prepare(tmp_path)
-    assert facts.extras["embedded"] is True
-    assert facts.vocabulary[1:] == [*"abcdefghijklmnopqrstuvwxyz"]
-    assert "the" in facts.extras["words"]
+    info = config.load()(config, tmp_path).prepare(tmp_path)
+    assert info.extras["embedded"] is True
+    assert info.vocabulary[1:] == [*"abcdefghijklmnopqrstuvwxyz"]
+    assert "the" in info.extras["words"]
     assert WordGenerationConfig().corpus.name == "cpython-docs"

@@ -6,13 +6,13 @@ from math import exp, inf, isnan, log, nan
 
 import pytest
 
-from bench_core import Facts, Outcome, PluginError, SuiteError
+from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import OmittedMassConfig, WordCrossEntropyConfig
 
 WORDS = ["a", "bb", "ccc", "dd"]
 COUNTS = {"train": [4, 2, 1, 0], "valid": [1, 1, 0, 0], "test": [2, 0, 1, 1]}
-FACTS = Facts(["<stop>", *"abcd"], extras={"words": WORDS, "word_counts": COUNTS})
+FACTS = TaskInfo(["<stop>", *"abcd"], extras={"words": WORDS, "word_counts": COUNTS})
 TEST = 2 * len(WORDS)  # before it come the ids of train and valid
 
 
@@ -23,8 +23,8 @@ def scored(log_probs, first=TEST):
     ]
 
 
-def value(config, outcomes, facts=FACTS):
-    metric = config.load()(config).prepare(facts, {})
+def value(config, outcomes, info=FACTS):
+    metric = config.load()(config).prepare(info, {})
     return metric.combine(metric.measure(outcomes))
 
 
@@ -39,7 +39,7 @@ def value(config, outcomes, facts=FACTS):
     ],
 )
 def test_metrics_of_scored_words_keep_the_contracts(config):
-    assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), facts=FACTS))
+    assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), info=FACTS))
 
 
 def test_words_weigh_as_they_occur_in_the_split_that_is_scored_or_named():
@@ -114,18 +114,18 @@ def test_examples_of_another_task_are_refused(ids):
     with pytest.raises(SuiteError, match="is about the types of one split"):
         value(WordCrossEntropyConfig(), [Outcome(number, target_log_prob=-1.0) for number in ids])
     with pytest.raises(SuiteError, match="word-cross-entropy needs a task that tells words"):
-        value(WordCrossEntropyConfig(), scored([-1.0]), Facts(["<stop>", "a"]))
+        value(WordCrossEntropyConfig(), scored([-1.0]), TaskInfo(["<stop>", "a"]))
 
 
 def test_many_words_sum_exactly():
     """The mean over 100,000 words of ln p = -T, each by its count, is that of the lengths."""
     number = 100_000
     counts = [1 + place % 7 for place in range(number)]
-    facts = Facts(
+    info = TaskInfo(
         ["<stop>", "a"],
         extras={"words": [f"w{place}" for place in range(number)], "word_counts": dict.fromkeys(COUNTS, counts)},
     )
     outcomes = [Outcome(2 * number + place, target_log_prob=-float(place % 13)) for place in range(number)]
     expected = sum(count * (place % 13) for place, count in enumerate(counts)) / sum(counts)
-    assert value(WordCrossEntropyConfig(), outcomes, facts) == pytest.approx(expected, rel=1e-12)
-    assert exp(-value(WordCrossEntropyConfig(), outcomes, facts)) > 0
+    assert value(WordCrossEntropyConfig(), outcomes, info) == pytest.approx(expected, rel=1e-12)
+    assert exp(-value(WordCrossEntropyConfig(), outcomes, info)) > 0

@@ -9,7 +9,7 @@ from math import exp, isnan, log
 import numpy as np
 import pytest
 
-from bench_core import Facts, Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.ngrams import WittenBell
 from bench_word_generation.plugin import NGramPerplexityConfig
@@ -90,7 +90,7 @@ def test_an_alphabet_too_large_for_so_long_ngrams_is_refused():
 
 
 COUNTS = {"train": [2, 0, 1], "valid": [0, 0, 0], "test": [0, 3, 0]}
-FACTS = Facts(["<stop>", *"ab"], extras={"words": ["ab", "bb", "aa"], "word_counts": COUNTS})
+FACTS = TaskInfo(["<stop>", *"ab"], extras={"words": ["ab", "bb", "aa"], "word_counts": COUNTS})
 OUTCOMES = [
     Outcome(0, hypotheses=[Hypothesis([A, B], True)], texts=["ab"]),
     Outcome(1, hypotheses=[Hypothesis([], True)], texts=[""]),
@@ -106,7 +106,7 @@ def value(config, outcomes=OUTCOMES):
 @pytest.mark.parametrize("of", ["all", "test"])
 @pytest.mark.parametrize("n", [2, 5])
 def test_ngram_perplexity_keeps_the_contracts(n, of):
-    assert check_metric(MetricCase.of(NGramPerplexityConfig(n=n, of=of), OUTCOMES, facts=FACTS))
+    assert check_metric(MetricCase.of(NGramPerplexityConfig(n=n, of=of), OUTCOMES, info=FACTS))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from math import inf, log
 import pytest
 import torch
 
-from bench_core import Facts, Hypothesis, Noise, Outcome, SuiteError
+from bench_core import Hypothesis, Noise, Outcome, SuiteError, TaskInfo
 from bench_core.computing.evaluate import Examples
-from bench_core.testing import Case, tiny_batch, tiny_facts
+from bench_core.testing import Case, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import AncestralConfig
@@ -26,27 +26,27 @@ LEARNING = {"the_loss_is_finite_and_weighs_target_tokens", "eight_examples_can_b
 COUNTS = {"train": [4, 3, 0, 2, 1], "valid": [1, 0, 0, 0, 0], "test": [1, 0, 5, 0, 1]}
 
 
-def facts():
-    return replace(tiny_facts(), extras={"words": ["a", "ab", "ba", "dcba", "bb"], "word_counts": COUNTS})
+def info():
+    return replace(tiny_info(), extras={"words": ["a", "ab", "ba", "dcba", "bb"], "word_counts": COUNTS})
 
 
 @pytest.mark.parametrize("of", ["train", "test"])
 def test_the_oracles_keep_all_contracts_but_those_of_learning(of):
     contracts = [contract for contract in MODEL_CONTRACTS if str(contract) not in LEARNING]
     assert len(contracts) == len(MODEL_CONTRACTS) - len(LEARNING)
-    tried = check(contracts, Case.of(WordOracleConfig(of=of), facts=facts()))
+    tried = check(contracts, Case.of(WordOracleConfig(of=of), info=info()))
     assert "samples_occur_as_often_as_their_score_says" in tried
 
 
 def test_probabilities_are_shares_of_the_counts_and_other_words_have_none():
-    case = Case.of(WordOracleConfig(), facts=facts())
+    case = Case.of(WordOracleConfig(), info=info())
     batch = tiny_batch([(1,), (1, 2), (4, 3, 2, 1), (2, 2), (2, 1), (), (4, 4)])
     probs = case.scored("exact", batch).exp().tolist()
     assert probs == pytest.approx([0.4, 0.3, 0.2, 0.1, 0, 0, 0])
 
 
 def test_a_word_that_is_cut_short_is_not_finished():
-    model = Case.of(WordOracleConfig(), facts=facts()).model
+    model = Case.of(WordOracleConfig(), info=info()).model
     assert model._cut("dcba", 4) == Hypothesis([4, 3, 2, 1], finished=False)
     assert model._cut("dcba", 5) == Hypothesis([4, 3, 2, 1], finished=True, log_prob=log(2) - log(10))
 
@@ -152,7 +152,7 @@ def test_ngrams_of_test_find_the_test_oracle_less_surprising_than_the_training_o
 
 
 def test_what_no_model_gives_a_probability_costs_infinitely_much():
-    known = Facts(["<stop>", "a"], extras={"words": ["a"], "word_counts": {split: [1] for split in COUNTS}})
+    known = TaskInfo(["<stop>", "a"], extras={"words": ["a"], "word_counts": {split: [1] for split in COUNTS}})
     outcome = Outcome(2, target_log_prob=-inf)
     assert ready(WordCrossEntropyConfig(), known, [outcome]) == inf
     assert ready(OmittedMassConfig(), known, [outcome]) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP, Batch, Facts, Loss, Noise, State, Stepper, Training
+from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
 from bench_word_order.bag_order import check_shared
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
 
     Let c(v w) be how often w followed v in training, c(v) how often anything did, d(v) how many different words did,
     and q(w) the share of w among all words, each counted once more than it occurs. Then p is proportional to
-    (c(v w) + d(v) q(w)) / (c(v) + d(v)) (Witten and Bell, 1991, method C). Pairs are counted in `survey`, so that no
+    (c(v w) + d(v) q(w)) / (c(v) + d(v)) (Witten and Bell, 1991, method C). Pairs are counted in `fit_statistics`, so no
     update is needed; the one weight, which trainings ask for, has no effect.
     """
 
@@ -40,10 +40,10 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
     kinds: Tensor  # [V] d(v)
     words: Tensor  # [V] how often each word follows any
 
-    def __init__(self, config: BagBigramsConfig, facts: Facts) -> None:
+    def __init__(self, config: BagBigramsConfig, info: TaskInfo) -> None:
         super().__init__()
-        check_shared(config, facts)
-        self.tokens = len(facts.vocabulary)
+        check_shared(config, info)
+        self.tokens = len(info.vocabulary)
         for name, size in (
             ("keys", 0),
             ("pairs", 0),
@@ -52,7 +52,7 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
             self.register_buffer(name, torch.zeros(size, dtype=torch.long))
         self.weight = nn.Parameter(torch.zeros(()))
 
-    def survey(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
         """Count each word of the targets after the one before, the first after stop and stop after the last."""
         seen = torch.cat([self._bigrams(batch) for batch in batches()])
         self.keys, self.pairs = torch.unique(seen, return_counts=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP, Batch, Facts, Loss, ModelConfig, State, Stepper, SuiteError, Training
+from bench_core import STOP, Batch, Loss, ModelConfig, State, Stepper, SuiteError, TaskInfo, Training
 
 if TYPE_CHECKING:
     from bench_word_order.plugin import BagOrderConfig
@@ -29,10 +29,10 @@ class BagOrder(nn.Module, Stepper[Reading]):
     There is nothing to learn: the one weight, which trainings ask for, has no effect.
     """
 
-    def __init__(self, config: BagOrderConfig, facts: Facts) -> None:
+    def __init__(self, config: BagOrderConfig, info: TaskInfo) -> None:
         super().__init__()
-        check_shared(config, facts)
-        self.tokens = len(facts.vocabulary)
+        check_shared(config, info)
+        self.tokens = len(info.vocabulary)
         self.weight = nn.Parameter(torch.zeros(()))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
@@ -54,9 +54,9 @@ class BagOrder(nn.Module, Stepper[Reading]):
         return shut.scatter(1, token, 0.0), state
 
 
-def check_shared(config: ModelConfig, facts: Facts) -> None:
+def check_shared(config: ModelConfig, info: TaskInfo) -> None:
     """Raise SuiteError unless tokens of the bag are tokens of the target."""
-    if list(facts.source_vocabulary) != list(facts.vocabulary):
+    if list(info.source_vocabulary) != list(info.vocabulary):
         raise SuiteError(
             f"{config.name} says the tokens of the bag, so source and target must have the same vocabulary, as in "
             "the task `word-order`."

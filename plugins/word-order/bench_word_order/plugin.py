@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_
 from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import BytePairs, Corpus, Words, digests
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
@@ -52,14 +52,14 @@ class BagOrderConfig(ModelConfig):
     """The bag as it stands, by number or shuffled: a baseline that learns nothing."""
 
     name, target = "bag-order", "bench_word_order.bag_order:BagOrder"
-    gives, sources = {Stepper}, {Source.BAG}
+    capabilities, sources = {Stepper}, {Source.BAG}
 
 
 class BagBigramsConfig(ModelConfig):
     """The words of the bag, each chosen by the one before, from counts of pairs (Witten and Bell, 1991)."""
 
     name, target = "bag-bigrams", "bench_word_order.bag_bigrams:BagBigrams"
-    gives, sources = {Stepper}, {Source.BAG}
+    capabilities, sources = {Stepper}, {Source.BAG}
     cites = ["witten1991"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench_core import STOP, Batch, DataError, Facts, Noise, Purpose, Size, Split
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, TaskInfo
 from bench_language_modeling import api
 from bench_language_modeling.api import (
     SPLITS,
@@ -43,7 +43,7 @@ class WordOrder(Tokenized):
 
     config: WordOrderConfig
 
-    def prepare(self, data: Path) -> Facts:
+    def prepare(self, data: Path) -> TaskInfo:
         text = api.text(self.config.corpus, data)
         cutter = SPLITTERS["lines" if text.sentences else self.config.sentences]
         sentences = {split: list(cutter(text.paragraphs(split))) for split in SPLITS}
@@ -60,8 +60,8 @@ class WordOrder(Tokenized):
             Ragged.of([*row, STOP] for row in rows).save(self.folder, split)
             self._bags(rows, split).save(self.folder, f"{split}.bag")
             self._file(split).write_text(json.dumps([sentences[split][place] for place in kept]), encoding="utf-8")
-        facts = self._facts(text, encoder, counts.tolist(), {"shared": True, "statistics": found})
-        return replace(facts, source_vocabulary=facts.vocabulary)
+        info = self._facts(text, encoder, counts.tolist(), {"shared": True, "statistics": found})
+        return replace(info, source_vocabulary=info.vocabulary)
 
     def _kept(self, lengths: NDArray[Any], split: Split, text: Text) -> tuple[NDArray[Any], dict[str, int]]:
         """Return the places of sentences within the limits, and what is left out; raise DataError for too few."""

@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_model, save_model
 
-from bench_core import STOP, Facts, Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import Case, tiny_batch, tiny_facts
+from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError, TaskInfo
+from bench_core.testing import Case, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import AncestralConfig, BeamConfig, GreedyConfig
@@ -32,9 +32,9 @@ def batch():
 
 
 def case(config, decoder=None):
-    facts = replace(tiny_facts(), source_vocabulary=tiny_facts().vocabulary)
-    made = Case.of(config, decoder, facts=facts, batch=batch())
-    made.model.survey(lambda: iter([batch()]), Noise(0))
+    info = replace(tiny_info(), source_vocabulary=tiny_info().vocabulary)
+    made = Case.of(config, decoder, info=info, batch=batch())
+    made.model.fit_statistics(lambda: iter([batch()]), Noise(0))
     return made
 
 
@@ -119,11 +119,11 @@ def test_a_full_beam_finds_the_best_order_by_brute_force():
 
 
 def test_unknown_contexts_fall_back_on_the_shares_of_words_and_an_unseen_model_on_none():
-    facts = Facts(["<stop>", *"abcdef"], source_vocabulary=["<stop>", *"abcdef"])
-    model = BagBigramsConfig().load()(BagBigramsConfig(), facts)
+    info = TaskInfo(["<stop>", *"abcdef"], source_vocabulary=["<stop>", *"abcdef"])
+    model = BagBigramsConfig().load()(BagBigramsConfig(), info)
     first, _ = model.start(batch())
     assert first[1, 3].exp() == pytest.approx(0.5)  # 3 and 4, alike
-    model.survey(lambda: iter([batch()]), Noise(0))
+    model.fit_statistics(lambda: iter([batch()]), Noise(0))
     wide = replace(
         batch().select(torch.tensor([3])), source=torch.tensor([[6, 1, 2]]), source_length=torch.tensor([3])
     )
@@ -136,7 +136,7 @@ def test_unknown_contexts_fall_back_on_the_shares_of_words_and_an_unseen_model_o
 def test_counts_are_kept_with_the_weights(tmp_path):
     one = case(BagBigramsConfig())
     save_model(one.model, str(tmp_path / "weights"))
-    fresh = BagBigramsConfig().load()(BagBigramsConfig(), one.facts)
+    fresh = BagBigramsConfig().load()(BagBigramsConfig(), one.info)
     load_model(fresh, str(tmp_path / "weights"))
     assert torch.equal(fresh.start(batch())[0], one.model.start(batch())[0])
     assert len(fresh.keys) > 5
@@ -144,7 +144,7 @@ def test_counts_are_kept_with_the_weights(tmp_path):
 
 def test_counts_do_not_depend_on_how_rows_are_batched():
     whole, parts = (case(BagBigramsConfig()).model for _ in range(2))
-    parts.survey(lambda: (batch().select(torch.tensor([row])) for row in range(4)), Noise(0))
+    parts.fit_statistics(lambda: (batch().select(torch.tensor([row])) for row in range(4)), Noise(0))
     for name, table in whole.named_buffers():
         assert torch.equal(table, dict(parts.named_buffers())[name])
 
@@ -152,18 +152,18 @@ def test_counts_do_not_depend_on_how_rows_are_batched():
 @pytest.mark.parametrize("config", CONFIGS)
 def test_two_vocabularies_are_refused(config):
     with pytest.raises(SuiteError, match="the same vocabulary"):
-        config.load()(config, tiny_facts(Source.BAG))
+        config.load()(config, tiny_info(Source.BAG))
 
 
 def test_bigrams_order_generated_english_better_than_the_bag_does(tmp_path):
     config = WordOrderConfig.model_validate({"corpus": {"name": "english", "sentences": 600}, "longest": 15})
     task = config.load()(config, tmp_path)
-    facts = task.prepare(tmp_path)
+    info = task.prepare(tmp_path)
     rows = list(task.batches("test", Purpose.DECODE, Size(64)))
     right = {}
     for config in CONFIGS:
-        model = config.load()(config, facts)
-        model.survey(lambda: task.batches("train", Purpose.TRAIN, Size(64)), Noise(0))
+        model = config.load()(config, info)
+        model.fit_statistics(lambda: task.batches("train", Purpose.TRAIN, Size(64)), Noise(0))
         decoder = GreedyConfig(max_tokens=16)
         found = [row[0].tokens for one in rows for row in decoder.load()(decoder).decode(model, one, Noise(0))]
         gold = [row[:length].tolist() for one in rows for row, length in zip(one.gold, one.length - 1, strict=True)]

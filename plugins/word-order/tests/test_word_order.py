@@ -69,8 +69,8 @@ def test_the_task_keeps_all_contracts(files, tmp_path, settings):
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_a_bag_holds_each_token_of_its_sentence_as_often(files, tmp_path, settings):
-    task, facts = prepared(tmp_path, **{"corpus": files, **settings})
-    assert facts.source_vocabulary == facts.vocabulary
+    task, info = prepared(tmp_path, **{"corpus": files, **settings})
+    assert info.source_vocabulary == info.vocabulary
     repeats = 0
     for split in LINES:
         for bag, target in rows(task, split).values():
@@ -90,10 +90,10 @@ def test_a_shuffled_bag_depends_on_seed_and_place_but_never_on_the_order_of_the_
         for split in LINES:
             (tmp_path / folder / f"{split}.txt").write_text("\n".join(lines) + "\n")
         corpus = {split: tmp_path / folder / f"{split}.txt" for split in LINES}
-        task, facts = prepared(tmp_path / folder, corpus, bag="shuffled", **settings)
-        said = {number: [facts.vocabulary[token] for token in bag] for number, (bag, _) in rows(task, size=7).items()}
+        task, info = prepared(tmp_path / folder, corpus, bag="shuffled", **settings)
+        said = {number: [info.vocabulary[token] for token in bag] for number, (bag, _) in rows(task, size=7).items()}
         assert {
-            number: [facts.vocabulary[token] for token in bag] for number, (bag, _) in rows(task, size=1).items()
+            number: [info.vocabulary[token] for token in bag] for number, (bag, _) in rows(task, size=1).items()
         } == said
         return said
 
@@ -117,7 +117,7 @@ def test_each_bag_stays_with_its_sentence_in_every_order(files, tmp_path):
 
 
 def test_paragraphs_are_cut_at_their_ends_and_headings_left_out(files, tmp_path):
-    task, facts = prepared(tmp_path, files)
+    task, info = prepared(tmp_path, files)
     assert list(task.references("train").values()) == [
         ["the cat sees the dog and the dog sees the cat ."],
         ["it runs away ."],
@@ -129,15 +129,15 @@ def test_paragraphs_are_cut_at_their_ends_and_headings_left_out(files, tmp_path)
     ]
     lines, _ = prepared(tmp_path, files, sentences="lines")
     assert lines.references("train")[0] == [LINES["train"][0]]
-    assert "heading" not in facts.vocabulary
+    assert "heading" not in info.vocabulary
 
 
 def test_references_are_as_the_corpus_has_them_and_sources_say_the_bag(files, tmp_path):
-    task, facts = prepared(tmp_path, files)
-    assert "zebra" not in facts.vocabulary
+    task, info = prepared(tmp_path, files)
+    assert "zebra" not in info.vocabulary
     assert task.references("test")[0] == ["the zebra sees the cat ."]
     assert Counter(task.sources("test")[0].split()) == Counter(["the", "<unk>", "sees", "the", "cat", "."])
-    assert task.sources("test")[0].split() == [facts.vocabulary[token] for token in rows(task, "test")[0][0]]
+    assert task.sources("test")[0].split() == [info.vocabulary[token] for token in rows(task, "test")[0][0]]
 
 
 def test_byte_pairs_read_as_the_sentence_does(files, tmp_path):
@@ -149,21 +149,21 @@ def test_byte_pairs_read_as_the_sentence_does(files, tmp_path):
 
 
 def test_sentences_beyond_the_limits_are_left_out_and_counted(files, tmp_path):
-    task, facts = prepared(tmp_path, files, shortest=3, longest=8)
+    task, info = prepared(tmp_path, files, shortest=3, longest=8)
     lengths = [len(target) for _, target in rows(task).values()]
     assert (min(lengths), max(lengths)) == (4, 8)
-    told = facts.extras["statistics"]["train"]
+    told = info.extras["statistics"]["train"]
     assert (told["sentences"], told["left_out_short"], told["left_out_long"]) == (4, 1, 2)
-    assert facts.counts[0] == 4
-    assert sum(facts.counts) == sum(lengths) + 4
+    assert info.counts[0] == 4
+    assert sum(info.counts) == sum(lengths) + 4
 
 
 def test_examples_caps_training_alone_and_spreads_over_the_corpus(files, tmp_path):
     every, _ = prepared(tmp_path, files)
     kept = [text for (text,) in every.references("train").values()]
-    task, facts = prepared(tmp_path, files, examples=3)
+    task, info = prepared(tmp_path, files, examples=3)
     assert [text for (text,) in task.references("train").values()] == [kept[0], kept[2], kept[4]]
-    assert facts.extras["statistics"]["train"]["left_out_examples"] == 4
+    assert info.extras["statistics"]["train"]["left_out_examples"] == 4
     assert len(task.references("test")) == 3
 
 

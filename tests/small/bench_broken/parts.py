@@ -169,7 +169,7 @@ class BrokenDecoder(Argmax):
 
 
 class BrokenRate(Ended):
-    def prepare(self, facts, references):
+    def prepare(self, info, references):
         return None if self.config.way == "prepare" else self
 
     def measure(self, outcomes):
@@ -210,9 +210,9 @@ BATCHES = {
 
 class BrokenLetters(Letters):
     def prepare(self, data):
-        facts = super().prepare(data)
-        made = {"facts none": None, "facts text": replace(facts, vocabulary="abcd"), "facts": {"vocabulary": []}}
-        return made.get(self.config.way, facts)
+        info = super().prepare(data)
+        made = {"facts none": None, "facts text": replace(info, vocabulary="abcd"), "facts": {"vocabulary": []}}
+        return made.get(self.config.way, info)
 
     def batches(self, split, purpose, size, noise=None):
         if self.config.way == "batches none":

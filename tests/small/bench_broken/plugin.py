@@ -6,7 +6,7 @@ from bench_small.plugin import ArgmaxConfig, BigramConfig, EndedConfig, LettersC
 
 from bench_core import DecoderConfig, MetricConfig, ModelConfig, TaskConfig, hookimpl
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class BrokenLettersConfig(LettersConfig):

@@ -15,14 +15,14 @@ from bench_core import (
     ModelConfig,
     Scorer,
     Settings,
-    Stackable,
     Stepper,
     TaskConfig,
+    Vmappable,
     hookimpl,
 )
 from bench_small.parts import Argmax, Bigram, Letters
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class Lists(Settings):
@@ -43,7 +43,7 @@ class WeightedConfig(ModelConfig):
     """The table of next-letter scores, begun by a number in a file."""
 
     name, target = "weighted", "bench_small.listed:Weighted"
-    gives, likelihoods = {Stepper, Scorer, Stackable}, {"exact": Kind.EXACT}
+    capabilities, likelihoods = {Stepper, Scorer, Vmappable}, {"exact": Kind.EXACT}
     start: Path
     scale: float = 0.1
     breaks: ClassVar[str] = "never"
@@ -71,8 +71,8 @@ class Filed(Letters):
 
 
 class Weighted(Bigram):
-    def __init__(self, config, facts):
-        super().__init__(config, facts)
+    def __init__(self, config, info):
+        super().__init__(config, info)
         self.table.weight.data[:, 0] += float(config.start.read_text())
 
 

@@ -12,7 +12,6 @@ from torch import nn
 from bench_core import (
     Batch,
     Decoder,
-    Facts,
     Hypothesis,
     Loss,
     Metric,
@@ -22,12 +21,13 @@ from bench_core import (
     Scorer,
     Scores,
     Size,
-    Stackable,
     State,
     Stepper,
     Task,
+    TaskInfo,
+    Vmappable,
     draw,
-    walk,
+    generate,
 )
 
 
@@ -42,7 +42,7 @@ class Letters(Task):
         for start, split in enumerate(("train", "valid", "test")):
             (self.folder / f"{split}.json").write_text(json.dumps(words if split == "train" else words[start::3]))
         extras = {"corpus": "made-up letters", "embedded": True, "statistics": {"train": {"words": len(words)}}}
-        return Facts(["<stop>", *letters], extras=extras)
+        return TaskInfo(["<stop>", *letters], extras=extras)
 
     def _words(self, split):
         letters = json.loads((self.folder / "letters.json").read_text())
@@ -77,22 +77,22 @@ class Last(State):
     token: torch.Tensor
 
 
-class Bigram(nn.Module, Stepper, Scorer, Stackable):
-    def __init__(self, config, facts):
+class Bigram(nn.Module, Stepper, Scorer, Vmappable):
+    def __init__(self, config, info):
         super().__init__()
         if config.breaks == "building":
             raise ValueError("cannot be built")
         self.config = config
-        self.table = nn.Embedding(len(facts.vocabulary), len(facts.vocabulary))
+        self.table = nn.Embedding(len(info.vocabulary), len(info.vocabulary))
         nn.init.normal_(self.table.weight, 0, config.scale)
         self.register_buffer("luck", torch.ones(()))
         self.counted = []
 
-    def setup(self, facts, noise):
+    def setup(self, info, noise):
         if self.config.breaks == "by chance":
             self.luck.fill_(noise.uniform(torch.arange(1)).item() - 0.5)
 
-    def survey(self, batches, noise):
+    def fit_statistics(self, batches, noise):
         if self.config.counts:
             counts = torch.ones_like(self.table.weight)
             for batch in batches():
@@ -101,7 +101,7 @@ class Bigram(nn.Module, Stepper, Scorer, Stackable):
                 counts.index_put_((inputs[batch.mask], batch.gold[batch.mask]), torch.ones(()), accumulate=True)
             self.table.weight.data = counts.log()
 
-    def about(self):
+    def notes(self):
         return {"counts": f"of examples {self.counted}"} if self.counted else {}
 
     def start(self, batch):
@@ -130,7 +130,7 @@ class Bigram(nn.Module, Stepper, Scorer, Stackable):
 
 
 class Blind(nn.Module, Sampler):
-    def __init__(self, config, facts):
+    def __init__(self, config, info):
         super().__init__()
         self.stop = nn.Parameter(torch.zeros(()))
 
@@ -145,7 +145,9 @@ class Argmax(Decoder[Stepper]):
     def decode(self, model, batch, noise):
         return [
             [one]
-            for one in walk(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
+            for one in generate(
+                model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens
+            )
         ]
 
 
@@ -154,7 +156,7 @@ class Draw(Decoder[Sampler]):
         if self.config.breaks:
             raise RuntimeError("lost the dice")
         if isinstance(model, Stepper):
-            return [[one] for one in walk(model, batch, draw(noise), self.config.max_tokens)]
+            return [[one] for one in generate(model, batch, draw(noise), self.config.max_tokens)]
         return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
 
 

@@ -17,14 +17,14 @@ from bench_core import (
     Sampler,
     Scorer,
     Source,
-    Stackable,
     Stepper,
     TaskConfig,
+    Vmappable,
     hookimpl,
 )
 from bench_core.files import digest
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class LettersConfig(TaskConfig):
@@ -53,7 +53,7 @@ class BigramConfig(ModelConfig):
     """A table of next-letter scores."""
 
     name, target = "bigram", "bench_small.parts:Bigram"
-    gives, by_phase = {Stepper, Scorer, Stackable}, {"noisy"}
+    capabilities, by_phase = {Stepper, Scorer, Vmappable}, {"noisy"}
     likelihoods = {"exact": Kind.EXACT, "half": Kind.BOUND}
     scale: float = 0.1
     breaks: Literal["never", "building", "training", "nan", "by chance"] = "never"
@@ -65,7 +65,7 @@ class BlindConfig(ModelConfig):
     """A model that can only be sampled."""
 
     name, target = "blind", "bench_small.parts:Blind"
-    gives = {Sampler}
+    capabilities = {Sampler}
 
 
 class ArgmaxConfig(DecoderConfig):

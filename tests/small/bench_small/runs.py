@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from math import inf
 
-from bench_core import Summed
+from bench_core import Additive
 from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
 from bench_core.suites.published import Published, plain
 from bench_core.suites.schema import SuiteFile
@@ -43,13 +43,13 @@ def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(
     return Run(tmp_path / "run", suite, about, cells, {"p": published} if published else {})
 
 
-class Mean(Summed):
+class Mean(Additive):
     better, unit, signature = -1, "%", ""
 
     def measure(self, outcomes):
         raise NotImplementedError
 
-    def total(self, sums, examples):
+    def from_sums(self, sums, examples):
         return sums[0] / examples
 
 

@@ -43,7 +43,7 @@ from bench_core import (
     DecoderConfig, Kind, MetricConfig, ModelConfig, Sampler, Scorer, Stepper, TaskConfig, hookimpl
 )
 
-supports = (1, 1)
+supports = (2, 2)
 TOYS = "bench_core.testing"
 
 
@@ -58,7 +58,7 @@ class PlainConfig(ModelConfig):
     """A recurrent network."""
 
     name, target = "drill-plain", f"{TOYS}.toy_models:Recurrent"
-    gives, likelihoods = {Stepper, Scorer}, {"exact": Kind.EXACT}
+    capabilities, likelihoods = {Stepper, Scorer}, {"exact": Kind.EXACT}
     hidden: int = 6
 
 
@@ -112,14 +112,14 @@ MODEL = '''
 
 from bench_core import Loss, ModelConfig, hookimpl, Kind, Scorer, Stepper
 
-supports = (1, 1)
+supports = (2, 2)
 
 
 class HelpedConfig(ModelConfig):
     """A recurrent network, with help."""
 
     name, target = "drill-helped", "bench_drill_helped.model:Helped"
-    gives, likelihoods = {Stepper, Scorer}, {"exact": Kind.EXACT}
+    capabilities, likelihoods = {Stepper, Scorer}, {"exact": Kind.EXACT}
     hidden: int = 6
 
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from math import fsum, isclose, isfinite, isnan
 from typing import Any, TypeAlias
 
-from bench_core.data import Facts, Outcome
+from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, PluginError
 from bench_core.registry import configured
 from bench_core.runs.results import CellResult
@@ -163,12 +163,12 @@ class Shelf:
         block = block_length(len(outcomes)) if facts.consecutive else 1
         return Evidence(contrast, metric, parts, ids, lengths, block)
 
-    def _measured(self, cell: CellResult, name: str) -> tuple[Any, list[Outcome], Facts, list[Any]]:
+    def _measured(self, cell: CellResult, name: str) -> tuple[Any, list[Outcome], TaskInfo, list[Any]]:
         """Return the metric as it was, the outcomes that it saw, the facts of the task, and what it kept."""
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
         outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
-        facts = Facts(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
+        facts = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
         config = configured("metric", ingredients["settings"]["metric"])
         metric = config.load()(config)
         metric = metric.prepare(facts, {one.id: one.references for one in outcomes})

@@ -26,7 +26,7 @@ class Steps(Protocol):
     def read(self, actions: list[int]) -> list[int]: ...
 
 
-def walk(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
+def generate(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypothesis]:
     """Choose one action per step in every row until it stops; finished rows leave the batch."""
     import torch
 
@@ -48,7 +48,7 @@ def walk(model: Steps, batch: Batch, pick: Pick, max_tokens: int) -> list[Hypoth
             rows, actions, state = rows[live], actions[live], state.select(live)
         log_probs, state = model.step(state, actions)
     chains = _gathered(taken, len(batch))
-    return [ended(model, chain, total) for chain, total in zip(chains, totals.tolist(), strict=True)]
+    return [as_hypothesis(model, chain, total) for chain, total in zip(chains, totals.tolist(), strict=True)]
 
 
 def _gathered(taken: list[tuple[Tensor, Tensor]], number: int) -> list[list[int]]:
@@ -70,7 +70,7 @@ def limits(model: Steps, batch: Batch, max_tokens: int) -> Tensor:
     return batch.ids.new_full((len(batch),), max_tokens) if own is None else own.clamp(max=max_tokens)
 
 
-def ended(model: Steps, chain: list[int], log_prob: float) -> Hypothesis:
+def as_hypothesis(model: Steps, chain: list[int], log_prob: float) -> Hypothesis:
     """Return the hypothesis of a chain of actions, which ends in stop if it is finished."""
     finished = chain[-1] == STOP
     actions = chain[:-1] if finished else chain

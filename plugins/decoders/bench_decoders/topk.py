@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def topk_stable(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the `k` highest values of each row [N, k] and their indices, descending; ties to the lower index.
 
     `topk` breaks ties arbitrarily: looking up one value more finds the rows with ties, which are sorted again.
@@ -16,11 +16,11 @@ def best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     tied = (found[:, 1:] == found[:, :-1]).any(1).nonzero()[:, 0]
     found, places = found[:, :k], places[:, :k]
     if len(tied):
-        found[tied], places[tied] = _best_of_ties(values[tied], k)
+        found[tied], places[tied] = _topk_of_ties(values[tied], k)
     return found, places
 
 
-def _best_of_ties(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _topk_of_ties(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     size = values.shape[1]
     least = values.topk(k, 1).values[:, -1:]
     place = torch.arange(size, device=values.device).expand_as(values)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Noise, State, Stepper, draw, ended, invert, limits, walk
+from bench_core import STOP, Noise, State, Stepper, as_hypothesis, draw, generate, invert, limits
 from bench_core.testing import Case, tiny_batch, toys
 
 
@@ -79,7 +79,7 @@ def scripted(*steps):
 
 
 def test_greedy_choice_by_hand():
-    (one,) = walk(Table(), tiny_batch([[1]]), likeliest, 9)
+    (one,) = generate(Table(), tiny_batch([[1]]), likeliest, 9)
     assert (one.tokens, one.actions, one.finished) == ([1, 2, 3], [1, 2, 3], True)
     assert math.isclose(math.exp(one.log_prob), 0.5 * 0.4 * 0.4 * 0.6)
 
@@ -87,7 +87,7 @@ def test_greedy_choice_by_hand():
 def test_rows_that_stop_leave_and_the_others_go_on():
     model = Table()
     pick = scripted([1, 2, 0], [0], [2, 1, 1, 0], [3, 0])
-    found = walk(model, tiny_batch([[1]] * 4), pick, 9)
+    found = generate(model, tiny_batch([[1]] * 4), pick, 9)
     assert [one.tokens for one in found] == [[1, 2], [], [2, 1, 1], [3]]
     assert all(one.finished for one in found)
     assert model.sizes == [3, 2, 1]
@@ -97,7 +97,7 @@ def test_rows_that_stop_leave_and_the_others_go_on():
 
 def test_the_limit_counts_tokens_with_their_stop():
     batch, pick = tiny_batch([[1]]), scripted([1, 2, 0])
-    cut, whole = walk(Table(), batch, pick, 2)[0], walk(Table(), batch, pick, 3)[0]
+    cut, whole = generate(Table(), batch, pick, 2)[0], generate(Table(), batch, pick, 3)[0]
     assert (cut.tokens, cut.finished) == ([1, 2], False)
     assert math.isclose(math.exp(cut.log_prob), 0.5 * 0.4)
     assert (whole.tokens, whole.finished) == ([1, 2], True)
@@ -107,7 +107,7 @@ def test_every_row_has_a_limit_of_its_own():
     model, batch = Table(), tiny_batch([[1]] * 3)
     model.limit = lambda batch: batch.ids - 39
     assert limits(model, batch, 2).tolist() == [1, 2, 2]
-    found = walk(model, batch, scripted(*[[1, 2, 3, 1, 1]] * 3), 9)
+    found = generate(model, batch, scripted(*[[1, 2, 3, 1, 1]] * 3), 9)
     assert [one.tokens for one in found] == [[1], [1, 2], [1, 2, 3]]
     assert not any(one.finished for one in found)
 
@@ -117,7 +117,7 @@ def test_without_a_limit_of_the_model_the_decoder_s_holds():
 
 
 def test_several_actions_make_one_token():
-    found = walk(Pairs(), tiny_batch([[1]] * 300), draw(Noise(1)), 4)
+    found = generate(Pairs(), tiny_batch([[1]] * 300), draw(Noise(1)), 4)
     for one in found:
         assert one.tokens == one.actions[::2]
         assert one.actions[1::2] == [3] * len(one.tokens)
@@ -128,10 +128,10 @@ def test_several_actions_make_one_token():
 
 
 def test_ended_takes_the_stop_off_a_chain():
-    assert ended(Table(), [2, 1, 0], -1.5).actions == [2, 1]
-    assert ended(Table(), [2, 1, 0], -1.5).finished
-    assert not ended(Table(), [2, 1], -1.5).finished
-    assert ended(Pairs(), [2, 3, 1, 3, 0], -1.5).tokens == [2, 1]
+    assert as_hypothesis(Table(), [2, 1, 0], -1.5).actions == [2, 1]
+    assert as_hypothesis(Table(), [2, 1, 0], -1.5).finished
+    assert not as_hypothesis(Table(), [2, 1], -1.5).finished
+    assert as_hypothesis(Pairs(), [2, 3, 1, 3, 0], -1.5).tokens == [2, 1]
 
 
 def test_log_probabilities_add_up_in_float64():
@@ -141,13 +141,13 @@ def test_log_probabilities_add_up_in_float64():
         def _look(self, state):
             return torch.tensor([[0.1, 0.9, 0.0, 0.0]]).log().expand(len(state.words), -1), state
 
-    (one,) = walk(Long(), tiny_batch([[1]]), lambda log_probs, ids, step: torch.ones_like(ids), 1000)
+    (one,) = generate(Long(), tiny_batch([[1]]), lambda log_probs, ids, step: torch.ones_like(ids), 1000)
     gain = torch.tensor([0.9]).log().double().item()
     assert math.isclose(one.log_prob, 1000 * gain, rel_tol=1e-12)
 
 
 def test_draws_are_as_frequent_as_they_are_probable():
-    found = walk(Table(), tiny_batch([[1]] * 20_000), draw(Noise(2)), 5)
+    found = generate(Table(), tiny_batch([[1]] * 20_000), draw(Noise(2)), 5)
     for tokens, wanted in (([], 0.1), ([2], 0.14), ([1], 0.1), ([1, 2, 3], 0.048)):
         share = sum(one.finished and one.tokens == tokens for one in found) / len(found)
         assert abs(share - wanted) < 5 * math.sqrt(wanted / len(found))
