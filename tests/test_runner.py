@@ -19,7 +19,7 @@ from bench_core.runs.runner import Runner
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.testing import Case, toys
-from bench_reports.content.page import page
+from bench_reports.content.page import facts
 from bench_reports.render.report import write_report
 
 
@@ -271,7 +271,7 @@ def test_a_model_can_survey_the_training_split_once_and_tell_of_it(go, suite_fil
     assert nats["two"] < nats["one"] / 2, "counts foretell, drawn weights do not"
     assert run.info["models"]["two"]["about"] == {"counts": f"of examples {[*range(40)]}"}, "each once, in file order"
     assert "about" not in run.info["models"]["one"]
-    assert f"two (25 parameters, counts: of examples {[*range(40)]})" in page(run).facts[-1]
+    assert f"two (25 parameters, counts: of examples {[*range(40)]})" in facts(run)["Models"]
 
 
 def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):

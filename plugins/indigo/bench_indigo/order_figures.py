@@ -9,15 +9,30 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench_reports.api import Draft, FigureKind, Picture, Series, join, seed_of, visible
+from bench_reports.api import (
+    Block,
+    Cell,
+    Draft,
+    FigureKind,
+    Heading,
+    Picture,
+    Series,
+    Span,
+    Table,
+    join,
+    seed_of,
+    text_cell,
+    visible,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-    from bench_reports.api import CellResult, Markup
+    from bench_reports.api import CellResult
 
 LEFT, RIGHT = "<s>", "</s>"  # the boundaries, which are there before any word
 SIGNS = {-1: "−", 0: "0", 1: "+"}
@@ -103,25 +118,32 @@ def relations(course: Sequence[Step]) -> list[list[int]]:
     return [[(one > other) - (one < other) for other in stands] for one in stands]
 
 
-def course_tables(picture: Picture, markup: Markup) -> list[tuple[str, list[list[str]], list[list[str]]]]:
-    """Return the label of each output, its steps and its relations, as tables of marked-up text, headings first."""
-    return [(one.label, _step_table(one.rows, markup), _relation_table(one.rows, markup)) for one in picture.series]
+def course_tables(picture: Picture) -> list[Block]:
+    """Return the label of each output, its steps and its relations."""
+    return [
+        block
+        for one in picture.series
+        for block in (Heading(one.label), _step_table(one.label, one.rows), _relation_table(one.label, one.rows))
+    ]
 
 
-def _step_table(course: Sequence[Step], markup: Markup) -> list[list[str]]:
-    rows = [["step", "word", "slot", "sequence"]]
+def _step_table(label: str, course: Sequence[Step]) -> Table:
+    rows = []
     for step in course:
-        words = [markup.text(plain(word)) for word in step.sequence]
-        words[step.slot] = markup.strong.format(words[step.slot])
-        sequence = " ".join([markup.text(LEFT), *words, markup.text(RIGHT)])
-        rows.append([str(step.step), markup.text(plain(step.word)), str(step.slot), sequence])
-    return rows
+        spans = [Span(plain(word)) for word in step.sequence]
+        spans[step.slot] = replace(spans[step.slot], style="strong")
+        sequence = Cell([Span(LEFT), *spans, Span(RIGHT)])
+        rows.append([text_cell(str(step.step)), text_cell(plain(step.word)), text_cell(str(step.slot)), sequence])
+    return Table("", f"{label}: steps", ["step", "word", "slot", "sequence"], rows, "left")
 
 
-def _relation_table(course: Sequence[Step], markup: Markup) -> list[list[str]]:
-    names = [markup.text(f"{turn} {plain(item)}") for turn, item in enumerate(items(course))]
-    signs = [[name, *(SIGNS[each] for each in row)] for name, row in zip(names, relations(course), strict=True)]
-    return [["", *map(str, range(len(names)))], *signs]
+def _relation_table(label: str, course: Sequence[Step]) -> Table:
+    names = [f"{turn} {plain(item)}" for turn, item in enumerate(items(course))]
+    rows = [
+        [text_cell(name), *(text_cell(SIGNS[each], "sign") for each in row)]
+        for name, row in zip(names, relations(course), strict=True)
+    ]
+    return Table("", f"{label}: relations", ["", *map(str, range(len(names)))], rows)
 
 
 def plain(word: str) -> str:

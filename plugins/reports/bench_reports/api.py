@@ -6,8 +6,11 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.sorting import seed_of
+from bench_reports.document import Block, Cell, Heading, Span, Table, text_cell
 from bench_reports.figures.figure_data import Draft, Picture, Series
 from bench_reports.figures.kinds import FigureKind
-from bench_reports.render.markup import Markup
 
-__all__ = ["CellResult", "Draft", "FigureKind", "Markup", "Picture", "Run", "Series", "join", "seed_of", "visible"]
+__all__ = [
+    "Block", "Cell", "CellResult", "Draft", "FigureKind", "Heading", "Picture", "Run", "Series", "Span", "Table",
+    "join", "seed_of", "text_cell", "visible",
+]  # fmt: skip

@@ -24,11 +24,11 @@ from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
+from bench_core.terminal import visible
 from bench_reports.content.page import figure_notes
 from bench_reports.figures.distributions import FILE, distribution, distributions, write_distributions
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
-from bench_reports.render.markup import visible
 from bench_reports.render.report import write_report
 
 

@@ -15,13 +15,15 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.schema import Claim
+from bench_core.terminal import visible
+from bench_reports.content.numbers import number as number_in
 from bench_reports.content.outputs import MOST, side_by_side
-from bench_reports.content.page import page
+from bench_reports.content.page import samples
+from bench_reports.content.report_document import costs_document
+from bench_reports.content.result_tables import differences_table, results_table
 from bench_reports.content.tables import grids
-from bench_reports.render.html import html_costs
-from bench_reports.render.html_tables import html_text, results
-from bench_reports.render.html_tables import number as number_in
-from bench_reports.render.markup import MARKDOWN, visible
+from bench_reports.render.html import HTML, html_page, html_text
+from bench_reports.render.markdown import MARKDOWN
 
 VOID = {"meta", "img", "wbr", "br", "link", "input", "hr"}
 ENDED = {"script", "style", "title"}  # what holds text and nothing else
@@ -154,19 +156,20 @@ def test_a_page_has_the_words_of_the_markdown_tables(tmp_path):
     found = Reader(html(run, tmp_path / "report"))
     (grid,) = grids(run)
     bare = lambda rows: [[re.sub(r"</?su[bp]>|\*\*|\\", "", word) for word in row] for row in rows]  # noqa: E731
-    assert found.tables["table-t"] == bare(MARKDOWN.table(grid))
-    assert found.tables["beside-t"] == bare(MARKDOWN.differences(grid))
+    assert found.tables["table-t"] == bare(MARKDOWN.rows(results_table(run, grid)))
+    assert found.tables["beside-t"] == bare(MARKDOWN.rows(differences_table(run, grid)))
     assert found.tables["table-t"][1][1].endswith("1.00 ± 0.50")
     assert [row[:2] for row in found.tables["claims"]] == [["claim", "verdict"], ["M1", "fails"]]
     assert found.tables["claims"][1][3] == "rate rnn/beam ∞."
 
 
 def test_the_best_is_bold_as_in_every_format(tmp_path):
-    (grid,) = grids(some_run(tmp_path))
+    run = some_run(tmp_path)
+    (grid,) = grids(run)
     entries = [[replace(entry, best=place == 1) for place, entry in enumerate(row)] for row in grid.entries]
-    (_, cells), *_ = results(replace(grid, entries=entries)).rows
-    assert [re.sub(r"[\d.± ]+", "1", one.html) for one in cells][1] == "<strong>1</strong>"
-    assert "<strong>" not in cells[0].html
+    _, (_, *cells), *_ = HTML.rows(results_table(run, replace(grid, entries=entries)))
+    assert [re.sub(r"[\d.± ]+", "1", one) for one in cells][1] == "<strong>1</strong>"
+    assert "<strong>" not in cells[0]
 
 
 def test_cells_are_sorted_by_numbers_that_are_not_rounded(tmp_path):
@@ -219,7 +222,7 @@ def test_an_output_is_cut_with_a_note_and_among_many_sooner(tmp_path):
     run = full_run(tmp_path)
     long = Reader(html(run, tmp_path / "report")).data()["examples"][1]["outputs"][0]["text"]
     assert long == f"{'x' * MOST} … [{MOST:,} of 1,000,000 characters]"
-    (one,) = page(run_of(tmp_path, [], {}, samples=[sample("rnn", "greedy", "y" * 5_000)])).samples
+    (one,) = samples(run_of(tmp_path, [], {}, samples=[sample("rnn", "greedy", "y" * 5_000)]))
     many = replace(one, outputs=[*one.outputs] * 5_000, told=[*one.told] * 5_000)
     assert side_by_side([many])["examples"][0]["outputs"][0]["text"].startswith(f"{'y' * 600} …")
 
@@ -305,7 +308,7 @@ def test_what_limits_comparability_comes_first(tmp_path):
 
 
 def test_costs_are_summed_up_by_kind_of_stage(tmp_path):
-    tables = Reader(html_costs(some_run(tmp_path), COSTS)).tables
+    tables = Reader(html_page(costs_document(some_run(tmp_path), COSTS))).tables
     assert tables["kinds"] == [
         ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"],
         ["train", "1", "100.5", "90.0", "50.0", "–", "–"],
@@ -318,7 +321,7 @@ def test_costs_are_summed_up_by_kind_of_stage(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "\ufffd\ufffd", "stage\na,b,c\n", "stage,seconds\nx,much\n\n,-1\n", '"'])
 def test_costs_that_are_damaged_have_a_page_all_the_same(tmp_path, text):
-    assert Reader(html_costs(some_run(tmp_path), text)).tables["kinds"][0][0] == "stage"
+    assert Reader(html_page(costs_document(some_run(tmp_path), text))).tables["kinds"][0][0] == "stage"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from bench_core.errors import DataError, SuiteError
 from bench_core.suites.load import load
 from bench_reports.content.page import footnotes
 from bench_reports.content.tables import grids
-from bench_reports.render.report import records
+from bench_reports.render.records import records
 
 TABLE = {"of": "tasks", "rows": ["task"], "columns": [], "values": ["train/rows", "train/length", "vocabulary"]}
 WORDS = {"statistics": {"train": {"rows": 76_488, "length": 25.915}, "test": {"rows": 9338}}, "vocabulary": 33_237}

@@ -23,7 +23,8 @@ from bench_reports.content.page import footnotes
 from bench_reports.content.permutation_tests import MARGIN, keep_permutations
 from bench_reports.content.tables import grids
 from bench_reports.diff.example_diff import Shelf
-from bench_reports.render.report import records, write_report
+from bench_reports.render.records import records
+from bench_reports.render.report import write_report
 from bench_reports.statistics.paired import contrast
 from bench_reports.statistics.permutation import DRAWS
 from bench_reports.statistics.permutation_cache import FILE, couple_name, permutations

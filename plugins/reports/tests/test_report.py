@@ -22,10 +22,12 @@ from bench_core.data import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
 from bench_core.storage.outcomes import write_outcomes
 from bench_core.storage.store import Store
+from bench_core.terminal import visible
 from bench_reports.content.tables import grids
-from bench_reports.render.latex import Tabular
-from bench_reports.render.markup import latex, markdown, visible
-from bench_reports.render.report import records, write_report
+from bench_reports.render.latex import Tabular, latex
+from bench_reports.render.markdown import markdown
+from bench_reports.render.records import records
+from bench_reports.render.report import write_report
 
 
 def test_markdown_shows_hostile_text_as_it_is(tmp_path):

@@ -20,7 +20,7 @@ from bench_metrics.plugin import BleuConfig
 from bench_reports.content.claims import judge
 from bench_reports.content.page import footnotes
 from bench_reports.content.tables import grids
-from bench_reports.render.report import records
+from bench_reports.render.records import records
 from bench_reports.statistics.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
 
 WORDS = [

@@ -21,10 +21,12 @@ from bench_small.runs import (
 
 from bench_core.runs.results import Number
 from bench_core.suites.published import Value
-from bench_reports.content.page import footnotes, page
+from bench_reports.content.numbers import printed, rounded
+from bench_reports.content.page import footnotes
+from bench_reports.content.page import samples as gathered
 from bench_reports.content.tables import grids
-from bench_reports.render.markup import LATEX, latex, printed, rounded
-from bench_reports.render.report import records
+from bench_reports.render.latex import LATEX, latex
+from bench_reports.render.records import records
 
 
 def test_mean_and_sample_deviation_over_seeds(tmp_path):
@@ -263,5 +265,5 @@ def test_sample_outputs_are_shown_with_what_the_run_discloses(tmp_path):
     assert "### words/test, example 7\n" in text
     assert re.search(r"\| rnn/greedy +\| so it goes \(ended by the limit\) +\|", text)
     assert "prompt" not in text
-    (long,) = page(replace(run, info={"samples": samples("word " * 1000)})).samples
+    (long,) = gathered(replace(run, info={"samples": samples("word " * 1000)}))
     assert len(long.outputs[0][1]) < 400

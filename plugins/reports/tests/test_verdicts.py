@@ -15,10 +15,14 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
 from bench_core.suites.load import load
 from bench_core.suites.published import Published, Value
+from bench_reports.content.numbers import judged
+from bench_reports.content.result_tables import differences_table
 from bench_reports.content.tables import grids
 from bench_reports.content.verdicts import Comparison, comparison
-from bench_reports.render.markup import LATEX, MARKDOWN, PLAIN, judged
-from bench_reports.render.report import records, screen
+from bench_reports.render.latex import LATEX
+from bench_reports.render.markdown import MARKDOWN
+from bench_reports.render.records import records
+from bench_reports.render.report import screen
 from bench_reports.statistics.intervals import Summary
 
 
@@ -95,7 +99,7 @@ def some_run(tmp_path, profile=None, **reference):
 
 def differences(run, markup=MARKDOWN):
     (grid,) = grids(run)
-    headings, *rows = markup.differences(grid)
+    headings, *rows = markup.rows(differences_table(run, grid))
     return {row[0]: dict(zip(headings[1:], row[1:], strict=True)) for row in rows}
 
 
@@ -162,7 +166,7 @@ def test_there_is_no_second_table_where_nothing_stands_together(tmp_path):
     cells = [cell("rnn", "greedy", 0, {"rate": number(1.0)})]
     for published in (None, paper({"beam": {"rnn": (1.0, None)}}), paper({"greedy": {"lstm": (1.0, None)}})):
         run = run_of(tmp_path, cells, {"reference": {"table": "p"}} if published else {}, published)
-        assert PLAIN.differences(grids(run)[0]) == []
+        assert differences_table(run, grids(run)[0]) is None
         files = written(run, tmp_path / "report")
         assert b"beside the published" not in files["report.md"] + files["report.tex"]
         assert "eside the published" not in screen(run)

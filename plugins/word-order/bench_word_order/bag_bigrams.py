@@ -30,7 +30,7 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
 
     Let c(v w) be how often w followed v in training, c(v) how often anything did, d(v) how many different words did,
     and q(w) the share of w among all words, each counted once more than it occurs. Then p is proportional to
-    (c(v w) + d(v) q(w)) / (c(v) + d(v)) (Witten and Bell, 1991, method C). Pairs are counted in `fit_statistics`, so no
+    (c(v w) + d(v) q(w)) / (c(v) + d(v)) (Witten and Bell, 1991, method C). Pairs are counted in `fit_statistics`: no
     update is needed; the one weight, which trainings ask for, has no effect.
     """
 

@@ -11,8 +11,9 @@ from bench_core import Additive
 from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
 from bench_core.suites.published import Published, plain
 from bench_core.suites.schema import SuiteFile
+from bench_reports.content.result_tables import results_table
 from bench_reports.content.tables import grids
-from bench_reports.render.markup import MARKDOWN
+from bench_reports.render.markdown import MARKDOWN
 from bench_reports.render.report import write_report
 
 HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
@@ -82,7 +83,7 @@ def paper(rows, **more):
 def shown(run, markup=MARKDOWN):
     """Return the run's only table as {row: {heading: text}}."""
     (grid,) = grids(run)
-    headings, *rows = markup.table(grid)
+    headings, *rows = markup.rows(results_table(run, grid))
     return {row[0]: dict(zip(headings[1:], row[1:], strict=True)) for row in rows}
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()

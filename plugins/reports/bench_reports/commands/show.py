@@ -65,7 +65,7 @@ def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
     """Return a cell and its outputs as JSON data."""
     from dataclasses import asdict
 
-    from bench_reports.render.markup import json_data
+    from bench_reports.content.numbers import json_data
 
     return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
 
@@ -91,7 +91,7 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
 
 
 def _words(number: Number) -> list[str]:
-    from bench_reports.render.markup import rounded
+    from bench_reports.content.numbers import rounded
 
     value = "–" if number.value is None else rounded(number.value, number.digits)
     between = [rounded(end, number.digits) for end in number.interval or ()]

@@ -11,9 +11,9 @@ from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.suites.expressions import Query, Term, read
 from bench_core.suites.schema import Claim
+from bench_reports.content.numbers import summarized
 from bench_reports.content.sorting import name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.render.markup import summarized
 from bench_reports.statistics.intervals import Summary, summary
 
 ENOUGH, FEW = 0.95, 0.05  # of the draws: a claim holds that is true in no less, and fails that is in less
@@ -85,17 +85,6 @@ class Judgement:
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     return [_judged(run, claim) for claim in run.suite.claims]
-
-
-def told(judgements: Iterable[Judgement]) -> list[list[str]]:
-    """Return claims and what became of them as a table, headings first."""
-    rows = [[one.claim.id, one.verdict, " ".join(one.claim.text.split())] for one in judgements]
-    return [["claim", "verdict", "statement"], *rows]
-
-
-def grounds(judgements: Iterable[Judgement]) -> list[str]:
-    """Return what each claim was judged by, and what its verdicts mean, as plain text."""
-    return [*(f"{one.claim.id}: {one.why.rstrip('.')}." for one in judgements), MEANING]
 
 
 def _judged(run: Run, claim: Claim) -> Judgement:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Run
 from bench_core.storage.csv_files import from_csv
-from bench_reports.render.html_tables import number
+from bench_reports.content.numbers import number
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench_core.terminal import visible
+from bench_reports.content.numbers import rounded
 from bench_reports.content.page import Sample
-from bench_reports.render.markup import rounded
 
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order"}

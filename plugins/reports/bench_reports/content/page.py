@@ -15,12 +15,12 @@ from bench_core.suites.grids import gathered
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.environments import computed_with, unlike
 from bench_reports.content.grid import Grid
-from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
+from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import name_on, names_on, ordered
 from bench_reports.content.verdicts import obstacles
+from bench_reports.document import Example
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.kinds import kind_of
-from bench_reports.render.markup import rounded
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 LONGEST_OUTPUT = 300  # characters of an output
@@ -29,46 +29,27 @@ MOST_NAMES = 8  # of cells that a figure leaves out for one reason
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Example):
     """One example, and what each cell of the first seed made of it."""
 
-    name: str  # of task, split and example
-    given: Mapping[str, str]  # prompt and reference, where they may be told
-    outputs: Sequence[tuple[str, str]]  # cell and output
-    courses: Sequence[tuple[str, Sequence[str]]]  # cell, and its output after each token, if these are not in a row
-    told: Sequence[Mapping[str, Any]]  # all that the run keeps of each of them
+    told: Sequence[Mapping[str, Any]] = ()  # all that the run keeps of each output
 
 
-@dataclass(frozen=True)
-class Page:
-    """All of a report but its tables of results."""
-
-    title: str
-    facts: Sequence[str]
-    comparability: Sequence[str]  # what a reader must know before comparing its numbers with others
-    statistics: Sequence[Sequence[str]]  # headings first; empty if there are none
-    probed: Sequence[Sequence[str]]  # numbers of probes, headings first; empty if there are none
-    statements: Sequence[Sequence[str]]  # of probes, likewise
-    probe_notes: Sequence[str]  # premises that do not hold, promises that were broken
-    incomplete: Sequence[str]  # the cells that failed or did not run
-    samples: Sequence[Sample]
+def title(run: Run) -> str:
+    """Return the title of a run's report."""
+    return str(run.info.get("title") or run.suite.title or run.suite.suite)
 
 
-def page(run: Run) -> Page:
-    """Return what a report says about a whole run."""
-    incomplete = [
+def incomplete(run: Run) -> list[str]:
+    """Return the cells that failed or did not run, with the reasons."""
+    return [
         f"{cell_name(one.cell)} ({one.status}){f': {one.reason}' if one.reason else ''}"
         for one in ordered(run)
         if one.status != "done"
     ]
-    samples = _samples(_worth_showing(run))
-    title = run.info.get("title") or run.suite.title or run.suite.suite
-    notes = [*broken_promises(run), *failing_premises(run)]
-    known = _facts(run), _comparability(run), _statistics(run)
-    return Page(title, *known, number_rows(run), statement_rows(run), notes, incomplete, samples)
 
 
-def _comparability(run: Run) -> list[str]:
+def comparability(run: Run) -> list[str]:
     """Return the limits of a run, what sets it apart from what was published, and how much of it is missing."""
     told = [one.rstrip(".") for table in run.suite.tables if table.reference for one in obstacles(run, table)]
     unlike = [f"Not comparable with the published: {_cut(one, LONGEST)}." for one in dict.fromkeys(told)]
@@ -77,8 +58,9 @@ def _comparability(run: Run) -> list[str]:
     return [note for note in (_limits(run), *unlike, lacking) if note]
 
 
-def _facts(run: Run) -> list[str]:
-    facts = {
+def facts(run: Run) -> dict[str, str]:
+    """Return what there is to say of a whole run, by name."""
+    known = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
@@ -89,7 +71,7 @@ def _facts(run: Run) -> list[str]:
         "Note": " ".join(run.suite.note.split()),
         "Models": ", ".join(_models(run)),
     }
-    return [f"{name}: {text}" for name, text in facts.items() if text]
+    return {name: text for name, text in known.items() if text}
 
 
 def _models(run: Run) -> Iterable[str]:
@@ -129,7 +111,8 @@ def _notices(run: Run) -> list[str]:
     return list(dict.fromkeys(about["notice"] for about in known.values() if about.get("notice")))
 
 
-def _statistics(run: Run) -> list[list[str]]:
+def statistics(run: Run) -> list[list[str]]:
+    """Return the statistics of the data as a table, headings first; empty if there are none."""
     known = run.info.get("tasks") or {}
     rows = {
         join(task, split): numbers
@@ -159,10 +142,10 @@ def _worth_showing(run: Run) -> list[Mapping[str, Any]]:
     ]
 
 
-def _samples(told: Iterable[Mapping[str, Any]]) -> list[Sample]:
+def samples(run: Run) -> list[Sample]:
     """Gather the outputs of different cells by their example."""
     examples: dict[str, list[Mapping[str, Any]]] = {}
-    for sample in told:
+    for sample in _worth_showing(run):
         name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
         examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
     return [

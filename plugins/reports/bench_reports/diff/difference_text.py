@@ -9,9 +9,9 @@ from tabulate import tabulate
 
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
+from bench_reports.content.numbers import rounded, summarized
 from bench_reports.diff.differences import Difference, by_reason
 from bench_reports.diff.example_diff import Example, cut, marked
-from bench_reports.render.markup import rounded, summarized
 from bench_reports.statistics.paired import Contrast
 
 

@@ -11,8 +11,8 @@ from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
+from bench_reports.content.numbers import json_data
 from bench_reports.diff.example_diff import Bucket, Evidence, Example, Shelf, Texts, cut, marked, tried
-from bench_reports.render.markup import json_data
 from bench_reports.statistics.intervals import rounded
 from bench_reports.statistics.paired import Contrast, Couple, contrasts, couples_of, one_sided
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Any
 
+from bench_reports.content.numbers import rounded
 from bench_reports.figures.binning import has_place
-from bench_reports.render.markup import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

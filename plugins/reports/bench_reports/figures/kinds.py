@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from bench_core.registry import hook
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
+    from bench_reports.document import Block
     from bench_reports.figures.figure_data import Draft, Picture
-    from bench_reports.render.markup import Markup
-
-Rows: TypeAlias = list[list[str]]  # marked-up text, headings first
 
 
 @dataclass(frozen=True)
 class FigureKind:
-    """How figures of a kind are made from a run, drawn, and written as tables; what `bench_figure` returns."""
+    """How figures of a kind are made from a run, drawn, and told in words; what `bench_figure` returns."""
 
     make: Callable[[Draft], Picture]
     draw: Callable[[Canvas, Picture], None]  # on an empty canvas, whose size it sets
-    tables: Callable[[Picture, Markup], Sequence[tuple[str, Rows, Rows]]]
+    details: Callable[[Picture], Sequence[Block]]  # such as headings and tables
     seeds: str  # which seeds are shown, for the notes below a figure
 
 

@@ -1,104 +1,120 @@
-"""`report.html`: a page that loads nothing, to read, to print, and to set outputs side by side."""
+"""`report.html` and `costs.html`: a document as a page that loads nothing, to read, to print, and to compare outputs.
+
+Its parts are macros of `templates/blocks.html.j2`, in which all text is escaped.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import unicodedata
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.filters import do_mark_safe as as_html
 
-from bench_core.runs.results import Run
 from bench_core.terminal import visible
-from bench_reports.content.choices import choices, told
-from bench_reports.content.claims import MEANING, Judgement
-from bench_reports.content.cost_tables import by_kind, dearest, stages_of
-from bench_reports.content.environments import environments
-from bench_reports.content.grid import Grid
-from bench_reports.content.outputs import side_by_side
-from bench_reports.content.page import figure_notes, footnotes, page, rules
-from bench_reports.figures.figure_data import Picture
-from bench_reports.render import html_tables as sheets
-from bench_reports.render.latex import TableFile
+from bench_reports import document as doc
+from bench_reports.document import Block, Document, Section
+from bench_reports.render.markup import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = re.compile(r"https?://[^\s<>\"']*[\w/]|arXiv:\d{4}\.\d{4,5}(?:v\d+)?")
 ESCAPED = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"})
 
 
-def html_report(
-    run: Run,
-    filled: Sequence[Grid],
-    judged: Sequence[Judgement],
-    shown: Sequence[Picture],
-    drawn: Mapping[str, Mapping[str, bytes]],
-    papers: Sequence[Sequence[TableFile]],
-    costs: bool,
-) -> str:
-    """Return the page of a report, from its tables, its judgements, and its figures as `drawn`, by their ids.
-
-    It refers to the files of tables for LaTeX, `papers`, by table.
-    What stages cost depends on clocks: `costs` says whether there is a page of them to refer to.
-    """
-    said = page(run)
-    facts = [fact.partition(": ") for fact in said.facts]
-    return _rendered(
-        "report.html.j2",
-        title=said.title,
-        facts=[(name, _linked(visible(text), name == "Source")) for name, _, text in facts],
-        comparability=said.comparability,
-        statistics=said.statistics and sheets.plain("statistics", "Statistics of the data", said.statistics),
-        tables=[(one.table, sheets.results(one), footnotes(run, one)) for one in filled],
-        files={
-            one.table.id: [f"{one.table.id}.csv", *(f"{file.name}.tex" for file in files)]
-            for one, files in zip(filled, papers, strict=True)
-        },
-        beside={one.table.id: (sheet, rules(run, one)) for one in filled if (sheet := sheets.differences(one))},
-        figures=[(one, _address(one, drawn), figure_notes(run, one)) for one in shown],
-        claims=judged and sheets.claims(judged),
-        meaning=MEANING,
-        probed=said.probed and sheets.plain("probed", "What probes found", said.probed, "left"),
-        statements=said.statements
-        and sheets.plain("statements", "What is known, and what was measured", said.statements, "left"),
-        probe_notes=said.probe_notes,
-        choices=[told(run, one) for one in choices(run)],
-        incomplete=said.incomplete,
-        outputs=said.samples and side_by_side(said.samples),
-        environments=sheets.together(environments(run)),
-        costs=costs,
-    )
+def html_page(document: Document) -> str:
+    """Return a document as a page; it has contents if any of its sections is to be listed in them."""
+    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
+    policy += "; base-uri 'none'; form-action 'none'"
+    inline = {"policy": policy, "style": as_html(style), "script": as_html(script)}
+    sections = document.shown("html")
+    contents = _contents(sections) if document.contents else []
+    body = as_html(_blocks(document.opening) + "".join(map(_section, sections)))
+    page = _templates().get_template("page.html.j2")
+    return page.render(title=document.title, contents=contents, body=body, **inline)
 
 
-def html_costs(
-    run: Run, text: str, shown: Sequence[Picture] = (), drawn: Mapping[str, Mapping[str, bytes]] | None = None
-) -> str:
-    """Return the page of what stages cost, from the text of `costs.csv` and the figures of that as `drawn`."""
-    figures = [(one, _address(one, drawn or {}), figure_notes(run, one)) for one in shown]
-    stages = stages_of(text)
-    listed = sheets.plain("dearest", "The stages that took longest", dearest(stages))
-    kinds = sheets.plain("kinds", "Costs by kind of stage", by_kind(stages))
-    title = run.info.get("title") or run.suite.title or run.suite.suite
-    about = {"title": f"Costs: {title}", "number": len(stages)}
-    return _rendered("costs.html.j2", **about, kinds=kinds, listed=listed, figures=figures)
+def html_text(text: str) -> str:
+    """Return text that a page shows as it is; what is written from right to left turns nothing around it."""
+    escaped = html.escape(visible(text))
+    alien = not text.isascii() and any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in text)
+    return f"<bdi>{escaped}</bdi>" if alien else escaped
 
 
-def _rendered(template: str, **words: Any) -> str:
-    """Fill a template, in which whatever is not HTML already is escaped."""
+HTML = Markup(
+    html_text,
+    {
+        "strong": "<strong>{}</strong>", "raised": "<sup>{}</sup>", "small": '<small class="published">{}</small>',
+        "code": "<code>{}</code>",
+    },
+    '<a href="{link}">{text}</a>',
+)  # fmt: skip
+
+
+def _contents(sections: Sequence[Section]) -> list[list[Section]]:
+    """Return the lines of contents: one for each table and figure, and one for all other sections."""
+    listed = [one for one in sections if one.entry]
+    others = [one for one in listed if not one.floats]
+    return [*([one] for one in listed if one.floats), others] if listed else []
+
+
+def _section(section: Section) -> str:
+    space = "\n" * any(isinstance(one, doc.Figure) for one in section.blocks)
+    return _macro("section", section, as_html(_blocks(section.blocks))) + space
+
+
+def _blocks(blocks: Iterable[Block]) -> str:
+    return "".join(map(_block, blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case doc.Heading() | doc.Paragraph() | doc.Notes() | doc.Facts() | doc.Table() | doc.Figure():
+            return _macro(type(block).__name__.lower(), block)
+        case doc.Files() | doc.SideBySide():
+            return _macro(type(block).__name__.lower(), block)
+        case doc.Claims(items, meaning):
+            return _macro("table", _claims(items)) + _macro("notes", doc.Notes([meaning]))
+        case doc.Example():  # a page has all outputs side by side
+            return ""
+    assert_never(block)
+
+
+def _claims(claims: Iterable[doc.JudgedClaim]) -> doc.Table:
+    """Return claims with their expressions, and what they were judged by."""
+    rows = []
+    for one in claims:
+        verdict = doc.Cell([doc.Span(one.verdict)], status=one.verdict.partition(" (")[0])
+        statement = doc.Cell([doc.Span(one.statement), doc.Span(one.expression, "code")])
+        rows.append([doc.text_cell(one.id), verdict, statement, doc.text_cell(one.grounds)])
+    headings = ["claim", "verdict", "statement", "judged by"]
+    return doc.Table("claims", "What the suite claims, and what its numbers say of it", headings, rows, "left")
+
+
+def _macro(name: str, *arguments: Any) -> str:
+    return str(getattr(_templates().get_template("blocks.html.j2").module, name)(*arguments))
+
+
+@cache
+def _templates() -> Environment:
+    """Return templates, in which whatever is not HTML already is escaped."""
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters.update(text=lambda text: as_html(sheets.html_text(text)), visible=visible, block=_block)
-    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
-    inline = {"style": as_html(style), "script": as_html(script)}
-    policy += "; base-uri 'none'; form-action 'none'"
-    return templates.get_template(template).render(**inline, policy=policy, **words)
+    templates.filters.update(
+        text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
+        visible=visible, breaking=_breaking, linked=_linked, address=_address, json=_json,
+    )  # fmt: skip
+    return templates
 
 
 def _digest(text: str) -> str:
@@ -106,21 +122,26 @@ def _digest(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _block(data: Any) -> str:
-    """Return JSON that can stand inside of a page's script: nothing in it ends that, or begins a comment."""
-    return as_html(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(ESCAPED))
+def _breaking(text: str) -> str:
+    """Return HTML in which a line may end after a slash."""
+    return as_html(re.sub("/(?!bdi>)", "/<wbr>", text))
 
 
-def _linked(text: str, source: bool) -> Iterable[tuple[str, str]]:
-    """Yield the parts of a text with the addresses of those that name a paper, if it tells a source."""
-    rest = 0
-    for found in PAPER.finditer(text) if source else ():
+def _linked(text: str, cites: bool) -> Iterable[tuple[str, str]]:
+    """Yield the parts of a text with the addresses of those that name a paper, if it cites any."""
+    text, rest = visible(text), 0
+    for found in PAPER.finditer(text) if cites else ():
         yield text[rest : found.start()], ""
         yield found[0], re.sub("^arXiv:", "https://arxiv.org/abs/", found[0])
         rest = found.end()
     yield text[rest:], ""
 
 
-def _address(one: Picture, drawn: Mapping[str, Mapping[str, bytes]]) -> str:
-    """Return a figure as an address that holds all of it; as an image it can run nothing, whatever is in it."""
-    return "" if one.empty else f"data:image/svg+xml;base64,{b64encode(drawn[one.figure.id]['svg']).decode()}"
+def _address(svg: bytes) -> str:
+    """Return a drawing as an address that holds all of it; as an image it can run nothing, whatever is in it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+
+
+def _json(data: Any) -> str:
+    """Return JSON that can stand inside of a page's script: nothing in it ends that, or begins a comment."""
+    return as_html(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(ESCAPED))

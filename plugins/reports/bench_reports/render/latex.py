@@ -1,27 +1,191 @@
-r"""Tables of LaTeX: files that a paper can `\input` as they stand, and their places in a report."""
+r"""`report.tex`: a document as LaTeX, and files of its tables that a paper can `\input` as they stand."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import assert_never
 
-from bench_core.runs.results import Run
-from bench_core.suites.cells import join
-from bench_core.suites.schema import Table
-from bench_reports.content.grid import Column, Grid, Names
-from bench_reports.content.page import footnotes, rules
-from bench_reports.render.markup import LATEX, compared_places, latex
+from bench_core.terminal import visible
+from bench_reports import document as doc
+from bench_reports.document import Block, Document, Section
+from bench_reports.render.markup import Markup
 
 MOST_ROWS = 40  # of a table that does not break between pages
 MOST_LINES = 55  # of such a table and its notes
-WHOLE = r"% Needs \usepackage{booktabs}. With \usepackage{graphicx} it shrinks to the line where it is wider."
-BROKEN = r"% Needs \usepackage{booktabs,longtable}. It breaks between pages: not for floats, nor for two columns."
 LINE = 100  # characters of a note
 TEXT_WIDTH = 345.0  # points; that of an article without settings
 DIGIT = 4.3  # points, in \footnotesize
 SPACE = 12.0  # points between columns
+WHOLE = r"% Needs \usepackage{booktabs}. With \usepackage{graphicx} it shrinks to the line where it is wider."
+BROKEN = r"% Needs \usepackage{booktabs,longtable}. It breaks between pages: not for floats, nor for two columns."
+FITTED = r"\ifdim\wd\fitted>\linewidth\resizebox{\linewidth}{!}{\usebox{\fitted}}\else\usebox{\fitted}\fi"
+PREAMBLE = r"""\documentclass{article}
+\usepackage{booktabs}
+\usepackage{graphicx}
+\usepackage{longtable}
+\usepackage[margin=2cm]{geometry}
+\setlength{\emergencystretch}{3em}
+\setlength{\belowcaptionskip}{4pt}
+\newsavebox{\fitted}
+\makeatletter
+\newcommand{\captionabove}[2]{{\def\@captype{table}\caption{#1}\label{#2}}}
+\makeatother
+\begin{document}
+"""
+
+
+def latex_report(document: Document) -> str:
+    """Return a document as LaTeX, which needs the files of its tables and figures beside it."""
+    sections = "".join(map(_section, document.shown("latex")))
+    title = f"\\section*{{{latex(document.title)}}}\n"
+    return PREAMBLE + title + _blocks(document.opening) + sections + "\\end{document}\n"
+
+
+def table_files(document: Document) -> dict[str, str]:
+    """Return the texts of the files of tables, by their names."""
+    tables = [one for section in document.sections for one in section.blocks if isinstance(one, doc.Table)]
+    found = {one.file.name: _tabular(one) for one in tables if one.file}
+    return {name: f"{BROKEN if tabular.long else WHOLE}\n{tabular}" for name, tabular in found.items()}
+
+
+def latex(text: str) -> str:
+    """Return text that LaTeX prints as it is, in ASCII; what its first fonts lack becomes a code point."""
+    special = r"-(?=-)|'(?=')|[^A-Za-z0-9 .,:;!?()/+=@'\"-]"
+    return re.sub(special, lambda found: _latex(found[0]), unicodedata.normalize("NFC", visible(text)))
+
+
+def _latex(character: str) -> str:
+    if character in SIGNS:
+        return SIGNS[character]
+    parts = unicodedata.normalize("NFD", character)
+    if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
+        return f"\\{ACCENTS[parts[1]]}{{{parts[0]}}}"
+    return f"{{[}}U+{ord(character):04X}{{]}}"
+
+
+ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
+    "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0326": "textcommabelow",
+    "\u0327": "c", "\u0331": "b",
+}  # fmt: skip
+
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon "
+    "phi chi psi omega"
+)
+
+# Braces keep a character from being read with its neighbours: as a ligature, an option, or the star of a command.
+SIGNS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}", "`": "{`}", "-": "-{}", "'": "'{}",
+    "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$",
+    "≈": r"$\approx$", "∞": r"$\infty$", "†": r"$\dagger$", "→": r"$\rightarrow$", "←": r"$\leftarrow$",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "↵": r"$\hookleftarrow$", "°": r"$^\circ$", "µ": r"$\mu$",
+    "–": "{--}", "—": "{---}", "‘": "{`}", "’": "{'}", "“": "{``}", "”": "{''}", "…": r"\dots{}", "•": r"$\bullet$",
+    "§": r"\S{}", "¶": r"\P{}", "©": r"\copyright{}", "£": r"\pounds{}", "\u00a0": "~",
+    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}",
+    "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}",
+    **{letter: rf"$\{name}$" for letter, name in zip("αβγδεζηθικλμνξπρστυφχψω", GREEK.split(), strict=True)},
+}  # fmt: skip
+
+LATEX = Markup(
+    latex,
+    {
+        "strong": r"\textbf{{{}}}", "raised": r"\textsuperscript{{{}}}", "small": r"{{\scriptsize {}}}",
+        "code": r"\texttt{{{}}}",
+    },
+)  # fmt: skip
+
+
+def _section(section: Section) -> str:
+    """Return a section; captions are the headings of one that floats, and the next begins on a page of its own."""
+    if section.floats:
+        return _blocks(one for one in section.blocks if not isinstance(one, doc.Heading)) + "\\clearpage\n"
+    return f"\\subsection*{{{latex(section.heading)}}}\n{_blocks(section.blocks)}"
+
+
+def _blocks(blocks: Iterable[Block]) -> str:
+    return "".join(map(_block, blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case doc.Heading(text):
+            return f"\\subsubsection*{{{latex(text)}}}\n"
+        case doc.Paragraph(sentences):
+            return "".join(f"{LATEX.line(sentence)}\n" for sentence in sentences)
+        case doc.Facts(items):
+            return _list([f"{name}: {text}" for name, text in items.items()])
+        case doc.Notes(items):
+            return _list(items) if items else ""
+        case doc.Table():
+            return _float(block, block.file) if block.file else _table(block)
+        case doc.Figure():
+            return _figure(block) + _block(block.notes)
+        case doc.Claims(items):
+            told = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.text)) for one in items]
+            return _descriptions(told) + _block(block.notes)
+        case doc.Example():
+            return _example(block)
+        case doc.Files() | doc.SideBySide():
+            return ""
+    assert_never(block)
+
+
+def _list(items: Iterable[str]) -> str:
+    lines = "".join(f"\\item {latex(item)}\n" for item in items)
+    return f"\\begin{{itemize}}\n{lines}\\end{{itemize}}\n\n"
+
+
+def _descriptions(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a list of marked-up names, and of what there is to say of each."""
+    lines = "".join(f"\\item[{name}] {text}\n" for name, text in pairs)
+    return f"\\begin{{description}}\n{lines}\\end{{description}}\n"
+
+
+def _tabular(table: doc.Table) -> Tabular:
+    """Return a table marked up; what neighbouring headings have in common stands above them."""
+    rows, notes = LATEX.rows(table), [latex(note) for note in (table.notes.items if table.notes else ())]
+    if table.groups:
+        rows[0][1:] = [latex(heading) for _, headings in table.groups for heading in headings]
+    groups = [(latex(text), len(headings)) for text, headings in table.groups]
+    return Tabular(rows, notes, groups, table.side[0])
+
+
+def _float(table: doc.Table, file: doc.TableFile) -> str:
+    """Return the place of a table that has its own file; a long one does not float."""
+    caption, place = latex(file.caption), f"\\input{{tables/{file.name}.tex}}\n"
+    if _tabular(table).long:
+        return f"\\clearpage\n\\captionabove{{{caption}}}{{{file.label}}}\n{place}"
+    head = f"\\centering\n\\small\n\\caption{{{caption}}}\n\\label{{{file.label}}}\n"
+    return f"\\begin{{table}}[htbp]\n{head}{place}\\end{{table}}\n"
+
+
+def _table(table: doc.Table) -> str:
+    """Return a table where it stands, with what describes it above; one of text needs some space."""
+    tabular = _tabular(table)
+    above = f"{latex(table.description)}\n" if table.description else ""
+    space = "\n\\medskip" if table.side == "left" else ""
+    below = _block(table.notes) if table.notes else ""
+    return f"{above}{space}\\noindent\n{Tabular(tabular.rows, side=tabular.side)}\n{below}"
+
+
+def _figure(figure: doc.Figure) -> str:
+    if figure.missing:
+        return f"\\subsection*{{{latex(figure.heading)}}}\nNot drawn: {latex(figure.missing)}\n"
+    drawing = f"\\sbox{{\\fitted}}{{\\includegraphics{{{figure.folder}/{figure.id}.pdf}}}}%\n{FITTED}\n"
+    caption = f"\\caption{{{latex(figure.heading)}}}\n\\label{{fig:{figure.id}}}\n"
+    return f"\\begin{{figure}}[htbp]\n\\centering\n{drawing}{caption}\\end{{figure}}\n"
+
+
+def _example(example: doc.Example) -> str:
+    given = [(latex(name), latex(text)) for name, text in example.given.items()]
+    outputs = [(latex(cell), latex(output)) for cell, output in example.outputs]
+    return f"\\subsubsection*{{{latex(example.name)}}}\n{_descriptions([*given, *outputs])}"
 
 
 @dataclass(frozen=True)
@@ -98,84 +262,6 @@ class Tabular:
     def _below(self) -> list[str]:
         notes = [rf"{note}\par" for note in self.notes]
         return [r"\par\smallskip", r"\footnotesize\raggedright\noindent\ignorespaces", *notes] if notes else []
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A table's own file, and what a report says above it."""
-
-    name: str  # below `tables/`, without `.tex`
-    caption: str  # marked up
-    label: str
-    tabular: Tabular
-
-    def __str__(self) -> str:
-        """Return the text of the file."""
-        return f"{BROKEN if self.tabular.long else WHOLE}\n{self.tabular}"
-
-
-def table_files(run: Run, filled: Sequence[Grid]) -> list[list[TableFile]]:
-    """Return the files of each table: its own, and that of its differences from the published if it has some."""
-    taken, found = {grid.table.id for grid in filled}, []
-    for grid in filled:
-        table = grid.table
-        caption = latex(": ".join(filter(None, [table.id, table.caption])))
-        tabular = _tabular(table, LATEX.table(grid), footnotes(run, grid), grid.columns)
-        found.append([TableFile(table.id, caption, f"tab:{table.id}", tabular)])
-        if rows := LATEX.differences(grid):
-            name = f"{table.id}-published"
-            while name in taken:  # by another table, as ids may end so
-                name += "-published"
-            taken.add(name)
-            columns = [grid.columns[place] for place in compared_places(grid)]
-            tabular = _tabular(table, rows, rules(run, grid), columns)
-            caption = f"{latex(table.id)} beside the published"
-            found[-1].append(TableFile(name, caption, f"tab:{table.id}:published", tabular))
-    return found
-
-
-def _tabular(table: Table, rows: Sequence[Sequence[str]], notes: Sequence[str], columns: Sequence[Column]) -> Tabular:
-    """Put what neighbouring headings have in common above them, where any two have."""
-    groups, headings = [], [rows[0][0]]
-    for group, members in groupby(_divided(table, columns), lambda one: one[0]):
-        same = list(members)
-        shared = group if len(same) > 1 else ()
-        groups.append((latex(join(*shared)), len(same)))
-        headings += [latex(leaf if shared else column.heading) for _, leaf, column in same]
-    return Tabular(
-        [headings, *rows[1:]], [latex(note) for note in notes], groups if any(text for text, _ in groups) else ()
-    )
-
-
-def _divided(table: Table, columns: Sequence[Column]) -> list[tuple[Names, str, Column]]:
-    """Return what each column is told by but the last, the last with its mark, and the column.
-
-    A heading that only the published table has is divided where it begins as one of ours.
-    """
-    known = {_group(table, column) for column in columns if column.names is not None} - {()}
-    found = []
-    for column in columns:
-        group = _beginning(column.label, known) if column.names is None else _group(table, column)
-        begin = join(*group) + "/" * bool(group)
-        found.append((group, column.heading.removeprefix(begin), column))
-    return found
-
-
-def _group(table: Table, column: Column) -> Names:
-    """Return all but the last of the names that a label was joined from; where it has no axes, its text up to `/`."""
-    if table.of != "results":
-        return tuple(filter(None, [column.label.rpartition("/")[0]]))
-    names = tuple(filter(None, column.names or ()))
-    return names[:-1] if column.label == join(*names) else names
-
-
-def _beginning(label: str, known: Collection[Names]) -> Names:
-    """Return the longest of the groups that a label begins with."""
-    return max((names for names in known if label.startswith(join(*names) + "/")), key=_length, default=())
-
-
-def _length(names: Names) -> tuple[int, Names]:
-    return len(join(*names)), names
 
 
 def _grouped(groups: Sequence[tuple[str, int]]) -> list[str]:

@@ -1,0 +1,102 @@
+"""`report.md`: a document as Markdown."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import assert_never
+
+from tabulate import tabulate
+
+from bench_core.terminal import visible
+from bench_reports import document as doc
+from bench_reports.document import Block, Document, Section
+from bench_reports.render.markup import Markup
+
+
+def markdown_report(document: Document) -> str:
+    """Return a document as Markdown; a blank line stands before each block."""
+    sections = [*map(_section, document.shown("markdown"))]
+    return f"# {markdown(document.title)}\n" + _blocks(document.opening) + "".join(sections)
+
+
+def markdown(text: str) -> str:
+    """Return text that Markdown shows as it is, in a table and at the start of a line too."""
+    return re.sub(r"^(\d*)([.)+-])(?=[ -]|$)", r"\1\\\2", _inside(text))
+
+
+def _inside(text: str) -> str:
+    """Return text that Markdown shows as it is inside of a line."""
+    return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", html.escape(visible(text), quote=False))
+
+
+MARKDOWN = Markup(
+    markdown,
+    {"strong": "**{}**", "raised": "<sup>{}</sup>", "small": "<sub>{}</sub>", "code": "<code>{}</code>"},
+    "[{text}](<{link}>)",
+    _inside,
+)
+
+
+def _section(section: Section) -> str:
+    return f"\n## {markdown(section.heading)}\n{_blocks(section.blocks)}"
+
+
+def _blocks(blocks: Iterable[Block]) -> str:
+    return "".join(map(_block, blocks))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case doc.Heading(text):
+            return f"\n### {markdown(text)}\n"
+        case doc.Paragraph(sentences):
+            return "\n" + "".join(f"{MARKDOWN.line(sentence)}\n" for sentence in sentences)
+        case doc.Facts(items):
+            return _list([f"{name}: {text}" for name, text in items.items()])
+        case doc.Notes(items):
+            return _list(items) if items else ""
+        case doc.Table():
+            return _table(block)
+        case doc.Figure():
+            return _figure(block)
+        case doc.Claims():
+            return _table(block.table)
+        case doc.Example():
+            return _example(block)
+        case doc.Files() | doc.SideBySide():
+            return ""
+    assert_never(block)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n" + "".join(f"- {markdown(item)}\n" for item in items)
+
+
+def _table(table: doc.Table) -> str:
+    """Return a table with its notes, the first of which describes it; all columns but the first are on its side."""
+    rows, sides = MARKDOWN.rows(table), ["left", *[table.side] * (len(table.headings) - 1)]
+    notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
+    below = _list(notes) if table.notes or notes else ""
+    return f"\n{tabulate(rows[1:], rows[0], tablefmt='pipe', colalign=sides, disable_numparse=True)}\n{below}"
+
+
+def _figure(figure: doc.Figure) -> str:
+    if figure.missing:
+        return f"\nNot drawn: {markdown(figure.missing)}\n" + _block(figure.notes)
+    image = f"\n![{markdown(figure.caption)}]({figure.folder}/{figure.id}.svg)\n"
+    return image + _blocks(figure.details) + _block(figure.notes)
+
+
+def _example(example: doc.Example) -> str:
+    """Return what was given, a table of outputs, and how some of them grew."""
+    given = "\n" * bool(example.given)
+    given += "".join(f"- {markdown(name)}: {markdown(text)}\n" for name, text in example.given.items())
+    rows = [[doc.text_cell(cell), doc.text_cell(output)] for cell, output in example.outputs]
+    outputs = _table(doc.Table("", "", ["by", "output"], rows, "left"))
+    courses = [
+        f"\n{markdown(cell)}, word after word:\n\n" + "".join(f"1. {markdown(step)}\n" for step in steps)
+        for cell, steps in example.courses
+    ]
+    return f"\n### {markdown(example.name)}\n{given}{outputs}{''.join(courses)}"

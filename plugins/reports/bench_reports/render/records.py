@@ -1,0 +1,77 @@
+"""What programs read of a report: CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from bench_core.runs.results import Run
+from bench_core.storage.csv_files import to_csv
+from bench_core.suites.cells import join
+from bench_reports.content.choices import choices
+from bench_reports.content.claims import Judgement
+from bench_reports.content.environments import environments
+from bench_reports.content.grid import Column, Entry, Grid, Row
+from bench_reports.content.numbers import json_data
+from bench_reports.content.sorting import ordered
+from bench_reports.statistics.intervals import rounded
+
+
+def records(grid: Grid) -> list[dict[str, Any]]:
+    """Return one flat mapping for each row, column and value: what a table shows, unrounded but for p-values."""
+    return [
+        _record(row, column, entry)
+        for row, entries in zip(grid.rows, grid.entries, strict=True)
+        for column, entry in zip(grid.columns, entries, strict=True)
+    ]
+
+
+def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
+    found, printed, compared = entry.summary, entry.published, entry.comparison
+    low, high = entry.interval or (None, None)
+    return {
+        "row": row.label,
+        "column": column.label if column.names is None else join(*column.names),
+        "value": column.value,
+        "kind": column.number.kind,
+        "signature": column.number.signature,
+        "unit": column.number.unit,
+        "status": entry.status,
+        "mean": found.mean if found else entry.text or None,
+        "std": found.std if found else None,
+        "n": found.n if found else 0,
+        "seeds": entry.seeds,
+        "low": low,
+        "high": high,
+        "best": entry.best,
+        "p": rounded(entry.p),
+        "published_mean": printed.mean if printed else None,
+        "published_std": printed.std if printed else None,
+        "difference": compared.difference if compared else None,
+        "verdict": compared.verdict if compared else "",
+        "reason": "; ".join(entry.reasons),
+    }
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV, under the names in the first."""
+    return to_csv(rows, list(rows[0]) if rows else [])
+
+
+def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> str:
+    """Return all of a report as JSON."""
+    head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
+    data = json_data(
+        {
+            **head,
+            "environments": environments(run),
+            "cells": [asdict(one) for one in ordered(run)],
+            "tables": {grid.table.id: records(grid) for grid in filled},
+            "claims": [one.record() for one in judged],
+            "note": run.suite.note,
+            "choices": [one.record() for one in choices(run)],
+        }
+    )
+    return json.dumps(data, sort_keys=True, indent=1, allow_nan=False) + "\n"

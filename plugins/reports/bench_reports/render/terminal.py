@@ -1,0 +1,72 @@
+"""What a terminal shows of a document: plain text, in tables with spaces between the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from tabulate import tabulate
+
+from bench_core.terminal import visible
+from bench_reports import document as doc
+from bench_reports.document import Block, Document
+from bench_reports.render.markup import Markup
+
+PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
+
+
+def terminal_text(document: Document) -> str:
+    """Return a document for a terminal, a blank line after each table and each list."""
+    lines = [visible(document.title)] * bool(document.title) + _lines(document.opening)
+    for section in document.shown("terminal"):
+        lines += [visible(section.heading), *_lines(section.blocks)]
+    return "\n".join(lines)
+
+
+def _lines(blocks: Iterable[Block]) -> list[str]:
+    return [line for block in blocks for line in _block(block)]
+
+
+def _block(block: Block) -> list[str]:
+    match block:
+        case doc.Heading(text):
+            return [visible(text)]
+        case doc.Paragraph(sentences):
+            return [*map(PLAIN.line, sentences), ""]
+        case doc.Facts(items):
+            return _list(f"{name}: {text}" for name, text in items.items())
+        case doc.Notes(items):
+            return _list(items)
+        case doc.Table():
+            return _table(block)
+        case doc.Figure():
+            shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
+            return [visible(shown), *_lines(block.details), *_list(block.notes.items)]
+        case doc.Claims():
+            return _table(block.table)
+        case doc.Example():
+            return _example(block)
+        case doc.Files(paths, introduction):
+            return [visible(" ".join([introduction, *paths])), ""]
+        case doc.SideBySide():
+            return []
+    assert_never(block)
+
+
+def _list(items: Iterable[str]) -> list[str]:
+    return [*(f"  {visible(item)}" for item in items), ""]
+
+
+def _table(table: doc.Table) -> list[str]:
+    """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
+    rows = PLAIN.rows(table)
+    sides = ["left", *[table.side] * (len(rows[0]) - 1)]
+    text = str(tabulate(rows[1:], rows[0], colalign=sides, disable_numparse=True))
+    above = [visible(table.description)] if table.description else []
+    return [*above, text, *_list(table.notes.items if table.notes else ())]
+
+
+def _example(example: doc.Example) -> list[str]:
+    pairs = [*example.given.items(), *example.outputs]
+    pairs += [(cell, step) for cell, steps in example.courses for step in steps]
+    return [visible(example.name), *_list(f"{name}: {text}" for name, text in pairs)]

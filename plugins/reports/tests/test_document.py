@@ -1,0 +1,175 @@
+"""The document of a report: every format writes every type of block, and no text can harm any of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from html import unescape
+from typing import get_args
+
+import pytest
+from bench_small.runs import HOSTILE, cell, number, run_of
+from markdown_it import MarkdownIt
+
+from bench_core.terminal import visible
+from bench_reports import document as doc
+from bench_reports.content.report_document import report_document, summary
+from bench_reports.content.tables import grids
+from bench_reports.document import Block, Document, Section
+from bench_reports.render.html import html_page, html_text
+from bench_reports.render.latex import latex, latex_report, table_files
+from bench_reports.render.markdown import markdown, markdown_report
+from bench_reports.render.terminal import terminal_text
+
+FORMATS = {"html": html_page, "latex": latex_report, "markdown": markdown_report, "terminal": terminal_text}
+ESCAPES = {"html": html_text, "latex": latex, "markdown": markdown, "terminal": visible}
+
+#: Types of blocks that a format does not show, on purpose.
+HIDDEN = {
+    "html": {doc.Example},
+    "latex": {doc.Files, doc.SideBySide},
+    "markdown": {doc.Files, doc.SideBySide},
+    "terminal": {doc.SideBySide},
+}
+
+STYLES = get_args(doc.Style)
+
+
+def blocks(text):
+    """Return a block of each type, by its type, that has a text wherever it can have one."""
+    spans = [doc.Span(text, style) for style in STYLES] + [doc.Span(text, joined=True), doc.Span(text, link="a.csv")]
+    notes, pairs = doc.Notes([text, text]), [(text, text)]
+    table = doc.Table(
+        "t", text, [text] * 3, [[doc.text_cell(text), doc.Cell(spans, 1.0, "done"), doc.text_cell(text)]]
+    )
+    about = {"notes": notes, "description": text, "groups": [(text, [text, text])], "folded": text}
+    claim = doc.JudgedClaim(text, text, text, text, text)
+    found = [
+        doc.Heading(text),
+        doc.Paragraph([spans, spans]),
+        notes,
+        doc.Facts({text: text}, [text]),
+        replace(table, **about),
+        doc.Figure("f", text, text, "bars", "figures", notes, details=[doc.Heading(text), replace(table, id="u")]),
+        doc.Claims([claim, claim], text),
+        doc.Example(text, {text: text}, pairs, [(text, [text])]),
+        doc.SideBySide({"cells": [visible(text)]}),
+        doc.Files(["a.csv"], text),
+    ]
+    return {type(one): one for one in found}
+
+
+def whole(text):
+    """Return a document of all types of blocks, and of those that there are in two ways."""
+    found = blocks(text)
+    filed = replace(found[doc.Table], id="v", file=doc.TableFile("t", "tab:t", text))
+    undrawn = replace(found[doc.Figure], id="g", missing=text)
+    compact = doc.Notes([text], compact=True)
+    sections = [Section(text, [one]) for one in (*found.values(), filed, undrawn, compact)]
+    return Document(
+        text, [doc.Facts({"Source": text}, ["Source"])], [*sections, Section(text, [compact], aside=True)]
+    )
+
+
+def test_there_is_an_example_here_of_every_type_and_a_writer_of_every_format():
+    assert blocks("x").keys() == {*get_args(Block)}
+    assert FORMATS.keys() == {*get_args(doc.Format)} == {*doc.FORMATS}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("kind", get_args(Block), ids=lambda kind: kind.__name__)
+def test_every_format_writes_every_type_of_block_or_leaves_it_out_on_purpose(name, kind):
+    text = FORMATS[name](Document("title", [], [Section("section", [blocks("Zebra")[kind]])]))
+    assert ("Zebra" in text) == (kind not in HIDDEN[name])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_type_that_a_format_forgets_is_an_error(name):
+    @dataclass(frozen=True)
+    class Forgotten:
+        text: str
+
+    with pytest.raises(AssertionError):
+        FORMATS[name](Document("title", [], [Section("section", [Forgotten("x")])]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("style", STYLES)
+def test_every_format_writes_words_of_every_style(name, style):
+    row = [doc.text_cell("label"), doc.text_cell("Zebra", style)]
+    table = doc.Table("t", "caption", ["a", "b"], [row])
+    assert "Zebra" in FORMATS[name](Document("title", [], [Section("section", [table])]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_hostile_text_is_escaped_in_every_format(name):
+    text = re.sub(r"(?s)<(style|script)>.*?</\1>", "", FORMATS[name](whole(HOSTILE)))  # our own
+    assert ESCAPES[name](HOSTILE) in text
+    assert HOSTILE not in text
+    assert "- n\t[o]" not in text
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
+
+
+def structure(name, text):
+    """Return what a format reads of a text but for the words: elements, or commands."""
+    if name == "latex":
+        return re.findall(
+            r"\\(?:begin|end|item|section|subsection|subsubsection)\b|(?<!\\)[&%]|\\\\$", text, re.MULTILINE
+        )
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(text) if name == "markdown" else text
+    return re.findall(r"</?\w+", re.sub(r"</?bdi>|<wbr>", "", page))
+
+
+@pytest.mark.parametrize("name", ["html", "latex", "markdown"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTILE,
+        "<script>alert(1)</script>",
+        "a|b",
+        "\\",
+        "$x$",
+        "100 %",
+        "a\nb",
+        "a\n\n# b",
+        "</script>",
+        "&amp;",
+        '"',
+    ],
+)
+def test_no_text_changes_the_structure_of_a_document(name, text):
+    assert structure(name, FORMATS[name](whole(text))) == structure(name, FORMATS[name](whole("word")))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "<b>", "a|b", "a  b", "100 %"])
+def test_a_format_that_can_be_read_back_gives_the_text(text):
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown_report(whole(text)))
+    assert unescape(page).count(visible(text)) >= 40
+    assert unescape(re.sub(r"</?bdi>|<wbr>", "", html_page(whole(text)))).count(visible(text)) >= 40
+
+
+def test_files_of_tables_are_escaped_and_in_ascii():
+    (text,) = table_files(whole(HOSTILE)).values()
+    assert text.isascii()
+    assert latex_report(whole(HOSTILE)).isascii()
+    assert structure("latex", text) == structure("latex", *table_files(whole("word")).values())
+
+
+def test_a_format_shows_the_sections_that_are_for_it():
+    sections = [Section(f"for {name}", [doc.Notes(["x"])], formats=(name,)) for name in FORMATS]
+    for name, write in FORMATS.items():
+        text = write(Document("title", [], sections))
+        assert [other for other in FORMATS if f"for {other}" in text] == [name]
+
+
+def test_a_report_is_one_document_and_a_terminal_shows_its_tables_and_claims(tmp_path):
+    cells = [
+        cell("rnn", "greedy", 0, {"rate": number(1.0)}),
+        cell("lstm", "greedy", 0, status="failed", reason="memory"),
+    ]
+    run = run_of(tmp_path, cells, {"caption": "Rates"}, title="Report")
+    document = report_document(run, grids(run), [], [], costs=True)
+    assert [one.heading for one in document.sections] == ["What limits comparability", "t: Rates", "Incomplete cells", "Provenance"]  # fmt: skip
+    assert [one.heading for one in document.shown("markdown")] == ["t: Rates", "Incomplete cells"]
+    assert [one.heading for one in summary(run).shown("terminal")] == ["Rates"]
+    assert document.sections[1].blocks[0] == summary(run).sections[0].blocks[0]
