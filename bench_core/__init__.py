@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from bench_core.metric import Metric, Additive
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
     from bench_core.noise import Noise
+    from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import suggestion
     from bench_core.rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.stepping import draw, as_hypothesis, invert, limits, generate
+    from bench_core.stepping import as_hypothesis, draw, generate, invert, limits, topk_stable
 
 _HOMES = {
     "probe": ["Finding", "Premise", "Probe", "Statement"],
@@ -42,6 +43,7 @@ _HOMES = {
     "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
     "decoder": ["Decoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
+    "planning.plan": ["plan"],
     "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
@@ -53,7 +55,7 @@ _HOMES = {
     "rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
-    "stepping": ["as_hypothesis", "draw", "generate", "invert", "limits"],
+    "stepping": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

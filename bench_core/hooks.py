@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from pluggy import HookimplMarker, HookspecMarker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-    from typing import Any
-
-    from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
-    from bench_core.data import Outcome
+from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
+from bench_core.data import Outcome
 
 API = 2  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
 

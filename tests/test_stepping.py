@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Noise, State, Stepper, as_hypothesis, draw, generate, invert, limits
+from bench_core import STOP, Noise, State, Stepper, as_hypothesis, draw, generate, invert, limits, topk_stable
 from bench_core.testing import Case, tiny_batch, toys
 
 
@@ -185,3 +185,15 @@ def test_drawn_shares_are_the_probabilities_whether_or_not_they_sum_to_one():
         drawn = invert((scale * shares).log().expand(100_000, -1), uniform)
         found = drawn.bincount(minlength=4) / 100_000
         assert (found - shares).abs().max() < 5 * math.sqrt(0.25 / 100_000)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 30, 50])
+def test_the_best_of_equal_values_have_the_lowest_places(k):
+    """Small integers tie everywhere, across the border of the k best too."""
+    values = torch.randint(0, 4, (200, 30), generator=torch.Generator().manual_seed(k)).double()
+    values[values == 0] = -torch.inf
+    found, places = topk_stable(values, k)
+    for row, numbers, chosen in zip(values.tolist(), found.tolist(), places.tolist(), strict=True):
+        wanted = sorted(range(30), key=lambda place: (-row[place], place))[:k]
+        assert chosen == wanted
+        assert numbers == [row[place] for place in wanted]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core.computing.stages import sample_of
 from bench_core.config import MetricConfig, ProbeConfig
@@ -28,9 +28,6 @@ from bench_core.suites.cells import Cell
 from bench_core.suites.published import plain
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
-
-if TYPE_CHECKING:
-    from bench_core.storage.draws import Draws
 
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
@@ -278,7 +275,7 @@ class Record:
                 with suppress(StoreError):  # a report says that there is none
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
-    def _draws(self) -> dict[str, Draws]:
+    def _draws(self) -> dict[str, Any]:
         """Return the draws behind the numbers, by the key of their measurement."""
         import numpy as np
 

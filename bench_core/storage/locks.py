@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import unwritable
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 PAUSE = 0.1  # seconds between two tries
 WITHOUT = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}  # what file systems without locks answer
@@ -66,7 +63,7 @@ class Locks:
                 raise StoreError(f"{self.folder.parent}: a run is at work on this store. Wait until it has ended.")
             yield [path.stem for path in left]
 
-    def _attempt(self, name: str) -> BaseFileLock | None:
+    def _attempt(self, name: str) -> Any:
         """Return a lock, or None while it is held by another, or `gc` is at work."""
         with self._gate() as held:
             return _taken(self.file(name)) if held else None
@@ -93,7 +90,7 @@ def _is_free(path: Path) -> bool:
     return lock is not None
 
 
-def _taken(path: Path, patience: float = 0) -> BaseFileLock | None:
+def _taken(path: Path, patience: float = 0) -> Any:
     """Return a lock on a file, which is made if need be, or None where another has it."""
     from filelock import FileLock, Timeout
 

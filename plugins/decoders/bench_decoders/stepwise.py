@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert
+from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert, topk_stable
 from bench_decoders.calls import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
-from bench_decoders.topk import topk_stable
 
 
 class Ancestral(Decoder[Sampler]):

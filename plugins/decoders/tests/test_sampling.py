@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_core import STOP, Noise, invert
+from bench_core import STOP, Noise, invert, topk_stable
 from bench_core.testing import catches, patched
-from bench_decoders.api import topk_stable
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,

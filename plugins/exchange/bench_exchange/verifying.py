@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench_core import Workers
+from bench_core import BenchError, Workers, plan
 from bench_core.errors import StoreError
-from bench_core.runs.plans import file_places
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Run, suite_of
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.contents import RECORDS
 from bench_core.storage.store import Store
@@ -86,4 +85,12 @@ def _plain(value: Any) -> Any:
 def repeated(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
     """Repeat the stages of a run, except trainings; yield what differs, and what cannot be repeated here."""
     with Workers(workers, store.root, data, isolate=True) as performing:
-        yield from repeat(run.artifacts(), store, performing, limit, file_places(run.folder, data))
+        yield from repeat(run.artifacts(), store, performing, limit, _places(run, data))
+
+
+def _places(run: Run, data: Path) -> dict[str, str]:
+    """Return where the files of the suite of a run are, with their marks in keys; none if it cannot be planned."""
+    with suppress(BenchError):
+        stages = plan(suite_of(run.folder), data).stages.values()
+        return {place: mark for stage in stages for place, mark in stage.settings.get("places", {}).items()}
+    return {}

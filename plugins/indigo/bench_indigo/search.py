@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import Batch
-from bench_decoders.api import topk_stable
+from bench_core import Batch, topk_stable
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
 from bench_indigo.past import Note, Trail
