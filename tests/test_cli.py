@@ -224,7 +224,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, mon
 def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
     found = bench("run", "suite.yaml", "--stop-after", "0s", code=3)
     assert "2 cells not run: " in found.stderr
-    assert "time was up. Run the suite again to go on." in found.stderr
+    assert "the time limit was reached. Run the suite again to continue." in found.stderr
     assert "not run" in (bench.folder / "reports" / "tests" / "tiny-incomplete" / "report.md").read_text()
     assert not (bench.folder / ".bench" / "store" / "prepare").exists()
 

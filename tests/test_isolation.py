@@ -147,8 +147,8 @@ def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on
     assert numbers(found) == of_one(undisturbed)
     said = reasons(found)
     assert "EOFError" in said["input"]
-    assert "something else than its answer came from the worker process ('" in said["garbage"]
-    assert "something else than its answer" in said["answer"]
+    assert "the worker process sent something other than its answer ('" in said["garbage"]
+    assert "something other than its answer" in said["answer"]
     assert "a part closed the descriptors of its process" in said["close"] or "OSError" in said["close"]
     assert "ended with code 0" in said["leave"]
     assert "ended with code 0" in said["quit"]
@@ -306,7 +306,7 @@ def test_a_worker_that_is_silent_but_not_stopped_gets_a_warning_and_time(tmp_pat
     found = workers.Worker(0, tmp_path, tmp_path)._answers(process, channel, "token", said.append)
     assert next(found) == {"done": True}
     assert len(said) == 1
-    assert "no sign of life" in said[0]
+    assert "no heartbeat" in said[0]
 
 
 def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a_failure(place):
@@ -334,5 +334,5 @@ def test_no_worker_process_can_be_started_is_the_failure_of_a_stage(tmp_path, mo
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(workers.subprocess, "Popen", full)
-    with pytest.raises(StageFailed, match="no worker process can be started"):
+    with pytest.raises(StageFailed, match="cannot start a worker process"):
         workers.Worker(0, tmp_path, tmp_path)._ready()

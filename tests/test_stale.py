@@ -204,7 +204,7 @@ def test_a_file_that_is_edited_while_it_is_read_and_restored_fails_the_stage(fil
 
     with monkeypatch.context() as patch:
         patch.setattr(bench_small.listed.Filed, "prepare", edited, raising=False)
-        assert "was written while it was read" in files()
+        assert "changed while it was read" in files()
     assert files() == files(store="fresh")
 
 

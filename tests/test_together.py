@@ -398,7 +398,7 @@ def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(sui
     workshop = StageRunner(store, tmp_path)
     stages = {stage.kind: stage for stage in found.stages.values()}
     perform(workshop, StageRequest(stages["prepare"]))
-    with pytest.raises(StageFailed, match="time was up"):
+    with pytest.raises(StageFailed, match="the time limit was reached"):
         perform(workshop, StageRequest(stages["together"], until=time.time() - 1))
     ((kind, key),) = [name for name in store.entries() if name[0] == "checkpoint"]
     about = store.get(kind, key).manifest

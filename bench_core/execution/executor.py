@@ -32,7 +32,7 @@ PAUSE = 0.2  # seconds between two looks for what another machine stored
 
 
 class StageFailed(Exception):
-    """A stage was not done; its text is for people."""
+    """A stage that failed or was stopped; its text is for the user."""
 
     def __init__(
         self, text: str, details: str = "", expected: bool = False, stored: bool = False, stopped: bool = False
@@ -45,12 +45,12 @@ class StageFailed(Exception):
 
 
 def time_up() -> StageFailed:
-    """Return why a stage was not done for which there was no time left."""
-    return StageFailed("time was up. Run the suite again to go on.", expected=True, stopped=True)
+    """Return the reason of a stage that was stopped by the time limit."""
+    return StageFailed("the time limit was reached. Run the suite again to continue.", expected=True, stopped=True)
 
 
 class Executor(ABC):
-    """Performs stages whose inputs are stored, and leaves their artifacts in the store."""
+    """Performs stages whose inputs are stored, and stores their artifacts."""
 
     capacity: int  #: how many stages it takes at a time
     local: bool = False  #: whether on this machine alone
@@ -58,11 +58,11 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
-        """Begin a stage; its future raises StageFailed."""
+        """Start a stage; its future raises StageFailed."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop, whatever is under way."""
+        """Stop, including running stages."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +73,7 @@ class Executor(ABC):
 
 @dataclass
 class Here(Executor):
-    """Performs stages in this process, one after the other."""
+    """Performs stages sequentially in this process."""
 
     store: Store
     data: Path
@@ -99,9 +99,9 @@ _kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of t
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
-    """Perform what `StageRequest.to_json` gave, in this process; return as JSON data how it went, for `check_answer`.
+    """Perform a `StageRequest.to_json` in this process; return the outcome as JSON data, for `check_answer`.
 
-    `warned` is what the store makes of its artifacts. What was loaded is kept for the next order of the same store.
+    `warned` lists warnings of the store. Loaded tasks and models are kept for the next request on the same store.
     """
     warned: list[str] = []
     runner = _kept.get((store, data)) or StageRunner(Store(store), data)
@@ -112,7 +112,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell) -
 
 
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
-    """Perform what `StageRequest.to_json` gave; return as JSON data how it went, for `check_answer`."""
+    """Perform a `StageRequest.to_json`; return the outcome as JSON data, for `check_answer`."""
     asked = StageRequest.from_json(request)
     try:
         if asked.again is None:
@@ -124,9 +124,9 @@ def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
 
 
 def _check_same(stage: Stage) -> None:
-    """Raise StageFailed unless code and libraries are, here and now, what they were where the run began.
+    """Raise StageFailed unless code and libraries are the same as where the run was planned.
 
-    Else what they compute would be stored under the key of others: on another machine, or after an edit.
+    Otherwise results of other code, on another machine or after an edit, would be stored under its key.
     """
     packages, differing = keys._plugin_packages(), []
     for name, digest in stage.ingredients.get("code", {}).items():
@@ -138,27 +138,27 @@ def _check_same(stage: Stage) -> None:
     if differing:
         raise StageFailed(
             f"{', '.join(differing)}: not the same on {platform.node()} as where the run began, or changed since. "
-            "Install the same on every machine, and run the suite again.",
+            "Install the same versions on every machine, and run the suite again.",
             expected=True,
         )
 
 
 def check_answer(answer: Mapping[str, Any]) -> None:
-    """Raise StageFailed if what `carry_out` returned says so."""
+    """Raise StageFailed if the answer of `carry_out` is a failure."""
     if "failed" in answer:
         raise StageFailed(**answer["failed"])
 
 
 def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
-    """Wait until what another machine stored is seen on this one; raise StageFailed if it is not after so long.
+    """Wait until an artifact stored by another machine is visible here; raise StageFailed after `seconds`.
 
-    Network file systems remember for a while that a file was not there; who lists its folder is told the truth.
+    Network file systems cache that a file does not exist; listing its folder refreshes the cache.
     """
     kept, end = Store(store), time.monotonic() + seconds
     while not kept.has(stage.kind, stage.key):
         if time.monotonic() >= end:
             raise StageFailed(
-                f"it was done, but what it stored is not in {store} on this machine ({platform.node()}). Keep the "
+                f"it finished, but its artifact is not in {store} on this machine ({platform.node()}). Keep the "
                 "store on a file system that all machines see at the same place.",
                 expected=True,
             )
@@ -168,7 +168,7 @@ def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
 
 
 def perform(runner: StageRunner, request: StageRequest) -> None:
-    """Do a stage and store its artifact, or try to build its model; raise StageFailed if anything goes wrong."""
+    """Perform a stage and store its artifact, or only build its model; raise StageFailed on any error."""
     stage, runner.request = request.stage, request
     try:
         if request.build:
@@ -188,7 +188,7 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
 
 
 def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
-    """Raise DataError unless all files that a stage reads are, before and after, what the plan found."""
+    """Raise DataError unless all files that a stage reads are the planned ones, before and after."""
     places, reads, task = stage.settings.get("places", {}), {}, None
     if stage.kind == "prepare":
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
@@ -196,11 +196,11 @@ def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
 
 
 def _make(runner: StageRunner, stage: Stage) -> None:
-    """Store the artifact of a stage, unless another run was faster."""
+    """Compute and store the artifact of a stage, unless another run already did."""
     store, about = runner.store, {
         "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
     }  # fmt: skip
-    with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is at work on it", 0.0)):
+    with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is computing it", 0.0)):
         if store.has(stage.kind, stage.key):
             return
         with store.writing(stage.kind, stage.key, about) as folder:
@@ -215,9 +215,9 @@ def _make(runner: StageRunner, stage: Stage) -> None:
 
 @contextmanager
 def _cost() -> Iterator[dict[str, float]]:
-    """Yield what is filled in after a block: wall and processor seconds, and the peak memory in MiB.
+    """Yield a mapping, filled after the block: wall-clock and CPU seconds, and peak memory in MiB.
 
-    That is the memory of the GPU if one is at work, else of the process.
+    The memory is that of the GPU if one is in use, else of the process.
     """
     cost: dict[str, float] = {}
     if cuda := _cuda():
@@ -232,11 +232,11 @@ def _cost() -> Iterator[dict[str, float]]:
 
 
 def _cuda() -> Any:
-    """Return torch.cuda if torch is at work on a GPU; torch is not imported to find out."""
+    """Return torch.cuda if torch uses a GPU; torch is not imported for this."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
 def _resident() -> int:
-    """Return the most memory that this process has held, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,6 +1,6 @@
 """Progress of a run: one status line on a terminal, plain lines elsewhere; and its remaining time.
 
-How long it will still take is told by stages of the same kind, in this run and before it.
+The remaining time is estimated from stages of the same kind, in this run and earlier ones.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bench_core.terminal import legible, say
 PAUSE = 15.0  #: seconds between plain lines about the same stage
 BRIEF = ("measure", "probe")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
-WAITING = "another run is at work on it"  #: what stages tell once, however soon after their beginning
+WAITING = "another run is computing it"  #: what stages tell once, however soon after their beginning
 LEAST = 0.01  #: share of a stage that must be done before its own pace counts
 
 
 @dataclass
 class Running:
-    """A stage under way."""
+    """A running stage."""
 
     kind: str
     begun: float  # seconds, of the caller's clock
@@ -36,13 +36,13 @@ class Running:
     told: float = 0.0  # when that was
 
     def pace(self, now: float) -> float | None:
-        """Return the seconds that all of it takes at its pace so far."""
+        """Return the estimated total seconds at the current rate."""
         return (now - self.begun) / self.share if self.share >= LEAST else None
 
 
 @dataclass
 class Remaining:
-    """The stages that a run has yet to end, and what is known of how long such stages take."""
+    """The unfinished stages of a run, and how long such stages take."""
 
     kinds: Iterable[str]  # of all stages to do, one entry each
     side_by_side: int = 1  # stages that run at a time
@@ -55,24 +55,24 @@ class Remaining:
         self.waiting = Counter(self.kinds)
 
     def begin(self, key: str, kind: str, now: float, head: str = "") -> None:
-        """Note that a stage begins."""
+        """Record that a stage starts."""
         self.waiting[kind] -= 1
         self.running[key] = Running(kind, now, head=head, told=now)
 
     def tell(self, key: str, share: float) -> Running | None:
-        """Note which share of a stage is done; return it, unless it is over."""
+        """Record the finished share of a stage; return the stage, or None if it has ended."""
         stage = self.running.get(key)
         if stage:
             stage.share = share
         return stage
 
     def end(self, key: str, now: float) -> None:
-        """Note that a stage is over."""
+        """Record that a stage has ended."""
         stage = self.running.pop(key)
         self.ended[stage.kind].append(now - stage.begun)
 
     def left(self, now: float) -> tuple[float, bool] | None:
-        """Return the seconds that are left and whether they are all; None where nothing is known or waits."""
+        """Return the remaining seconds, and whether all stages are included; None if unknown or none are waiting."""
         rest = self._under_way(now)
         waiting = {kind: (number, self._expected(kind, now)) for kind, number in self.waiting.items() if number > 0}
         total = sum(rest) + sum(number * seconds for number, seconds in waiting.values() if seconds)
@@ -82,7 +82,7 @@ class Remaining:
         return max([total / max(1, self.side_by_side), *rest]), known
 
     def _under_way(self, now: float) -> list[float]:
-        """Return the seconds that are left of each stage under way, where its own pace or its kind tells."""
+        """Return the remaining seconds of each running stage, by its own rate or its kind."""
         found = []
         for stage in self.running.values():
             whole = stage.pace(now) or self._expected(stage.kind, now)
@@ -90,7 +90,7 @@ class Remaining:
         return found
 
     def _expected(self, kind: str, now: float) -> float | None:
-        """Return the seconds of a stage of a kind: this run's, at this run's pace, or those of earlier runs."""
+        """Return the expected seconds of a kind of stage: from this run, its current rate, or earlier runs."""
         if self.ended[kind]:
             return median(self.ended[kind])
         paces = [pace for stage in self.running.values() if stage.kind == kind and (pace := stage.pace(now))]
@@ -98,26 +98,26 @@ class Remaining:
 
 
 class Progress:
-    """Hears what is going on, and tells nobody."""
+    """Receives the events of a run, and prints nothing."""
 
     def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
-        """Hear of which kinds the stages to do are, how many run at a time, and seconds of such stages before."""
+        """Receive the kinds of the stages to do, how many run at a time, and typical seconds of each kind."""
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
-        """Hear that a stage begins."""
+        """A stage starts."""
 
     def tell(self, stage: Stage, text: str, share: float) -> None:
-        """Hear how far one is; from any thread."""
+        """A stage reports its progress, from any thread."""
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        """Hear that it is over."""
+        """A stage has ended."""
 
     def warn(self, text: str) -> None:
-        """Hear of something that the reader of the results should know."""
+        """Receive a warning for the reader of the results."""
 
 
 class Lines(Progress):
-    """Shows stages as they go by, several at a time; metrics, which take moments, only when they fail."""
+    """Prints the running stages; metrics, which are short, only if they fail."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -139,11 +139,11 @@ class Lines(Progress):
             self.live.stop()
 
     def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
-        """Note which stages are to do, for the time that is left of the run."""
+        """Record the stages to do, for the remaining time."""
         self.remaining = Remaining(kinds, side_by_side, typical)
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
-        """Name the stage and its place among those of the run."""
+        """Print the stage and its number."""
         now, head = time.monotonic(), f"[{number}/{total}] {stage.kind} {stage.label}"
         with self.lock:
             self.remaining.begin(stage.key, stage.kind, now, head)
@@ -153,7 +153,7 @@ class Lines(Progress):
                 self._print(head)
 
     def tell(self, stage: Stage, text: str, share: float) -> None:
-        """Say how far it is, and when it may be done."""
+        """Print its progress and remaining time."""
         now = time.monotonic()
         with self.lock:
             line = self.remaining.tell(stage.key, share)
@@ -170,7 +170,7 @@ class Lines(Progress):
                 self._print(f"    {self._name(line)}{line.text}{self._left(now)}")
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        """Say how long it took, or why it failed."""
+        """Print how long it took, or why it failed."""
         now = time.monotonic()
         with self.lock:
             line = self.remaining.running[stage.key]
@@ -184,21 +184,21 @@ class Lines(Progress):
                 self._print(f"    {name}{duration(seconds)}{self._left(now)}")
 
     def _show(self) -> None:
-        """Put all stages under way on the line that changes."""
+        """Update the status line with all running stages."""
         parts = (f"{line.head}{f': {line.text}' if line.text else ''}" for line in self.remaining.running.values())
         self.live.update(_plain(("   ".join(parts) or self.label) + self._left(time.monotonic())))
 
     def _left(self, now: float) -> str:
-        """Say how long the whole run will still take, as far as that is known."""
+        """Return the remaining time of the run as text, if known."""
         found = self.remaining.left(now)
         return f"; {'about' if found[1] else 'at least'} {duration(found[0])} left in all" if found else ""
 
     def _name(self, line: Running) -> str:
-        """Return the number of a stage where it is not the only one under way."""
+        """Return the number of a stage if others are running too."""
         return f"{line.head.partition(' ')[0]} " if len(self.remaining.running) > 1 else ""
 
     def warn(self, text: str) -> None:
-        """Say something that the reader of the results should know."""
+        """Print a warning."""
         self._print(f"warning: {text}")
 
     def _print(self, text: str) -> None:
@@ -209,14 +209,14 @@ class Lines(Progress):
 
 
 def _plain(text: str) -> str:
-    """Return text in which rich finds no markup, and a terminal nothing to do."""
+    """Return text without markup of rich or control characters."""
     from rich.markup import escape
 
     return escape(legible(text))
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time for people."""
+    """Return a duration as text."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

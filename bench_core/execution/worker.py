@@ -1,12 +1,12 @@
 """The worker process, and the channel to it: JSON lines over a private socket.
 
-Orders come and answers go by a socket of its own, as lines of JSON: `{"alive": true}` now and then, `{"begun": true}`
-when nothing is left to wait for, `{"tell": [text, share]}` and `{"warn": text}` while it works, then `{"done": true}`
-or `{"failed": {...}}`. When the socket is closed, the process ends, whatever it is doing, and with it all that parts
-have started: nobody is left to ask for it. It is told to stop by SIGTERM, and leaves nothing half-written.
+Requests and answers are JSON lines: `{"alive": true}` as a heartbeat, `{"begun": true}` once it holds its locks,
+`{"tell": [text, share]}` and `{"warn": text}` during it, then `{"done": true}` or `{"failed": {...}}`. When the
+socket is closed, the process exits at once with all its children. SIGTERM asks it to stop; artifacts are written
+atomically, so nothing is left half-written.
 
-A part runs in the process of the worker, and may write to any descriptor that it finds there. So each line stands
-behind the token of the order that it belongs to, and what does not is not taken for an answer.
+A part runs in the process of the worker and could write to any descriptor. So each line starts with the token of its
+request, and a line without it is not an answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHOWN = 60  # bytes of what does not belong here
 
 
 class Garbled(Exception):
-    """Something came that the worker did not write."""
+    """The channel contains something that the worker did not write."""
 
 
 class Channel:
@@ -49,7 +49,7 @@ class Channel:
         self.closed = False  # by the other end
 
     def send(self, token: str, message: Any) -> None:
-        """Send a message; raise OSError if nobody can hear it, or a part has closed the descriptor."""
+        """Send a message; raise OSError if the other end, or the descriptor, is closed."""
         self.end.sendall(f"{token} {json.dumps(message)}\n".encode())
 
     def listen(self) -> Iterator[tuple[str, Any]]:
@@ -60,7 +60,7 @@ class Channel:
                 yield token, json.loads(message)
 
     def heard(self, token: str, seconds: float) -> list[Any]:
-        """Return what has come about an order, waiting so long for it; raise Garbled for anything else."""
+        """Return the messages of a request, waiting at most `seconds`; raise Garbled for anything else."""
         start, found = f"{token} ".encode(), []
         for line in self._lines(seconds):
             if not line.startswith(start):
@@ -74,7 +74,7 @@ class Channel:
         return found
 
     def is_silent(self) -> bool:
-        """Return whether the other end is open, and has said nothing since its last answer."""
+        """Return whether the other end is open, and has sent nothing since its last answer."""
         return not (self.rest or self._lines(0) or self.rest or self.closed)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Channel:
         self.end.close()
 
     def _lines(self, seconds: float | None) -> list[bytes]:
-        """Return the whole lines that have come by now; where there is nothing at all, wait so long for it."""
+        """Return the complete lines received; if there is nothing, wait at most `seconds`."""
         found = b""
         self.end.settimeout(seconds)
         try:
@@ -97,23 +97,23 @@ class Channel:
 
 
 def _shown(text: bytes) -> str:
-    """Return the beginning of something for people."""
+    """Return the beginning of a message, printable."""
     return repr(text[:SHOWN].decode(errors="replace")) + ("..." if len(text) > SHOWN else "")
 
 
 class Reporter:
-    """Answers an order while it is under way, from any thread of this process, but from no other process."""
+    """Answers the current request, from any thread of this process but from no child process."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel, self.token, self.lock, self.process = channel, "", Lock(), os.getpid()
 
     def begin(self, token: str) -> None:
-        """Answer to this order from now on."""
+        """Start answering a request."""
         with self.lock:
             self.token = token
 
     def say(self, last: bool = False, **answer: Any) -> None:
-        """Answer to the order that is under way, if there is one."""
+        """Answer the current request, if there is one."""
         if os.getpid() != self.process:
             return
         with self.lock:
@@ -123,7 +123,7 @@ class Reporter:
                 self.token = ""
 
     def beat(self) -> None:
-        """Give signs of life for as long as that is possible."""
+        """Send heartbeats."""
         with suppress(OSError):
             while True:
                 time.sleep(HEARTBEAT)

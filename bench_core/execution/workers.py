@@ -27,12 +27,12 @@ PATIENCE = 10.0  # seconds that a worker has to clean up
 PAUSE = 0.5  # seconds between two looks whether a worker lives
 SILENCE = 60.0  # seconds without a sign of life after which a worker is looked at more closely
 LAST_WORDS = 4000  # characters of what a dead worker wrote
-AGAIN = "Run the suite again to go on."
+AGAIN = "Run the suite again to continue."
 
 
 @dataclass
 class Worker:
-    """One process, started when it is first needed, and again after it died."""
+    """One worker process, started on first use, and restarted after it died."""
 
     number: int
     store: Path
@@ -45,7 +45,7 @@ class Worker:
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None]) -> None:
-        """Have a stage performed; raise StageFailed, also where the process dies."""
+        """Perform a stage; raise StageFailed, also if the process dies."""
         process, channel = self._ready()
         token, self.held = token_hex(8), frozenset(key for _, key in request.stage.inputs.values())
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
@@ -59,13 +59,13 @@ class Worker:
                 elif "done" in answer or "failed" in answer:
                     return check_answer(answer)
         except Garbled as error:
-            raise self._lost(f"something else than its answer came from the worker process ({error}).") from None
+            raise self._lost(f"the worker process sent something other than its answer ({error}).") from None
         finally:
             if self.isolate:
                 self.kill()
 
     def stop(self) -> None:
-        """End the process, whatever it is doing; it has a while to clean up."""
+        """Terminate the process; it has some time to clean up."""
         if (process := self.process) is not None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -73,7 +73,7 @@ class Worker:
         self.kill()
 
     def kill(self) -> None:
-        """End the process at once, with all that parts have started in it."""
+        """Kill the process and all its children."""
         process, self.process, self.held = self.process, None, frozenset()
         if process is not None:
             with suppress(ProcessLookupError, PermissionError):  # it is over; on macOS that is not permitted
@@ -83,7 +83,7 @@ class Worker:
             self.channel.close()
 
     def _ready(self) -> tuple[subprocess.Popen[bytes], Channel]:
-        """Return a process that waits for an order: the last one, unless it died or a part still writes for it."""
+        """Return a process ready for a request: the last one, unless it died or a part still writes to it."""
         if self.process and self.channel and self.process.poll() is None and self.channel.is_silent():
             return self.process, self.channel
         self.kill()
@@ -102,14 +102,14 @@ class Worker:
                 )  # fmt: skip
             except OSError as error:
                 ours.close()
-                raise StageFailed(f"no worker process can be started: {error}. {AGAIN}", expected=True) from None
+                raise StageFailed(f"cannot start a worker process: {error}. {AGAIN}", expected=True) from None
         self.channel = Channel(ours)
         return self.process, self.channel
 
     def _answers(
         self, process: subprocess.Popen[bytes], channel: Channel, token: str, warn: Callable[[str], None]
     ) -> Iterator[dict[str, Any]]:
-        """Yield what the worker says about an order; raise StageFailed once it cannot, or took too long."""
+        """Yield the messages of a request; raise StageFailed if the worker died or took too long."""
         heard, due, warned = time.monotonic(), math.inf, False
         while True:
             ended = process.poll() is not None  # looked at before its last words are read
@@ -126,20 +126,20 @@ class Worker:
                 self.stop()
                 raise StageFailed(f"it took longer than {self.timeout:g} s (--stage-timeout).", expected=True)
             if now - heard >= SILENCE and _is_stopped(process):
-                raise self._lost(f"the worker process was stopped, and stayed so for {SILENCE:g} s. {AGAIN}")
+                raise self._lost(f"the worker process was suspended for {SILENCE:g} s. {AGAIN}")
             if now - heard >= SILENCE and not warned:
-                warn(f"a worker process has given no sign of life for {SILENCE:g} s; --stage-timeout would end it.")
+                warn(f"no heartbeat from a worker process for {SILENCE:g} s; --stage-timeout would end it.")
                 warned = True
 
     def _lost(self, text: str) -> StageFailed:
-        """End a process that is of no use any more; return the failure of its stage."""
+        """Kill a lost process; return the failure of its stage."""
         self.kill()
         assert self.words is not None
         self.words.seek(0)
         return StageFailed(text, self.words.read().decode(errors="replace")[-LAST_WORDS:])
 
     def _death(self, process: subprocess.Popen[bytes]) -> StageFailed:
-        """Return how a process ended; one that only closed its end of the socket is ended."""
+        """Return how a process ended; one that only closed its socket is killed."""
         try:
             code = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -153,9 +153,9 @@ class Worker:
 
 @dataclass
 class Workers(Executor):
-    """So many worker processes, those that hold what a stage reads preferred.
+    """A pool of `capacity` worker processes, which prefers those with the inputs of a stage in memory.
 
-    With `isolate`, each stage has a process of its own. A stage that takes longer than `timeout` seconds fails.
+    With `isolate`, each stage has its own process. A stage that takes longer than `timeout` seconds fails.
     """
 
     capacity: int
@@ -192,7 +192,7 @@ class Workers(Executor):
 
 
 def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process is frozen, as by SIGSTOP."""
+    """Return whether a process is suspended, as by SIGSTOP."""
     import psutil
 
     try:
@@ -209,7 +209,7 @@ def _signal(number: int) -> str:
 
 
 def _one_gpu(number: int) -> dict[str, str]:
-    """Return the setting that leaves a worker one of the GPUs, in turn; none where there are not several."""
+    """Return the environment variable that assigns a worker one of several GPUs."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is None:
         names = [str(place) for place in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]

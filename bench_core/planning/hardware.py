@@ -16,14 +16,14 @@ from bench_core.suites.suite import Suite
 
 
 def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:
-    """Raise SuiteError if the suite names a device that stages need and that torch does not find here."""
+    """Raise SuiteError if stages need a device of the suite that is not available here."""
     named = {one.device for one in suite.hardware.values()}
     if text := missing_device(named & {stage.settings.get("device") for stage in stages}):
         raise SuiteError(f"{text} Nothing was begun.")
 
 
 def missing_device(names: Iterable[str]) -> str:
-    """Return what to do where a device of these names is not here, else nothing; torch is imported for cuda alone."""
+    """Return advice if one of these devices is not available, else ""; torch is imported only for cuda."""
     if "cuda" not in names:
         return ""
     import torch
@@ -38,7 +38,7 @@ def missing_device(names: Iterable[str]) -> str:
 
 @cache
 def device_kind() -> str:
-    """Return "cuda" where torch could use an NVIDIA GPU, else "cpu"."""
+    """Return "cuda" if torch could use an NVIDIA GPU, else "cpu"."""
     try:
         cpu_build = version("torch").endswith("+cpu")
     except PackageNotFoundError:
@@ -47,7 +47,7 @@ def device_kind() -> str:
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what results may depend on besides keys, and nothing that names a machine."""
+    """Return what results may depend on besides keys, without naming the machine."""
     versions = {"python": platform.python_version(), "torch": keys.library("torch")}
     computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
     return {**versions, "bench": keys.library("bench-core"), **computing}

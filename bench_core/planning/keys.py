@@ -39,14 +39,14 @@ def key_of(ingredients: Mapping[str, Any]) -> str:
 
 @cache
 def core_code() -> str:
-    """Return the digest of the core's computing modules."""
+    """Return the digest of the computing modules of the core."""
     core = Path(__file__).parent.parent
     return _digest(core, [*(core / name for name in COMPUTING), *_files(core / "computing")])
 
 
 @cache
 def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
-    """Return the code digests of a distribution and of those plugins that it builds on, by name."""
+    """Return the code digests of a distribution and of the plugins it depends on, by name."""
     found = {distribution: package_code(package)}
     packages = {name: plugin_package for name, plugin_package in _plugin_packages().items() if name != distribution}
     for needed in _requirements(distribution):
@@ -57,7 +57,7 @@ def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
 
 @cache
 def package_code(package: str) -> str:
-    """Return the digest of a package: of its code, less docstrings and comments, and of its other files."""
+    """Return the digest of a package: its code without docstrings and comments, and its other files."""
     spec = find_spec(package)
     if spec and spec.submodule_search_locations:
         return "+".join(_digest(folder, _files(folder)) for folder in map(Path, spec.submodule_search_locations))
@@ -84,7 +84,7 @@ def _plugin_packages() -> dict[str, str]:
 
 
 def _requirements(distribution: str) -> list[str]:
-    """Return what a distribution cannot do without; what its extras bring takes part in no stage."""
+    """Return the requirements of a distribution without extras, which take part in no stage."""
     try:
         found = map(Requirement, requires(distribution) or ())
         return [_normal(one.name) for one in found if not one.marker or one.marker.evaluate({"extra": ""})]
@@ -105,7 +105,7 @@ def _digest(folder: Path, paths: Iterable[Path]) -> str:
 
 
 def parsed(source: str) -> str:
-    """Return what a module's text says to Python, without docstrings, comments and formatting."""
+    """Return the syntax tree of a module as text, without docstrings, comments and formatting."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -115,7 +115,7 @@ def parsed(source: str) -> str:
 
 @cache
 def library(name: str) -> str:
-    """Return the version of an installed distribution, or a word where it is missing."""
+    """Return the version of a distribution, or "not installed"."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -25,7 +25,7 @@ MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")
 
 
 def changed(value: T, change: Callable[[PurePath, Way], PurePath], way: Way = ()) -> T:
-    """Return a copy of settings with every path in it changed, however deep it stands."""
+    """Return a copy of settings with every path replaced, at any depth."""
 
     def each(one: Any, key: Any) -> Any:
         return changed(one, change, (*way, str(key)))
@@ -60,9 +60,9 @@ def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
 
 
 def located(settings: T, data: Path) -> T:
-    """Return settings with the absolute places of the files that they name, in the working or the data directory.
+    """Return settings with absolute paths, resolved against the working directory, then the data directory.
 
-    A path that leads nowhere stays as it is.
+    A path that does not exist stays as it is.
     """
 
     def found(path: PurePath, _: Way) -> Path:
@@ -96,7 +96,7 @@ def mark(path: Path, name: str, data: Path) -> str:
 
 
 def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
-    """Yield the marks of files in settings as JSON data, each after the keys that lead there."""
+    """Yield the marks of files in JSON settings, each with its path of keys."""
     inside = settings.items() if isinstance(settings, Mapping) else enumerate(settings)
     for key, value in inside:
         if isinstance(value, str) and MARKED.fullmatch(value):
@@ -106,7 +106,7 @@ def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
 
 
 def placed(settings: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings as JSON data with the places of files instead of their marks; `places` are the other way.
+    """Return JSON settings with paths in place of marks; `places` maps paths to marks.
 
     Files with the same content are taken in their order. Raises DataError if that of some file is not known.
     """
@@ -131,7 +131,7 @@ def _placed(value: Any, known: Mapping[str, list[str]]) -> Any:
 
 
 def unnamed(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
-    """Return the digests of what a task reads besides the files at `places`, whose names do not matter."""
+    """Return the digests of what a task reads, without the files in `places`, whose names do not matter."""
     return {name: one for name, one in reads.items() if str(data.absolute() / name) not in places}
 
 
@@ -145,11 +145,11 @@ def unchanged(
     before = _states(places, task, reads, data)
     yield
     if _states(places, task, reads, data) != before:
-        raise DataError("a file was written while it was read. Run the suite again.")
+        raise DataError("a file changed while it was read. Run the suite again.")
 
 
 def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path) -> list[Any]:
-    """Return when files were written; raise DataError that names those that are not what the plan found."""
+    """Return the modification states of files; raise DataError that names those that differ from the plan."""
     wrong = [place for place, known in places.items() if mark(Path(place), "a file of the plan", data) != known]
     found = unnamed(task.reads(data), places, data) if task else {}
     wrong += [name for name in {**reads, **found} if reads.get(name) != found.get(name)]

@@ -26,7 +26,7 @@ Inputs: TypeAlias = Mapping[str, tuple[str, str]]  #: role -> kind and key
 
 @dataclass
 class Plan:
-    """All stages of a suite, inputs before users, and the artifacts of each cell."""
+    """All stages of a suite in topological order, and the artifacts of each cell."""
 
     cells: list[Cell]
     tasks: dict[str, str] = field(default_factory=dict)  # name -> key of what is prepared of it
@@ -35,7 +35,7 @@ class Plan:
     missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
 
     def lack(self, cell: Cell) -> str | None:
-        """Return why a cell cannot be run, or None: the files of its task or of its model cannot be read."""
+        """Return why a cell cannot run (files of its task or model cannot be read), or None."""
         return self.missing.get(("task", cell.task)) or self.missing.get(("model", cell.model))
 
 
@@ -61,7 +61,7 @@ def plan(suite: Suite, data: Path) -> Plan:
 
 
 def located_suite(suite: Suite, data: Path) -> Suite:
-    """Return a suite whose parts know where the files lie that their settings name."""
+    """Return a suite with absolute paths in the settings of its parts."""
 
     def entry(one: Entry) -> Entry:
         others = {task: entry(other) for task, other in one.by_task.items()}
@@ -75,7 +75,7 @@ def located_suite(suite: Suite, data: Path) -> Suite:
 
 
 def lists_tasks(found: Plan, suite: Suite) -> bool:
-    """Return whether tasks are wanted for themselves, not for cells."""
+    """Return whether tasks are needed for a table of tasks, not for cells."""
     return not found.cells or any(table.of == "tasks" for table in suite.tables)
 
 
@@ -113,11 +113,11 @@ def _try(found: Plan, part: tuple[str, str], read: Callable[[], object]) -> None
         found.missing[part] = str(error)
     except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
         reason = error.strerror if isinstance(error, OSError) else error
-        found.missing[part] = f"what it names cannot be read ({reason}). Correct the names of its files."
+        found.missing[part] = f"its files cannot be read ({reason}). Correct their names."
 
 
 def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """Yield the files that settings name, each after its key in the suite."""
+    """Yield the files named by settings, each with its key in the suite."""
     for kind in ("task", "decoder", "metric", "probe"):
         for name, config in getattr(suite, f"{kind}s").items():
             yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
@@ -135,7 +135,7 @@ def _inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
 
 @dataclass
 class Planner:
-    """Makes stages, and remembers them by what they are made of."""
+    """Creates stages, each once."""
 
     suite: Suite
     data: Path
@@ -145,7 +145,7 @@ class Planner:
     digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
-        """Yield the name and key of every stage that a cell takes."""
+        """Yield the name and key of every stage of a cell."""
         task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
         yield from (("prepare", task), ("train", train))
         if cell.decoder is not None:
@@ -182,7 +182,7 @@ class Planner:
         return self.made[asked]
 
     def _train_together(self, task: str, model: str, hardware: str) -> None:
-        """Add a stage that trains all seeds, and for each seed one that takes its own out of that."""
+        """Add a stage that trains all seeds, and for each seed one that extracts its model."""
         seeds = [*self.suite.seeds]
         joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
         for seed in seeds:
@@ -214,7 +214,7 @@ class Planner:
         return self._add(kind, settings, inputs, parts, f"{task} x {model}, {which}", [initial] if initial else [])
 
     def _select(self, select: Select, model: Any) -> tuple[dict[str, Any], Parts]:
-        """Return what decides which weights are kept, with the settings of the parts that it names."""
+        """Return the settings of checkpoint selection, including those of its metric and decoder."""
         found: dict[str, Any] = select.model_dump(mode="json")
         parts: Parts = []
         metric = self.suite.metrics.get(select.metric)
@@ -241,7 +241,7 @@ class Planner:
         return self._outcomes("score", cell, own, [], f"{cell.task} x {cell.model} by {by}")
 
     def probe(self, cell: Cell, name: str) -> str:
-        """Return the key of what a probe finds of a trained model, or of a model and a decoder."""
+        """Return the key of the finding of a probe on a trained model, or on a model with a decoder."""
         probe = self.suite.probes[name]
         under = cell.decoder if probe.with_decoder else None
         decoder = None if under is None else self.suite.decoders[under]
@@ -255,7 +255,7 @@ class Planner:
         return self._outcomes("probe", cell, own, [*parts, ("probe", probe)], what)
 
     def _outcomes(self, kind: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
-        """Add a stage that has a trained model work on the examples of a split."""
+        """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
         inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
@@ -266,14 +266,14 @@ class Planner:
         return self._add(kind, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
 
     def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
-        """Return the key of a metric's numbers."""
+        """Return the key of the score of a metric."""
         metric = self.suite.metrics[name]
         inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
         label = f"{name} of {self.stages[outcomes].label}"
         return self._add("measure", {"metric": self.described(metric)}, inputs, [("metric", metric)], label)
 
     def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
-        """Digest the files that settings name; yield what is wrong, but for parts of which that is `known`."""
+        """Digest the files named by settings; yield problems, except of parts in `known`."""
         for key, path in _named(self.suite, known):
             try:
                 if path not in self.marks:
@@ -282,11 +282,11 @@ class Planner:
                 yield str(error)
 
     def described(self, config: Config) -> dict[str, Any]:
-        """Return a part's name and all of its settings as JSON data, with what stands for files in their place."""
+        """Return the name and settings of a part as JSON data, with marks in place of files."""
         return described(changed(config, lambda path, way: Path(self.marks[Path(path)])))
 
     def files(self, config: ModelConfig) -> Mapping[str, str]:
-        """Return the digest of every file that a model is built from; raise DataError if one cannot be read."""
+        """Return the digest of every file of a model; raise DataError if one cannot be read."""
         known = str(described(config))
         if known not in self.digests:
             found = config.files(self.data)
@@ -295,7 +295,7 @@ class Planner:
         return self.digests[known]
 
     def _places(self, kind: str, parts: Parts, more: Iterable[Path]) -> dict[str, str]:
-        """Return the marks of all files that a stage reads by where they lie, which does not matter to its key."""
+        """Return the marks of all files of a stage by path; paths are not part of its key."""
         found = [*more]
         for part_kind, config in parts:
             if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
@@ -307,7 +307,7 @@ class Planner:
     def _add(
         self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = ()
     ) -> str:
-        """Add a stage in which these parts take part, unless it is there; return its key."""
+        """Add a stage that uses these parts, unless it exists; return its key."""
         code = {"bench-core": keys.core_code()}
         names = {"numpy"} if kind == "measure" else {"numpy", "torch"}  # with which some tasks draw, too
         for part_kind, config in parts:
@@ -332,12 +332,12 @@ class Planner:
 
 
 def described(config: Config) -> dict[str, Any]:
-    """Return a part's name and all of its settings, defaults included, as JSON data."""
+    """Return the name of a part and all its settings, including defaults, as JSON data."""
     return {"name": config.name, **config.model_dump(mode="json")}
 
 
 def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
-    """Return which likelihood of a model a metric is about, and its kind; empty words where there is none."""
+    """Return the likelihood of a model that a metric uses, and its kind; empty strings if none."""
     if metric.needs is not Scorer or not model.likelihoods:
         return "", ""
     by = getattr(metric, "by", None) or next(iter(model.likelihoods))

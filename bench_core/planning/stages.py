@@ -9,24 +9,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stage:
-    """One piece of work: plain settings and the keys of what it reads; nothing else decides its artifact."""
+    """A unit of work: its settings and the keys of its inputs, which together determine its artifact."""
 
     kind: str  # prepare, together, train, decode, score, measure, probe
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
     ingredients: Mapping[str, Any]  # all that the key is made of
-    label: str  # for people
+    label: str  # for display
 
 
 def stage_from_json(data: Mapping[str, Any]) -> Stage:
-    """Return a stage that went through JSON."""
+    """Return a stage from JSON data."""
     return Stage(**{**data, "inputs": {role: (kind, key) for role, (kind, key) in data["inputs"].items()}})
 
 
 @dataclass(frozen=True)
 class StageRequest:
-    """What to perform, and for how long."""
+    """A request to perform a stage, with its limits."""
 
     stage: Stage
     build: bool = False  # only try to build the model that it trains
@@ -36,10 +36,10 @@ class StageRequest:
     rows: int | None = None  # after how many examples to stop, where that is to be quick
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data, for whoever performs it elsewhere."""
+        """Return it as JSON data."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StageRequest:
-        """Return what `to_json` gave."""
+        """Return a request from JSON data."""
         return cls(**{**data, "stage": stage_from_json(data["stage"])})

@@ -26,7 +26,7 @@ from bench_ray.tasks import Board, work
 PAUSE = 0.5  # seconds between two looks at a stage
 PATIENCE = 10.0  # seconds that a stage has to clean up
 OBJECTS = 80 * 2**20  # bytes for what goes through Ray: texts
-AGAIN = "Run the suite again to go on."
+AGAIN = "Run the suite again to continue."
 
 
 @dataclass

@@ -157,7 +157,7 @@ def _goes_on(request: StageRequest, answer: dict[str, Any]) -> bool:
 
 
 def _interrupted() -> StageFailed:
-    return StageFailed("it was interrupted. Run the suite again to go on.", expected=True)
+    return StageFailed("it was interrupted. Run the suite again to continue.", expected=True)
 
 
 def _death(job: Job[None], state: str) -> StageFailed:
@@ -169,6 +169,6 @@ def _death(job: Job[None], state: str) -> StageFailed:
     last = "\n".join(words.splitlines()[-LAST_LINES:])
     return StageFailed(
         f"job {job.job_id} ended without an answer ({state}).{HINTS.get(state, '')} Its logs are kept as "
-        f"{job.paths.stderr.parent / f'{job.job_id}_*'}. Run the suite again to go on.",
+        f"{job.paths.stderr.parent / f'{job.job_id}_*'}. Run the suite again to continue.",
         last,
     )

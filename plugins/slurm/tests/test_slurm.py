@@ -212,7 +212,7 @@ def test_a_run_that_is_out_of_time_is_not_continued_in_another_job(suite, tmp_pa
     train = first_training(suite, tmp_path, [LONG])
     with Slurm(on("debug", minutes=60), tmp_path / "store", tmp_path, 1) as executor:
         future = executor.submit(StageRequest(train, until=time.time()), lambda text, share: None)
-        with pytest.raises(StageFailed, match="time was up") as stop:
+        with pytest.raises(StageFailed, match="the time limit was reached") as stop:
             future.result()
     assert stop.value.stopped
 
