@@ -33,7 +33,7 @@ def test_a_flip_in_what_only_reports_read_is_repaired_by_a_run_that_had_nothing_
     place.flip(flip)
     found, warnings = place.report()
     assert found == place.wanted
-    assert any(name in text and "It is made again" in text for text in warnings)
+    assert any(name in text and "It is computed again" in text for text in warnings)
     assert not list(place.store.get(flip.kind, flip.key).problems())
 
 

@@ -156,7 +156,7 @@ def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on
     assert "was killed by SIGABRT" in said["child"]
     assert "RecursionError" in said["recursion"]
     assert not {"twice", "lasting child"} & {*said}, "what its child did is no concern of the stage"
-    assert "was stopped, and stayed so" in said["stop"]
+    assert "was suspended for" in said["stop"]
     assert processes(place / "processes") == [], "children end with their workers"
 
 
@@ -320,7 +320,7 @@ def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a
     found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), Progress()).run(
         place / "lies" / "runs"
     )
-    assert all("it was said to be done, but what it stored cannot be read" in cell.reason for cell in found.cells)
+    assert all("it finished, but its artifact cannot be read" in cell.reason for cell in found.cells)
 
 
 def test_only_worker_processes_can_be_isolated_or_ended(place):

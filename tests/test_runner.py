@@ -159,7 +159,7 @@ def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(go, su
     executor = Here(store, tmp_path)
     executor.capacity = 100
     run = Runner(load(path), tmp_path, store, executor, heard).run(tmp_path / "runs")
-    assert [warning for warning in heard.warnings if "It is made again" in warning] == heard.warnings
+    assert [warning for warning in heard.warnings if "It is computed again" in warning] == heard.warnings
     assert len(heard.warnings) == len(weights), "one repair each"
     assert {cell.status for cell in run.cells} == {"done"}
     assert {row["nats"] for row in first.rows()} == {row["nats"] for row in run.rows()}

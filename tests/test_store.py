@@ -479,7 +479,7 @@ def test_the_second_of_two_writers_is_set_aside_if_it_differs(heard):
     assert store.get("train", "k").file("a.txt").read_text() == "fast"
     (place,) = (store.root / "set-aside").glob("*/k")
     assert (place / "a.txt").read_text() == "slow"
-    assert "what was made now is not the same: a.txt. The first is kept" in warnings[0]
+    assert "with different files: a.txt. The first is kept" in warnings[0]
     assert str(place) in warnings[0]
     assert not unfinished(store)
 

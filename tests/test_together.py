@@ -388,7 +388,7 @@ def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
         path.write_bytes(path.read_bytes()[:-1] + b"x")
     run, heard = go(changes={"argmax: {name: argmax}": "argmax: {name: argmax, max_tokens: 4}"})
     assert {cell.status for cell in run.cells} == {"done"}
-    assert any("It is made again" in text for text in heard.warnings)
+    assert any("It is computed again" in text for text in heard.warnings)
     assert weights(store, run) == weights(store, first)
 
 

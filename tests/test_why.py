@@ -20,7 +20,7 @@ from bench_core.runs.why import difference, ingredients
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
 FASTER = {"lr: 0.1": "lr: 0.2"}
-GONE = "what the recorded one was made of is not known: it, or an input of it, is not stored"
+GONE = "ingredients of the recorded artifact unknown: it, or one of its inputs, is not stored"
 
 
 def made(code=(), libraries=(), **settings):
@@ -44,8 +44,8 @@ def made(code=(), libraries=(), **settings):
         ({"files": {"weights": "1f"}}, {"files": {}}, "data weights: no longer read"),
         ({"initial": "1f"}, {"initial": "2f"}, "data initial weights: other content"),
         ({"code": {"bench-x": "1f"}}, {"code": {"bench-x": "2f"}}, "code of bench-x changed"),
-        ({"code": {}}, {"code": {"bench-x": "2f"}}, "code of bench-x takes part now"),
-        ({"code": {"bench-x": "1f"}}, {}, "code of bench-x no longer takes part"),
+        ({"code": {}}, {"code": {"bench-x": "2f"}}, "code of bench-x is used now"),
+        ({"code": {"bench-x": "1f"}}, {}, "code of bench-x is no longer used"),
         ({"libraries": {"torch": "2.11"}}, {"libraries": {"torch": "2.13"}}, "torch 2.11 -> 2.13"),
     ],
 )
@@ -86,7 +86,7 @@ def causes(lines):
 
 def test_all_that_is_stored_needs_no_reason(why):
     why.run()
-    assert why() == ["tests/small: all that is needed of 15 stages behind 4 cells is stored."]
+    assert why() == ["tests/small: everything needed of 15 stages behind 4 cells is stored."]
 
 
 def test_without_a_run_of_the_suite_nothing_is_compared(why):
@@ -106,7 +106,7 @@ def test_without_a_run_of_the_suite_nothing_is_compared(why):
         (FASTER, "training.lr: 0.1 -> 0.2"),
         ({"threads: 1": "threads: 2"}, "threads: 1 -> 2"),
         ({"device: cpu": "device: cpu, precision: bf16"}, "precision: fp32 -> bf16"),
-        ({"seeds: 2": "seeds: [4]"}, "new: that run recorded nothing of it"),
+        ({"seeds: 2": "seeds: [4]"}, "new: that run did not record it"),
     ],
 )
 def test_what_changes_a_training_is_told_once_and_its_followers_are_no_causes(why, change, text):
@@ -172,7 +172,7 @@ def test_another_version_of_torch_and_another_scheme_of_keys_are_named(why, monk
 
 def test_changed_code_names_its_distribution_and_a_run_is_compared_with_what_it_recorded(why, monkeypatch):
     run, code = why.run(), keys.distribution_code
-    assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have other keys today."]
+    assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have changed keys."]
     for digest in ("other", "newest"):
         changed = {"bench_small": digest}
         monkeypatch.setattr(keys, "distribution_code", lambda *names, changed=changed: {**code(*names), **changed})

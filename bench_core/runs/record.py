@@ -38,7 +38,7 @@ REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
 @dataclass(frozen=True)
 class Record:
-    """All that a run leaves behind, gathered from its plan and the store."""
+    """The content of a run folder, from its plan and the store."""
 
     suite: Suite
     plan: Plan
@@ -49,7 +49,7 @@ class Record:
     places: Mapping[str, str]  # folders of this machine -> what reports call them
 
     def write(self, folder: Path) -> None:
-        """Fill a run folder."""
+        """Write a run folder."""
         for name, text in self.texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
@@ -61,7 +61,7 @@ class Record:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """The files that tell all that a run found, by name; the others hold more of the same artifacts."""
+        """The files with all results of a run, by name; the other files hold more of the same artifacts."""
         return {
             "suite.yaml": as_yaml(self.suite.effective),
             "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
@@ -70,14 +70,14 @@ class Record:
         }
 
     def equals(self, folder: Path) -> bool:
-        """Return whether a run folder tells the same."""
+        """Return whether a run folder has the same results."""
         try:
             return all((folder / name).read_text(encoding="utf-8") == text for name, text in self.texts.items())
         except (OSError, ValueError):
             return False
 
     def _told(self, reason: str) -> str:
-        """Return a reason without the places of this machine, which say nothing to a reader elsewhere."""
+        """Return a reason without paths of this machine."""
         for place, name in self.places.items():
             reason = reason.replace(place, name)
         return reason
@@ -106,7 +106,7 @@ class Record:
         }
 
     def _stored(self, kind: str, key: str, name: str) -> Any:
-        """Return a stored JSON file, or None where the stage did not get that far."""
+        """Return a stored JSON file, or None if the stage did not finish."""
         try:
             return self.store.kept(kind, key).json(name)
         except StoreError:
@@ -114,7 +114,7 @@ class Record:
 
     @cached_property
     def _manifests(self) -> dict[str, Mapping[str, Any]]:
-        """The manifests of all that is stored of this plan, by key; those of numbers and probes left out."""
+        """The manifests of all stored artifacts of the plan, by key, except those of measures and probes."""
         found = {}
         for stage in self.plan.stages.values():
             if stage.kind not in ("measure", "probe"):
@@ -124,7 +124,7 @@ class Record:
 
     @cached_property
     def _provenances(self) -> dict[str, str]:
-        """What each stored result of a training, decoding or scoring was computed with, as JSON, by key."""
+        """The environment of each stored training, decoding and scoring as JSON, by key."""
         return {
             key: json.dumps(manifest["provenance"])
             for key, manifest in self._manifests.items()
@@ -133,14 +133,14 @@ class Record:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """All that cells were computed with, each once, in their order, and its place in that."""
+        """The distinct environments of the cells, in order, with their index."""
         behind = (key for artifacts in self.plan.of_cell.values() for key in artifacts.values())
         several = dict.fromkeys(self._provenances[key] for key in behind if key in self._provenances)
         return {one: place for place, one in enumerate(several)}
 
     @cached_property
     def _ingredients(self) -> dict[str, dict[str, str]]:
-        """The versions of libraries and the digests of code that keys are made of."""
+        """The versions of libraries and digests of code in the keys."""
         libraries: dict[str, str] = {}
         code: dict[str, str] = {}
         for stage in self.plan.stages.values():
@@ -149,7 +149,7 @@ class Record:
         return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
 
     def _read(self) -> dict[str, Any]:
-        """Return the digests of the files that tasks and models were made of."""
+        """Return the digests of the files that tasks and models read."""
         tasks = {}
         for name, key in self.plan.tasks.items():
             settings = self.plan.stages[key].settings
@@ -166,7 +166,7 @@ class Record:
         return {name: self._task(name, self.plan.tasks.get(name, "")) for name in self.suite.tasks}
 
     def _task(self, name: str, key: str) -> dict[str, Any]:
-        """Return what there is to tell of a task; where nothing of it is stored, what became of it, and why."""
+        """Return the entry of a task; if it is not stored, its status and the reason."""
         info = self._stored("prepare", key, "facts.json")
         if info is not None:
             extras = info.get("extras", {})
@@ -177,7 +177,7 @@ class Record:
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
 
     def _samples(self) -> Iterator[dict[str, Any]]:
-        """Yield some outputs of the first seed; contexts and references only of corpora that may be shown."""
+        """Yield sample outputs of the first seed; contexts and references only of corpora that may be shown."""
         embedded = {name for name, about in self._tasks.items() if about.get("embedded")}
         for cell, artifacts in self.plan.of_cell.items():
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
@@ -187,7 +187,7 @@ class Record:
                 yield {"cell": cell.axes, **shown}
 
     def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
-        """Return the outputs that are kept of a cell, with what figures need of them."""
+        """Return the sample outputs of a cell, with the data that figures need."""
         samples: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
         info = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
 
@@ -212,7 +212,7 @@ class Record:
 
     @cached_property
     def _trainings(self) -> Mapping[str, str]:
-        """The key of one training of each model, that of the first cell."""
+        """The key of one training per model, that of the first cell."""
         found: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
             found.setdefault(cell.model, artifacts["train"])
@@ -246,7 +246,7 @@ class Record:
         return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
 
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-        """Yield what each probe found of a cell, with the suite's names for the metrics that it is about."""
+        """Yield the findings of the probes of a cell, with the names of their metrics in the suite."""
         for name in cell.probes:
             found = self._stored("probe", artifacts[f"probe/{name}"], "finding.json")
             if found is not None:
@@ -254,7 +254,7 @@ class Record:
                 yield name, {**found, "measured": self._measured(cell, name, metrics)}
 
     def _measured(self, cell: Cell, name: str, metrics: Iterable[str]) -> dict[str, str]:
-        """Return the suite's names of the metrics that a probe is about, by those of plugins."""
+        """Return the names in the suite of the metrics of a probe, by their names in plugins."""
         probe, found = self.suite.probes[name], {}
         for metric in sorted(metrics):
             measured = [one for one in cell.metrics if _agrees(probe, self.suite.metrics[one], metric)]
@@ -276,7 +276,7 @@ class Record:
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
     def _draws(self) -> dict[str, Any]:
-        """Return the draws behind the numbers, by the key of their measurement."""
+        """Return the bootstrap replicates of the numbers, by the key of their measure stage."""
         import numpy as np
 
         found = {}
@@ -289,7 +289,7 @@ class Record:
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an output without what it was made from, which it may repeat, and without the reference."""
+    """Return an output without its source and reference, and without its text if that repeats one of them."""
     data = _repeated(sample)
     text = f"(the {data}, word for word)" if data else sample["text"]
     shown = {name: value for name, value in sample.items() if not (data and name in REPEATS)}
@@ -297,13 +297,13 @@ def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _repeated(sample: Mapping[str, Any]) -> str | None:
-    """Return which of what an output was made from, or was to be, it says word for word; None if neither."""
+    """Return whether an output repeats its prompt or its reference word for word; None if neither."""
     told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
     return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
 
 
 def _agrees(probe: ProbeConfig, metric: MetricConfig, about: str) -> bool:
-    """Return whether a metric is what a probe is about, under the same settings where they share any."""
+    """Return whether a metric is that of a probe, with equal settings where both have them."""
     own, other = probe.model_dump(), metric.model_dump()
     return metric.name == about and all(other[name] == own[name] for name in own if name in other)
 
@@ -313,7 +313,7 @@ def detailed(
     outcomes: Iterable[Outcome],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Return samples with what plugins want to keep of single outputs, of which some may be new among them."""
+    """Return samples with the data of plugins about single outputs, which may add samples."""
     found = {sample["id"]: {**sample} for sample in samples}
     by_id = {outcome.id: outcome for outcome in outcomes}
     for number, more in ((number, more) for answer in answers for number, more in answer.items()):

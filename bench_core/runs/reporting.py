@@ -16,9 +16,9 @@ LONGEST = 100  # characters that changes add to a name
 
 
 def reported(run: Run, folder: Path) -> tuple[str, str]:
-    """Write the report of a run into a folder, unless it is there.
+    """Write the report of a run to a folder, unless it is up to date.
 
-    Returns what to show on a screen, and where the report is, or how to have one.
+    Returns the text for the terminal, and the path of the report, or how to get one.
     """
     text: str | None = hook().bench_report(run=run, folder=folder)
     if text is not None:
@@ -29,7 +29,7 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
 
 
 def place(run: Run, out: Path) -> tuple[Path, str]:
-    """Return the folder of a run's report, and, if that is not its suite's own, why.
+    """Return the folder of the report of a run, and the reason if it is not that of its suite.
 
     Raises SuiteError if its label leads out of the folder of reports.
     """
@@ -48,7 +48,7 @@ def place(run: Run, out: Path) -> tuple[Path, str]:
 
 
 def home(out: Path, name: str) -> Path:
-    """Return a folder of reports; raise SuiteError if its name leads out of the folder of all reports."""
+    """Return a folder of reports; raise SuiteError if it is outside of `out`."""
     folder = out / name
     if not folder.resolve().is_relative_to(out.resolve()):
         raise SuiteError(f"the report of {name!r} would lie outside of {out}. Rename the suite or its profile.")
@@ -56,7 +56,7 @@ def home(out: Path, name: str) -> Path:
 
 
 def _suffix(asked: Iterable[str]) -> str:
-    """Return what changes of a suite add to the name of its report; no two have the same."""
+    """Return the unique suffix of a report name for changes of the suite."""
     whole = "".join(f"+{one}" for one in asked)
     plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", whole))[:LONGEST]
     return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

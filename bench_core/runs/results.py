@@ -43,7 +43,7 @@ REPORTING = ("tables", "figures", "claims", "choose")  #: sections of a suite on
 
 @dataclass(frozen=True)
 class Number:
-    """A metric of one cell: its value, or why there is none."""
+    """The score of a cell, or why there is none."""
 
     value: Real | None = None
     reason: str = ""  # why there is no value
@@ -59,7 +59,7 @@ class Number:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What came of one cell."""
+    """The results of one cell."""
 
     cell: Axes  # task, model, decoder (or None), split, hardware, seed
     status: Literal["done", "failed", "not run"]
@@ -72,7 +72,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its folder tells it."""
+    """A finished run, as read from its folder."""
 
     folder: Path
     suite: SuiteFile  # effective: profile and settings applied, grids expanded
@@ -84,7 +84,7 @@ class Run:
 
     @cached_property
     def draws(self) -> Mapping[str, Draws]:
-        """The scores of samples of the examples behind each number, by the key of its measurement."""
+        """The bootstrap replicates of each number, by the key of its measure stage."""
         if not (self.folder / "draws.safetensors").exists():
             return {}
         from bench_core.storage.draws import read_draws
@@ -97,14 +97,14 @@ class Run:
             ) from None
 
     def artifacts(self) -> list[tuple[str, str]]:
-        """Return kind and key of all artifacts that the cells name, each once."""
+        """Return kind and key of all artifacts of the cells, each once."""
         names = ((name.partition("/")[0], key) for one in self.cells for name, key in one.artifacts.items())
         return list(dict.fromkeys(names))
 
     def named_keys(self) -> set[str]:
-        """Return the keys of all artifacts that the run names; those in its costs are cut short.
+        """Return the keys of all artifacts of the run; those from its costs are abbreviated.
 
-        Tasks that no cell uses are only there.
+        Tasks that no cell uses are only in the costs.
         """
         path = self.folder / "costs.csv"
         try:
@@ -114,7 +114,7 @@ class Run:
         return {*costs, *(key for _, key in self.artifacts())}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat mapping a cell: its axes, status and metric values."""
+        """Return one flat mapping per cell: its axes, status and scores."""
         return [
             {**one.cell, "status": one.status, **{name: number.value for name, number in one.numbers.items()}}
             for one in self.cells
@@ -122,7 +122,7 @@ class Run:
 
 
 def cells_text(cells: Sequence[CellResult]) -> str:
-    """Return one JSON line a cell."""
+    """Return one JSON line per cell."""
     return "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
 
@@ -141,7 +141,7 @@ def as_json(value: float) -> float | str:
 
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
-    """Write a line a stage: kind, what it was for, key, and its cost, which differs from machine to machine."""
+    """Write `costs.csv`, one line per stage; costs differ between machines."""
     rows = (
         {"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)} for kind, label, key, cost in stages
     )
@@ -160,7 +160,7 @@ def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _cell_from_json(line: bytes) -> CellResult:
-    """Return a cell; that of an older run was computed in the one environment of the run."""
+    """Return a cell; one of an older run belongs to the single environment of the run."""
     found = parsed(CellResult, line)
     fields = json.loads(line)
     for name in ("reason", "numbers", "artifacts"):
@@ -170,9 +170,9 @@ def _cell_from_json(line: bytes) -> CellResult:
 
 
 def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    """Have a new folder filled, and put it among the runs as a whole; return it.
+    """Fill a new run folder, and rename it into place; return it.
 
-    Where there is a run of that name, its own ends in a number. Raises StoreError where nothing can be written.
+    If a run of that name exists, a number is appended. Raises StoreError if the folder is not writable.
     """
     folder = out / f".{name}-{token_hex(4)}"
     try:
@@ -196,7 +196,7 @@ def _named(folder: Path, out: Path, name: str) -> Path:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder; raise SuiteError if it is none, StoreError if a file of it is damaged."""
+    """Read a run folder; raise SuiteError if it is not one, StoreError if a file is damaged."""
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
     try:
@@ -227,7 +227,7 @@ def plain_file(path: Path) -> bytes:
 
 @contextmanager
 def _reading(folder: Path, name: str) -> Iterator[bytes]:
-    """Give the content of a file; raise ValueError with its name for all that may be wrong with what it says."""
+    """Give the content of a file; problems in the block become a ValueError with the name of the file."""
     content = plain_file(folder / name)
     try:
         yield content
@@ -239,7 +239,7 @@ def _reading(folder: Path, name: str) -> Iterator[bytes]:
 
 
 def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return what a run tells of itself."""
+    """Return the content of run.json."""
     with _reading(folder, "run.json") as content:
         parsed(Info, content)
         info = json.loads(content)
@@ -247,12 +247,12 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
             raise ValueError("the label is too long to be the name of a folder")
         known = info.get("environments") or [info.get("environment") or {}]
         if any(not 0 <= place < len(known) for one in cells for place in one.environments):
-            raise ValueError("a cell was computed in an environment that the run does not tell of")
+            raise ValueError("a cell refers to an unknown environment")
     return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
 
 
 def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
-    """Return a suite whose grids are expanded as they were when it ran."""
+    """Return a suite with its grids expanded as in the run."""
     mistakes = Problems(source)
     grids = expand(source, mistakes)
     if mistakes.found:
@@ -261,7 +261,7 @@ def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, Model
 
 
 def suite_of(run: Path) -> Suite:
-    """Return the suite of a run as today's code reads it, less what it says of reports."""
+    """Return the suite of a run as loaded by the current code, without tables, figures, claims and choices."""
     source = located.read(run / "suite.yaml")
     for section in REPORTING:
         source.data.pop(section, None)
@@ -269,15 +269,15 @@ def suite_of(run: Path) -> Suite:
 
 
 def history_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a run that tell how trainings went, by their keys cut short.
+    """Return the training histories of a run, by abbreviated key.
 
-    Runs of old have no keys in their names.
+    Old runs have no keys in the names.
     """
     return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the key of each training, cut short, and its evaluations; raise ValueError if these are damaged."""
+    """Yield the abbreviated key of each training, and its evaluations; raise ValueError if damaged."""
     for key, path in history_files(folder).items():
         with _reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]

@@ -15,13 +15,13 @@ from bench_core.suites.cells import Cell
 
 @dataclass(frozen=True)
 class CellFinding(Finding):
-    """What a probe found of a cell, with the suite's names of the metrics that it is about."""
+    """The finding of a probe on a cell, with the names of its metrics in the suite."""
 
     measured: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_mapping(shape: type, mapping: Callable[[Any], Mapping[str, Any]]) -> GetPydanticSchema:
-    """Annotate a mapping that is checked as the fields of a dataclass."""
+    """Annotate a mapping to validate as a dataclass."""
     return GetPydanticSchema(lambda _, handler: handler(Annotated[shape, AfterValidator(mapping)]))
 
 
@@ -30,13 +30,13 @@ Probes: TypeAlias = Mapping[str, Annotated[Mapping[str, Any], as_mapping(CellFin
 
 
 class CellSample(Sample):
-    """An output, and the cell that it is of."""
+    """A sample output, and its cell."""
 
     cell: dict[str, str | int | None]
 
 
 class Environment(Open):
-    """What cells were computed with."""
+    """An environment in which cells were computed."""
 
     __pydantic_extra__: dict[str, Plain]
     libraries: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Environment(Open):
 
 
 class TaskEntry(Open):
-    """What a run tells of a task."""
+    """The entry of a task in run.json."""
 
     corpus: str | None = None
     vocabulary: int = 0
@@ -57,13 +57,13 @@ class TaskEntry(Open):
 
 
 class ModelEntry(Open):
-    """What a run tells of a model."""
+    """The entry of a model in run.json."""
 
     parameters: int | None = None
 
 
 class Info(Open):
-    """What a run tells of itself; those of older versions tell less."""
+    """The schema of run.json; older versions have fewer keys."""
 
     suite: str = ""
     profile: str | None = None

@@ -51,11 +51,11 @@ def run(
     isolate: bool = False,
     stage_timeout: float | None = None,
 ) -> Run:
-    """Run a suite file, as `bench run` does, and return the run; failed cells say so in it.
+    """Run a suite file, as `bench run` does, and return the run; failed cells are marked in it.
 
-    Stages are performed by so many worker processes, or in this one (0), or `elsewhere`, so many at a time. After
-    `stop_after` seconds trainings end at a checkpoint, from which another run goes on; others are written every
-    `checkpoint_every` seconds. With `isolate`, each stage has a process of its own; one that takes longer than
+    Stages run in `workers` processes, in this process (0), or by the executor `elsewhere`. After `stop_after` seconds
+    training stops at a checkpoint, from which another run resumes; further checkpoints are written every
+    `checkpoint_every` seconds. With `isolate`, each stage has its own process; one that takes longer than
     `stage_timeout` seconds fails.
     """
     suite = load(Path(path), profile, settings, seeds)
@@ -74,14 +74,14 @@ def executor(
     isolate: bool = False,
     timeout: float | None = None,
 ) -> Executor:
-    """Return so many worker processes, or this one (0), or who performs so many stages elsewhere.
+    """Return a pool of `workers` processes, this process (0), or the executor `elsewhere`.
 
-    Only worker processes can `isolate` stages or end them after `timeout` seconds; raises SuiteError for others.
+    Only worker processes support `isolate` and `timeout`; raises SuiteError for others.
     """
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
         what = "--isolate" if isolate else "--stage-timeout"
         others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
-        raise SuiteError(f"{what} is for the worker processes of this machine, and {others}. Leave one of both out.")
+        raise SuiteError(f"{what} needs worker processes of this machine, and {others}. Leave one of them out.")
     if elsewhere is not None:
         made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
         return made
@@ -90,7 +90,7 @@ def executor(
 
 @dataclass
 class Runner:
-    """One execution of a suite."""
+    """An execution of a suite."""
 
     suite: Suite
     data: Path
@@ -112,7 +112,7 @@ class Runner:
         self.store = replace(self.store, warn=self._warn)
 
     def run(self, out: Path) -> Run:
-        """Compute what is missing, then write the run folder; after an interruption too, with what there is."""
+        """Compute what is missing, then write the run folder, also after an interruption."""
         with self.store.in_use():
             started = time.strftime("%Y%m%d-%H%M%S")
             self._plan()
@@ -131,14 +131,14 @@ class Runner:
             return read_run(folder)
 
     def _expect(self, stages: Sequence[Stage]) -> None:
-        """Tell of all stages to do, before the first."""
+        """Announce all stages to do."""
         kinds = [stage.kind for stage in stages]
         known = {kind: self.store.typical_seconds(kind) for kind in set(kinds)}
         typical = {kind: seconds for kind, seconds in known.items() if seconds is not None}
         self.progress.expect(kinds, self.executor.capacity, typical)
 
     def _same(self, out: Path) -> Run | None:
-        """Return the last run that found just what this one would, if it is still there."""
+        """Return the last run with identical results, if there is one."""
         record = self._record()
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
             if record.equals(folder):
@@ -159,7 +159,7 @@ class Runner:
         (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
 
     def build(self) -> None:
-        """Prepare every task and build every model on the meta device; `failures` says what does not work."""
+        """Prepare every task, and build every model on the meta device; problems are in `failures`."""
         self._plan()
         self._prepare(
             [stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "together", "train")]
@@ -170,9 +170,9 @@ class Runner:
         self.plan = plan(self.suite, self.data)
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
-        """Prepare the tasks, then build the models on the meta device, so that none fails after hours.
+        """Prepare the tasks, then build the models on the meta device, so that errors show early.
 
-        Returns the stages that are left to do.
+        Returns the remaining stages.
         """
         prepare = [stage for stage in stages if stage.kind == "prepare" and not self._stored(stage)]
         self._perform(prepare, len(stages), 0)
@@ -184,9 +184,9 @@ class Runner:
         return [stage for stage in stages if stage.kind != "prepare"]
 
     def _stored(self, stage: Stage, told: bool = False) -> bool:
-        """Return whether an artifact is there, or, where that is enough, what was carried of it.
+        """Return whether an artifact is stored, or, if that suffices, its imported record.
 
-        Numbers are read and checked at once, and set aside if damaged.
+        Scores are read and checked at once, and set aside if damaged.
         """
         if stage.key in self.numbers:
             return True
@@ -203,14 +203,14 @@ class Runner:
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
         kept = f" The damaged one is kept in {place}." if place else ""  # none where another run was faster
-        self._warn(f"{error} It is made again.{kept}")
+        self._warn(f"{error} It is computed again.{kept}")
 
     def _warn(self, text: str) -> None:
         self.log.append(f"warning: {text}")
         self.progress.warn(text)
 
     def _perform(self, stages: list[Stage], total: int, before: int) -> None:
-        """Have stages performed, each after those that it reads; what reads a failed one fails with it."""
+        """Perform stages in topological order; stages with a failed input fail too."""
         numbers = count(before + 1)
         begun: dict[str, float] = {}
 
@@ -234,7 +234,7 @@ class Runner:
     def _each(
         self, stages: list[Stage], begin: Callable[[Stage], None], build: bool = False
     ) -> Iterator[tuple[Stage, StageFailed | None]]:
-        """Yield stages as they end, with their failures; as many are under way as the executor takes."""
+        """Yield stages as they end, with their failures, running as many as the executor takes."""
         places = {stage.key: place for place, stage in enumerate(stages)}
         order = TopologicalSorter(
             {stage.key: [key for _, key in stage.inputs.values() if key in places] for stage in stages}
@@ -263,7 +263,7 @@ class Runner:
         return self.executor.submit(order, partial(self.progress.tell, stage))
 
     def _is_idle(self, stage: Stage) -> bool:
-        """Return whether a stage cannot begin, after noting why: what it reads was not done, or time is up."""
+        """Return whether a stage cannot start (an input failed, or the time limit is reached), and record why."""
         for reasons in (self.failures, self.stopped):
             broken = [reasons[key] for _, key in stage.inputs.values() if key in reasons]
             if broken or stage.key in reasons:
@@ -278,13 +278,13 @@ class Runner:
         return self.until is not None and time.time() >= self.until + grace
 
     def _patience(self) -> float | None:
-        """Return for how many seconds to wait for a stage: when time is up, each has a while to stop."""
+        """Return how long to wait for a stage: after the time limit, each has some time to stop."""
         return None if self.until is None else max(0.0, self.until + GRACE - time.time())
 
     def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
-        """Where inputs of a stage turn out damaged, set them aside, make them anew, and try again.
+        """Set damaged inputs of a stage aside, compute them again, and retry the stage.
 
-        One that another stage found damaged meanwhile is whole again: then there is nothing to do but to try again.
+        If another stage has already repaired them, only retry.
         """
         damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
         if not damaged:
@@ -312,17 +312,17 @@ class Runner:
         return False
 
     def _keep(self, stage: Stage) -> StageFailed | None:
-        """Note that an artifact is there; return why not, where that was said of one that is not."""
+        """Record a finished artifact; return a failure if it cannot be read."""
         try:
             artifact = self.store.get(stage.kind, stage.key)
             if stage.kind == "measure":
                 self.numbers[stage.key] = artifact.json("number.json")
             files = self.store.contradictions(stage.kind, stage.key)
         except StoreError as error:
-            return StageFailed(f"it was said to be done, but what it stored cannot be read: {error}", expected=True)
+            return StageFailed(f"it finished, but its artifact cannot be read: {error}", expected=True)
         self.computed.append(stage)
         if files:
-            text = f"{stage.kind} of {stage.label} was done again, and differs from the imported one"
+            text = f"{stage.kind} of {stage.label} was computed again, and differs from the imported record"
             self._warn(f"{text} ({', '.join(files)}): results imported with it come from different weights or data.")
         return None
 
@@ -334,7 +334,7 @@ class Runner:
 
 
 def _failure(future: Future[None]) -> StageFailed | None:
-    """Wait for a stage and return why it was not done, or None."""
+    """Wait for a stage; return its failure, or None."""
     try:
         future.result()
     except StageFailed as failure:

@@ -17,13 +17,13 @@ Axes = Callable[[T], Mapping[str, Any]]  # of a cell: its names
 
 
 def select(cells: Sequence[T], axes: Axes[T], filters: str) -> list[T]:
-    """Return the cells that pass every filter of `model=lstm,seed=0`; raise SuiteError for an unknown name.
+    """Return the cells that pass filters such as `model=lstm,seed=0`; raise SuiteError for an unknown name.
 
-    Names may be cut short.
+    Names may be abbreviated.
     """
     for axis, given in pairs(filters):
         if given is None:
-            raise SuiteError(f"{axis!r} does not choose a cell. Write AXIS=NAME, such as model=lstm,seed=0.")
+            raise SuiteError(f"{axis!r} is not a filter. Write AXIS=NAME, such as model=lstm,seed=0.")
         axis = complete("axis", axis, list(AXES))
         names = names_on(cells, axes, axis)
         wanted = complete(axis, given, names)
@@ -32,9 +32,9 @@ def select(cells: Sequence[T], axes: Axes[T], filters: str) -> list[T]:
 
 
 def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
-    """Return the cells that filters select, or those with all of these words in their names; all if there are none.
+    """Return the cells selected by filters, or by words of their names; all cells if `which` is empty.
 
-    Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Raises SuiteError if no cell has them.
+    Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Raises SuiteError if no cell matches.
     """
     if all(axis in AXES and name is not None for axis, name in pairs(which)):
         return select(cells, axes, which)
@@ -49,7 +49,7 @@ def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
 
 
 def cell_name(cell: Mapping[str, Any]) -> str:
-    """Return what a cell is called, such as `words/lstm/greedy/test, seed 0`."""
+    """Return the name of a cell, such as `words/lstm/greedy/test, seed 0`."""
     names = join(*(str(cell[axis]) for axis in AXES[:-1] if cell.get(axis) not in (None, "default")))
     return f"{names}, seed {cell['seed']}" if "seed" in cell else names
 
@@ -59,29 +59,29 @@ def _words(name: str) -> set[str]:
 
 
 def pairs(filters: str) -> list[tuple[str, str | None]]:
-    """Return axis and name of each filter; None for the name where there is no `=`."""
+    """Return axis and name of each filter; the name is None without `=`."""
     words = [word.partition("=") for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")) if word]
     return [(axis, name if equals else None) for axis, equals, name in words]
 
 
 def name_on(axes: Mapping[str, Any], axis: str) -> str:
-    """Return the name of a cell on an axis; `none` if it has none there."""
+    """Return the name of a cell on an axis, or `none`."""
     name = axes.get(axis)
     return "none" if name is None else str(name)
 
 
 def names_on(cells: Sequence[T], axes: Axes[T], axis: str) -> list[str]:
-    """Return the names that cells have on an axis, each once."""
+    """Return the distinct names of cells on an axis."""
     return list(dict.fromkeys(name_on(axes(one), axis) for one in cells))
 
 
 def complete(what: str, given: str, known: list[str]) -> str:
-    """Return the name that is given, or the only one that begins so; numbers must be given in full."""
+    """Return the given name, or the only one that starts with it; seeds cannot be abbreviated."""
     if given in known:
         return given
     begun = [name for name in known if given and name.startswith(given) and what != "seed"]
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise SuiteError(f"{given!r} may mean any {what} of {', '.join(begun)}. Write more of it.")
-    raise SuiteError(f"no {what} of the cells in question is called {given!r}. {suggestion(given, known)}")
+        raise SuiteError(f"{given!r} is ambiguous: {', '.join(begun)}. Write more of it.")
+    raise SuiteError(f"no {what} of these cells is called {given!r}. {suggestion(given, known)}")

@@ -24,7 +24,7 @@ from bench_core.suites.suite import Suite
 
 #: A kind of ingredient -> how it reads where one changed, was added, or is gone.
 TEXTS: Mapping[str, Sequence[str]] = {
-    "code": ("code of {} changed", "code of {} takes part now", "code of {} no longer takes part"),
+    "code": ("code of {} changed", "code of {} is used now", "code of {} is no longer used"),
     "data": ("data {}: other content", "data {}: read now", "data {}: no longer read"),
     "scheme": ("the scheme of {} changed",),
 }
@@ -33,7 +33,7 @@ LONGEST = 60  # characters of a value
 
 @dataclass(frozen=True)
 class Difference:
-    """An ingredient that differs between two artifacts; None where one of them has none."""
+    """An ingredient that differs between two artifacts; None if one of them lacks it."""
 
     what: str  # setting, data, code, library or scheme; new or unknown where there is nothing to compare with
     name: str
@@ -43,15 +43,15 @@ class Difference:
 
 
 Differences: TypeAlias = Mapping[str, Difference]  #: by their texts
-NEW = Difference("new", "", None, None, "new: that run recorded nothing of it")
+NEW = Difference("new", "", None, None, "new: that run did not record it")
 UNKNOWN = Difference(
-    "unknown", "", None, None, "what the recorded one was made of is not known: it, or an input of it, is not stored"
+    "unknown", "", None, None, "ingredients of the recorded artifact unknown: it, or one of its inputs, is not stored"
 )
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Why a stage is not stored, or has another key than the recorded one."""
+    """Why a stage is not stored, or its key differs from the recorded one."""
 
     stage: str
     of: str
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found:
-    """What there is to say of some cells."""
+    """The explanation for some cells."""
 
     verdict: str
     cells: int
@@ -74,7 +74,7 @@ class Found:
 
 
 def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) -> Found:
-    """Return which stages of some cells are not stored, and what changed in them since the last run of the suite."""
+    """Return which stages of some cells are not stored, and what changed since the last run of the suite."""
     cells = chosen(planned.cells, lambda one: one.axes, which)
     making = needed(planned, suite, store.is_stored, cells if which else None)
     tasks = planned.tasks.values() if lists_tasks(planned, suite) and not which else ()
@@ -88,25 +88,25 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
     if making:
         none = f"no run of {suite.label} in {runs}/: nothing to compare with"
         notes.insert(0, f"compared with {run.folder}" if run else none)
-    verdict = f"{len(making)} of {behind} are not stored" if making else f"all that is needed of {behind} is stored"
+    verdict = f"{len(making)} of {behind} are not stored" if making else f"everything needed of {behind} is stored"
     return Found(f"{suite.label}: {verdict}.", len(cells), stages, answers, notes)
 
 
 def of_run(run: Run, planned: Plan, store: Store, which: str) -> Found:
-    """Return which stages of some cells have other keys today than a run recorded, and what changed in them."""
+    """Return which stages of some cells have changed keys since a run, and what changed."""
     names = [cell_name(one.cell) for one in chosen(run.cells, lambda one: one.cell, which)]
     today = {cell_name(one.axes): one for one in planned.of_cell}
     recorded = recorded_keys(planned, run, [today[name] for name in names if name in today])
     changed = [one for key, one in planned.stages.items() if recorded.get(key, key) != key]
     behind = f"{len(recorded)} stages behind {len(names)} cells"
-    verdict = f"{run.folder}: {len(changed) or 'none'} of {behind} have other keys today."
-    notes = [f"{name} cannot be planned today" for name in names if name not in today]
+    verdict = f"{run.folder}: {len(changed) or 'none'} of {behind} have changed keys."
+    notes = [f"{name} cannot be planned now" for name in names if name not in today]
     notes += dict.fromkeys(planned.missing.values())
     return Found(verdict, len(names), len(recorded), explain(planned, store, changed, recorded), notes)
 
 
 def last_run(runs: Path, label: str) -> Run | None:
-    """Return the newest run with this label that can be read, or None."""
+    """Return the newest readable run with this label, or None."""
     folders = [(re.findall(r"\d{8}-\d{6}", one.name), one.lstat().st_mtime, one) for one in runs.glob("*")]
     for *_, folder in sorted(folders, reverse=True):
         with suppress(StoreError, SuiteError):
@@ -116,7 +116,7 @@ def last_run(runs: Path, label: str) -> Run | None:
 
 
 def recorded_keys(planned: Plan, run: Run, cells: Iterable[Cell]) -> dict[str, str]:
-    """Return the keys that a run recorded for the stages of cells, by those that these have today."""
+    """Return the keys that a run recorded for the stages of cells, by their current keys."""
     results = {cell_name(one.cell): one.artifacts for one in run.cells}
     found: dict[str, str] = {}
     for cell in cells:
@@ -126,7 +126,7 @@ def recorded_keys(planned: Plan, run: Run, cells: Iterable[Cell]) -> dict[str, s
 
 
 def _fates(store: Store, stages: Iterable[Stage]) -> Iterator[str]:
-    """Yield what a store tells of stages that came to nothing, a line for each of its folders that does."""
+    """Yield notes on leftovers of failed stages in the store."""
     for folder in ("failures", "set-aside", "unfinished"):
         names = (f"{folder}/{one.kind}-{one.key[:12]}*" for one in stages)
         if paths := [path for name in names for path in store.root.glob(name)]:
@@ -134,7 +134,7 @@ def _fates(store: Store, stages: Iterable[Stage]) -> Iterator[str]:
 
 
 def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapping[str, str]) -> list[Answer]:
-    """Return what changed in stages, which come after those that they read; `recorded` is by today's keys."""
+    """Return what changed in stages in topological order; `recorded` is by current keys."""
 
     @cache
     def compare(key: str, then: str) -> Differences:
@@ -154,7 +154,7 @@ def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapp
 def _differences(
     stage: Stage, then: str, store: Store, compare: Callable[[str, str], Differences]
 ) -> Iterator[Difference]:
-    """Yield what differs in a stage from the artifact of another key, after what does in all that was read."""
+    """Yield the differences of a stage from another artifact, those of its inputs first."""
     if then == stage.key:
         return
     try:
@@ -172,7 +172,7 @@ def _differences(
 
 
 def ingredients(made: Mapping[str, Any], key: str) -> dict[tuple[str, str], str]:
-    """Return all that an artifact was made of, but for its inputs, as JSON by kind and name."""
+    """Return the ingredients of an artifact except inputs, as JSON, by kind and name."""
     settings = {**made["settings"]}
     data = {**settings.pop("data", {}), **settings.pop("files", {}), "initial weights": settings.pop("initial", None)}
     data = {name: digest for name, digest in data.items() if digest}
@@ -182,7 +182,7 @@ def ingredients(made: Mapping[str, Any], key: str) -> dict[tuple[str, str], str]
 
 
 def _flat(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every value in settings as JSON, after its name, such as `training.lr`."""
+    """Yield every setting as JSON with its dotted name, such as `training.lr`."""
     for name, value in settings.items():
         listed = isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
         inside = dict(enumerate(value)) if listed else value
@@ -193,7 +193,7 @@ def _flat(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def difference(what: str, name: str, before: str | None, now: str | None) -> Difference:
-    """Return what differs between two values, each as JSON, or None where there is none."""
+    """Return the difference of two JSON values, either of which may be None."""
     one, other = ("(none)" if side is None else side.strip('"') for side in (before, now))
     text = f"{name}{'' if what == 'library' else ':'} {one[:LONGEST]} -> {other[:LONGEST]}"
     if what in TEXTS:

@@ -1,7 +1,7 @@
 """An artifact on disk: a folder with a manifest that lists every file and what it was computed from.
 
-Whatever is read here may be damaged, or have come from elsewhere: nothing is opened but plain files inside of the
-folder, none that is larger than it should be, none is executed, and what does not fit is a StoreError.
+Files may be damaged, or come from elsewhere: only regular files inside the folder with the expected size are opened,
+nothing is executed, and whatever is invalid is a StoreError.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OTHERS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 @dataclass(frozen=True)
 class Artifact:
-    """One stored folder; every file is checked against the manifest when it is read."""
+    """A stored folder; every file is checked against the manifest when it is read."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Artifact:
         return path
 
     def json(self, name: str) -> Any:
-        """Return the content of a JSON file; raise StoreError if it is damaged, or holds something else."""
+        """Return the content of a JSON file; raise StoreError if it is damaged or has the wrong schema."""
         path = self._place(name)
         try:
             text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
@@ -68,7 +68,7 @@ class Artifact:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 
     def check_told(self) -> None:
-        """Check the files that reports are made of; raise StoreError for the first that is wrong."""
+        """Check the files that reports use; raise StoreError for the first damaged one."""
         for name in told(self.manifest["kind"]):
             if name in self.manifest["files"]:
                 self._check(name)
@@ -80,12 +80,12 @@ class Artifact:
             self.file(name)
 
     def check(self) -> None:
-        """Check every file, and that there are no others; raise StoreError for the first that is wrong."""
+        """Check every file, and that there are no others; raise StoreError for the first problem."""
         for problem in self.problems():
             raise problem
 
     def problems(self) -> Iterator[StoreError]:
-        """Yield all that is wrong: a key of other ingredients; files that are damaged, missing, or of no artifact."""
+        """Yield all problems: a key that does not match; files that are damaged, missing or unknown."""
         if not self._fits_key():
             yield StoreError(f"{self.folder / MANIFEST}: the key is not that of the ingredients.")
         for name in self.manifest["files"]:
@@ -107,7 +107,7 @@ class Artifact:
             return False
 
     def _place(self, name: str) -> Path:
-        """Return the path of a file that is as large as the manifest says, and behind no link."""
+        """Return the path of a file after checking its size, and that no link leads to it."""
         path, known = self.folder, self.manifest["files"].get(name)
         if known is None:
             raise StoreError(f"{path / name}: the artifact has no such file. Run the suite again.")
@@ -131,7 +131,7 @@ class Artifact:
 
 
 def read_artifact(folder: Path, kind: str, key: str) -> Artifact:
-    """Return the artifact in a folder; raise StoreError if it is none, another, or its manifest is damaged."""
+    """Return the artifact in a folder; raise StoreError if there is none, or its manifest is damaged."""
     path = folder / MANIFEST
     if folder.is_symlink():
         raise StoreError(f"{folder}: a link stands where an artifact should. Nothing behind it is read.")
@@ -143,7 +143,7 @@ def read_artifact(folder: Path, kind: str, key: str) -> Artifact:
 
 
 def write_manifest(folder: Path, kind: str, key: str, about: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write the manifest of what is in a folder, and return it; raise StoreError for files that cannot be kept."""
+    """Write and return the manifest of a folder; raise StoreError for files that cannot be stored."""
     files = {}
     for name, path in _inside(folder):
         try:
@@ -163,7 +163,7 @@ def write_manifest(folder: Path, kind: str, key: str, about: Mapping[str, Any]) 
 
 
 def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
-    """Return what a manifest says; raise ValueError if that is not all about this artifact."""
+    """Return a parsed manifest; raise ValueError if it is invalid, or of another artifact."""
     manifest = _parsed(text)
     if not isinstance(manifest, dict):
         raise ValueError("it is no mapping")
@@ -185,7 +185,7 @@ def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
 
 
 def _check_about(manifest: Mapping[str, Any]) -> None:
-    """Raise ValueError unless what a manifest tells of its artifact has the shape in which it is read."""
+    """Raise ValueError unless a manifest has the expected structure."""
     odd = [name for name in ("ingredients", "provenance", "cost") if not isinstance(manifest.get(name, {}), dict)]
     if odd:
         raise ValueError(f"{odd[0]} is no mapping")
@@ -195,7 +195,7 @@ def _check_about(manifest: Mapping[str, Any]) -> None:
 
 
 def _check_files(files: Any) -> None:
-    """Raise ValueError unless files are names inside of a folder, each with a digest and a size."""
+    """Raise ValueError unless files are names inside the folder, each with digest and size."""
     if not isinstance(files, dict):
         raise ValueError("it lists no files")
     for name, entry in files.items():
@@ -209,14 +209,14 @@ def _check_files(files: Any) -> None:
 
 
 def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield all that is in a folder at any depth, but for folders: its name and its path, sorted."""
+    """Yield name and path of every file in a folder, at any depth, sorted."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not path.is_dir():
             yield path.relative_to(folder).as_posix(), path
 
 
 def _regular(path: Path) -> Any:
-    """Return what is known of a plain file; raise ValueError for links, folders, devices and what is not there."""
+    """Return the status of a regular file; raise ValueError for links, folders, devices and missing files."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -227,7 +227,7 @@ def _regular(path: Path) -> Any:
 
 
 def _content(path: Path, size: int, most: int) -> bytes:
-    """Return the content of a plain file of a known size; raise ValueError if it has another, or too large a one."""
+    """Return the content of a regular file of a known size; raise ValueError if the size differs or is too large."""
     if size > most:
         raise ValueError(f"it has {size:,} bytes, and at most {most:,} are read")
     try:
@@ -241,7 +241,7 @@ def _content(path: Path, size: int, most: int) -> bytes:
 
 
 def _parsed(text: bytes, shape: Any = None) -> Any:
-    """Return what JSON holds; raise ValueError if it cannot be read, or does not fit the shape."""
+    """Return parsed JSON; raise ValueError if it is invalid."""
     try:
         if shape is not None:
             parsed(shape, text)
@@ -251,7 +251,7 @@ def _parsed(text: bytes, shape: Any = None) -> Any:
 
 
 def _check_format(path: Path) -> None:
-    """Raise StoreError for weights and numbers in another format, such as a pickle, by how the file begins."""
+    """Raise StoreError for weights and arrays in another format, such as pickle, by their first bytes."""
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
     header = int.from_bytes(start[:8], "little")  # of weights: the size of their table of contents
@@ -262,12 +262,12 @@ def _check_format(path: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Return what the system says of a file."""
+    """Return the message of a system error."""
     return "there is no such file" if isinstance(error, FileNotFoundError) else str(error.strerror or error).lower()
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
-    """Return the error of a store that cannot be written."""
+    """Return the error of a store that is not writable."""
     advice = ADVICE.get(error.errno or 0, "")
     return StoreError(
         f"{path}: the store cannot be written: {str(error.strerror or error).lower()}. {advice}".strip()

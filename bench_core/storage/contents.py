@@ -1,8 +1,8 @@
 """The files of each kind of artifact, and which of them exports include.
 
-All of the small ones are, and of the large ones what they tell. A training that was carried here has no weights and
-is no trained model: it is kept as an artifact of another kind, which tells how it went. So is a prepared task of
-which only the facts came along. Whoever reads weights or data asks for the artifact itself, and has it made again.
+Weights and data are not exported: an imported training is a record of how it went, stored under a kind of its own, as
+is the information of an imported task. Stages that read weights or data need the artifact itself, which is then
+computed again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ OUTCOMES = "outcomes.jsonl.gz"
 
 
 def told(kind: str) -> tuple[str, ...]:
-    """Return the files of a kind of artifact that reports are made of; outcomes are read by other stages alone."""
+    """Return the files of a kind of artifact that reports use; outcomes are read by stages only."""
     return tuple(name for name in FILES.get(RECORDS.get(kind, kind), ()) if name != OUTCOMES)
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the files that two manifests both know, carried along or not, and of which they give other digests."""
+    """Return the files in both manifests whose digests differ."""
     ours, theirs = ({**about.get("left_out", {}), **about["files"]} for about in (one, other))
     return [name for name in ours if name in theirs and ours[name]["sha256"] != theirs[name]["sha256"]]

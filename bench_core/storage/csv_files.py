@@ -13,13 +13,13 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def to_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return a line for each row, headings first; text that a spreadsheet would compute begins with an apostrophe."""
+    """Return CSV text with a header; text that a spreadsheet would evaluate gets an apostrophe in front."""
     lines = [columns, *([row.get(column) for column in columns] for row in rows)]
     return "".join(_line([_inert(value) for value in line]) for line in lines)
 
 
 def from_csv(text: str) -> list[dict[str, str]]:
-    """Return the rows that `to_csv` wrote; without fields that they lack; raise ValueError for what is no CSV."""
+    """Return the rows of CSV text, without missing fields; raise ValueError if it is not CSV."""
     try:
         lines = [[_as_it_was(field) for field in line] for line in csv.reader(io.StringIO(text, newline=""))]
     except csv.Error as error:

@@ -19,12 +19,12 @@ Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
 
 
 def write_draws(path: Path, found: Mapping[str, Draws]) -> None:
-    """Write the draws of several numbers, by name."""
+    """Write the replicates of several numbers, by name."""
     path.write_bytes(save(dict(sorted(found.items()))))
 
 
 def read_draws(content: bytes) -> dict[str, Draws]:
-    """Return what `write_draws` wrote; raise ValueError if it is something else."""
+    """Return the replicates written by `write_draws`; raise ValueError if the file is invalid."""
     try:
         found: dict[str, Draws] = dict(sorted(load(content).items()))
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -36,7 +36,7 @@ def read_draws(content: bytes) -> dict[str, Draws]:
 
 
 def percentiles(scores: Draws, level: float = LEVEL) -> tuple[float, float] | None:
-    """Return the percentile interval of draws; None where some are no numbers."""
+    """Return the percentile interval of replicates; None if some are not finite."""
     if not len(scores) or not np.isfinite(scores).all():
         return None
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
@@ -44,5 +44,5 @@ def percentiles(scores: Draws, level: float = LEVEL) -> tuple[float, float] | No
 
 
 def block_length(examples: int) -> int:
-    """Return how many examples in a row are drawn together where they continue each other (Hall et al., 1995)."""
+    """Return the block length of the block bootstrap for consecutive examples (Hall et al., 1995)."""
     return max(1, ceil(cbrt(examples)))

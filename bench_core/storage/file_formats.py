@@ -26,13 +26,13 @@ Digits: TypeAlias = Annotated[int, Field(ge=0, le=30)]
 
 
 class Open(BaseModel):
-    """A mapping with these keys, and others that nothing depends on."""
+    """A mapping with these keys, and any others."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Sample(Open):
-    """What a report shows of an example."""
+    """A sample output of a report."""
 
     id: int
     prompt: str = ""
@@ -42,7 +42,7 @@ class Sample(Open):
 
 
 class Training(Open):
-    """What a training tells of its model."""
+    """The summary of a training."""
 
     parameters: int
     updates: int
@@ -50,7 +50,7 @@ class Training(Open):
 
 
 class Evaluation(Open):
-    """One entry of a history."""
+    """An entry of a training history."""
 
     __pydantic_extra__: dict[str, Plain]
     step: int
@@ -81,7 +81,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def parsed(shape: type[T], text: bytes) -> T:
-    """Return what JSON holds as an instance of `shape`; raise ValueError that says what does not fit."""
+    """Return JSON as an instance of `shape`; raise ValueError with the first problem."""
     try:
         found: T = _adapter(shape).validate_json(text, strict=True, extra="forbid" if is_dataclass(shape) else None)
     except ValidationError as error:
@@ -94,7 +94,7 @@ def parsed(shape: type[T], text: bytes) -> T:
 
 
 def _whole(digits: str) -> int:
-    """Return a whole number; raise ValueError if it is one that no float can hold, or nearly so."""
+    """Return an integer; raise ValueError if it has too many digits."""
     if len(digits.lstrip("-")) > MOST_DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits")
     return int(digits)

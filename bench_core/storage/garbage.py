@@ -21,7 +21,7 @@ SHORT = 16  #: letters of a key in the costs of a run
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands where an artifact does."""
+    """An entry of the store, intact or damaged."""
 
     kind: str
     key: str
@@ -31,7 +31,7 @@ class Entry:
 
 
 def entries(store: Store, kind: str | None = None) -> Iterator[Entry]:
-    """Yield what is stored, by kind and what it is; only manifests are read."""
+    """Yield the entries of the store, sorted; reads only manifests."""
     found = [_entry(store, *name) for name in store.entries() if kind in (None, name[0])]
     yield from sorted(found, key=lambda one: (one.kind, one.what, one.key))
 
@@ -45,7 +45,7 @@ def _entry(store: Store, kind: str, key: str) -> Entry:
 
 
 def about(manifest: Mapping[str, Any]) -> str:
-    """Return what an artifact is: the label of its manifest, else the names of its parts and its main settings."""
+    """Return a description of an artifact: its label, else its parts and main settings."""
     label, ingredients = manifest.get("label"), manifest.get("ingredients")
     if isinstance(label, str) and label:
         return label
@@ -60,7 +60,7 @@ def about(manifest: Mapping[str, Any]) -> str:
 
 
 def weight(path: Path) -> int:
-    """Return how many bytes the files of a folder have, or a file; links count as nothing."""
+    """Return the size of a file, or of all files in a folder, in bytes; links count as 0."""
     try:
         if path.is_dir() and not path.is_symlink():
             return sum(weight(inside) for inside in path.iterdir())
@@ -70,7 +70,7 @@ def weight(path: Path) -> int:
 
 
 def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[StoreError], Path | None]]:
-    """Read all artifacts; yield each with all that is wrong with it, and where it was set aside to."""
+    """Read all artifacts; yield each with its problems, and the place it was moved to."""
     for kind, key in store.entries():
         try:
             wrong = list(store.get(kind, key).problems())
@@ -83,21 +83,21 @@ def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[Sto
 
 @dataclass
 class Collected:
-    """What was removed, or would be."""
+    """What was removed, or would be removed."""
 
     sizes: dict[str, list[int]] = field(default_factory=dict)  # what it was -> bytes of each
     left: list[str] = field(default_factory=list)  # what nobody can judge, and why
 
     def add(self, what: str, path: Path) -> None:
-        """Count something that is about to go."""
+        """Count something that will be removed."""
         self.sizes.setdefault(what, []).append(weight(path))
 
 
 def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: bool = False) -> Collected:
-    """Remove what no run refers to, what dead writers left, and their locks; with `dry` only count it.
+    """Remove artifacts that no run refers to, leftovers of dead writers, and their locks; with `dry` only count.
 
-    `keys` are those that runs name, in full or cut short. Raises StoreError while a run is at work on the store, or
-    if the runs have nothing to do with it.
+    `keys` are those named by runs, possibly abbreviated. Raises StoreError while a run uses the store, or if no
+    artifact matches.
     """
     store.entries()  # raises where there is no store, before a folder of locks makes it look like one
     found = Collected()
@@ -115,9 +115,7 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
             if folder.name in dead or folder.name.startswith(REMOVED):
                 _remove(store, "unfinished", folder, found, dry)
             else:
-                found.left.append(
-                    f"{folder}: whether its writer lives cannot be told. Delete it if no run is at work."
-                )
+                found.left.append(f"{folder}: unknown whether its writer is alive. Delete it if no run is active.")
         for folder in _folders(store.root / "set-aside") if set_aside else ():
             _remove(store, "set aside", folder, found, dry)
         for name in dead:
@@ -128,7 +126,7 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
 
 
 def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
-    """Return whether something is the checkpoint of a training that a run refers to and that is not done."""
+    """Return whether it is a checkpoint of an unfinished training that a run refers to."""
     if kind != CHECKPOINT:
         return False
     with suppress(StoreError):
@@ -142,7 +140,7 @@ def _remove_artifact(store: Store, kind: str, key: str, found: Collected, dry: b
     if DIGEST.fullmatch(key) and not folder.is_symlink() and (folder / MANIFEST).is_file():
         _remove(store, kind, folder, found, dry)
     else:
-        found.left.append(f"{folder}: it is no artifact. `bench store verify --repair` sets it aside.")
+        found.left.append(f"{folder}: not an artifact. `bench store verify --repair` moves it aside.")
 
 
 def _folders(place: Path) -> list[Path]:
@@ -160,7 +158,7 @@ def _remove(store: Store, what: str, folder: Path, found: Collected, dry: bool) 
 
 
 def _needed(store: Store, named: Collection[str], names: Sequence[Name]) -> set[str]:
-    """Return the keys of the artifacts that runs name, and of all that these were made from."""
+    """Return the keys of the artifacts that runs name, and of all their inputs."""
     kinds: dict[str, list[str]] = {}  # of each key; what was imported of a training is of another kind
     for kind, key in names:
         kinds.setdefault(key, []).append(kind)
@@ -175,7 +173,7 @@ def _needed(store: Store, named: Collection[str], names: Sequence[Name]) -> set[
 
 
 def _inputs(store: Store, kind: str, key: str) -> list[str]:
-    """Return the keys of what an artifact was made from; none if it is damaged, or says nothing of it."""
+    """Return the keys of the inputs of an artifact; none if it is damaged."""
     try:
         inputs = store.get(kind, key).manifest["ingredients"]["inputs"]
         return [str(upstream) for _, upstream in inputs.values()]

@@ -25,8 +25,8 @@ class NoLocks(StoreError):
 class Locks:
     """The locks in a folder, by name.
 
-    Their files are opened, and removed, only by who holds the gate, a lock that is held for moments: nobody holds a
-    file that others no longer find there. Where locks do not reach other machines, they keep processes of one apart.
+    Lock files are opened and removed only while holding the gate, a lock held briefly, so that nobody holds a removed
+    file. If locks do not extend to other machines, they synchronize the processes of one machine.
     """
 
     folder: Path
@@ -35,7 +35,7 @@ class Locks:
     def hold(self, name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold a lock during the block; `waiting` is called once if another process has it.
 
-        Raises NoLocks where there are none, StoreError where the folder cannot be written.
+        Raises NoLocks if locks are not supported, StoreError if the folder is not writable.
         """
         told = False
         while (lock := self._attempt(name)) is None:
@@ -53,7 +53,7 @@ class Locks:
 
     @contextmanager
     def closed(self) -> Iterator[list[str]]:
-        """Let nobody take a lock during the block; give the names of those left by the dead.
+        """Block all locks inside the `with` block; give the names of those left by dead processes.
 
         Raises StoreError if one is held.
         """
@@ -64,13 +64,13 @@ class Locks:
             yield [path.stem for path in left]
 
     def _attempt(self, name: str) -> Any:
-        """Return a lock, or None while it is held by another, or `gc` is at work."""
+        """Return a lock, or None while another process holds it, or `gc` is running."""
         with self._gate() as held:
             return _taken(self.file(name)) if held else None
 
     @contextmanager
     def _gate(self) -> Iterator[bool]:
-        """Hold the gate; give False if somebody else has it for longer than moments, which only `gc` does."""
+        """Hold the gate; give False if it is held for long, which only `gc` does."""
         lock = _taken(self.file("gate"), patience=1.0)
         try:
             yield lock is not None
@@ -91,7 +91,7 @@ def _is_free(path: Path) -> bool:
 
 
 def _taken(path: Path, patience: float = 0) -> Any:
-    """Return a lock on a file, which is made if need be, or None where another has it."""
+    """Return a lock on a file, created if necessary, or None if another process holds it."""
     from filelock import FileLock, Timeout
 
     # No marker files in place of locks: one that a killed process left on another machine would stay for ever.

@@ -13,24 +13,24 @@ from bench_core.data import Hypothesis, Outcome
 
 
 def write_lines(path: Path, lines: Iterable[Any]) -> None:
-    """Write JSON values, a line each, gzipped without a clock."""
+    """Write gzipped JSON lines, without a time stamp."""
     text = "".join(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n" for line in lines)
     path.write_bytes(gzip.compress(text.encode(), 6, mtime=0))
 
 
 def read_lines(path: Path) -> list[Any]:
-    """Read what `write_lines` wrote."""
+    """Read gzipped JSON lines."""
     lines = gzip.decompress(path.read_bytes()).decode().split("\n")  # no other end of a line: texts may hold them
     return [json.loads(line) for line in lines[:-1]]
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
-    """Write outcomes; actions that only repeat the tokens are left out."""
+    """Write outcomes; actions identical to the tokens are omitted."""
     write_lines(path, (_as_json(outcome) for outcome in outcomes))
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """Read what `write_outcomes` wrote."""
+    """Read outcomes."""
     return [_from_json(line) for line in read_lines(path)]
 
 

@@ -42,7 +42,7 @@ def _print_warning(text: str) -> None:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of artifacts: <kind>/<key>/, logs of failures, and what was set aside."""
+    """A folder of artifacts <kind>/<key>/, logs of failures, and artifacts set aside."""
 
     root: Path
     warn: Callable[[str], None] = field(default=_print_warning, compare=False, repr=False)
@@ -50,11 +50,11 @@ class Store:
 
     @property
     def locks(self) -> Locks:
-        """Return the locks of those who are at work on the store."""
+        """Return the locks of the store."""
         return Locks(self.root / "locks")
 
     def path(self, kind: str, key: str) -> Path:
-        """Return where an artifact is or would be; raise StoreError for names that lead elsewhere."""
+        """Return the path of an artifact; raise StoreError for invalid names."""
         for name in (kind, key):
             odd = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > LONGEST
             if odd or name in OUTSIDE:
@@ -62,10 +62,9 @@ class Store:
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether an artifact is here, and whole in all that reports are made of.
+        """Return whether an artifact is stored, with intact manifest and report files.
 
-        That is read, and its manifest, again only if the manifest changed since. Weights, data and outcomes are
-        checked by whoever reads them.
+        These are read again only if the manifest changed. Weights, data and outcomes are checked when they are read.
         """
         path, seen = self.seen.get((kind, key), ("", None))
         if seen and _mark(path) == seen:
@@ -80,31 +79,31 @@ class Store:
         return True
 
     def get(self, kind: str, key: str) -> Artifact:
-        """Return an artifact; raise StoreError if there is none or its manifest cannot be read."""
+        """Return an artifact; raise StoreError if there is none or its manifest is damaged."""
         return read_artifact(self.path(kind, key), kind, key)
 
     def kept_as(self, kind: str, key: str) -> str:
-        """Return the kind under which an artifact, or what was carried of it, is here; its own where neither is."""
+        """Return the kind under which an artifact or its imported record is stored; its own if neither is."""
         record = RECORDS.get(kind)
         return record if record and not self.has(kind, key) and self.has(record, key) else kind
 
     def kept(self, kind: str, key: str) -> Artifact:
-        """Return an artifact, or what was carried of it; raise StoreError where neither is here."""
+        """Return an artifact or its imported record; raise StoreError if neither is stored."""
         return self.get(self.kept_as(kind, key), key)
 
     def is_stored(self, stage: Stage, told: bool = False) -> bool:
-        """Return whether the artifact of a stage is here, or, where that is enough, what was carried of it."""
+        """Return whether the artifact of a stage is stored, or, if that suffices, its imported record."""
         return self.has(self.kept_as(stage.kind, stage.key) if told else stage.kind, stage.key)
 
     def contradictions(self, kind: str, key: str) -> list[str]:
-        """Return the files of an artifact whose content is not that of the one of which a record was carried here."""
+        """Return the files of an artifact that differ from its imported record."""
         record = RECORDS.get(kind)
         if record is None or not self.has(record, key):
             return []
         return differing(self.get(kind, key).manifest, self.get(record, key).manifest)
 
     def entries(self) -> list[tuple[str, str]]:
-        """Return kind and key of all that stands where artifacts do, sorted, without reading any of it."""
+        """Return kind and key of all entries of the store, sorted, without reading them."""
         try:
             kinds = [path for path in self.root.iterdir() if path.name not in ASIDE and path.is_dir()]
             return sorted((folder.name, path.name) for folder in kinds for path in folder.iterdir())
@@ -114,7 +113,7 @@ class Store:
             ) from None
 
     def typical_seconds(self, kind: str, most: int = 200) -> float | None:
-        """Return the median cost of the stored artifacts of a kind, or None where there is none."""
+        """Return the median cost of the stored artifacts of a kind, or None."""
         known = []
         for path in islice((self.root / kind).glob(f"*/{MANIFEST}"), most):
             with suppress(StoreError, ValueError, KeyError, TypeError):  # not this function's to complain about
@@ -123,12 +122,12 @@ class Store:
         return median(known) if known else None
 
     def remove(self, kind: str, key: str) -> None:
-        """Remove an artifact, if it can be."""
+        """Remove an artifact, if possible."""
         with suppress(OSError):
             self.delete(self.path(kind, key))
 
     def delete(self, folder: Path) -> None:
-        """Delete a folder of the store: first out of its place, so that it is never there in part."""
+        """Delete a folder of the store, after renaming it, so that no partial artifact is ever visible."""
         place = self.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
         place.mkdir(parents=True)
         try:
@@ -137,9 +136,9 @@ class Store:
             shutil.rmtree(place)
 
     def set_aside(self, kind: str, key: str, folder: Path | None = None) -> Path | None:
-        """Move a damaged artifact, or a `folder` that is not to be one, out of the way; never delete it.
+        """Move a damaged artifact, or a rejected `folder`, to `set-aside`; nothing is deleted.
 
-        Returns where it went; None if nothing is there any more, because another process was faster.
+        Returns the new place, or None if another process has moved it already.
         """
         folder, place = folder or self.path(kind, key), self.root / "set-aside" / _fresh(kind, key)
         with _told(place):
@@ -155,12 +154,12 @@ class Store:
 
     @contextmanager
     def lock(self, kind: str, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Let nobody else compute an artifact during the block, which begins by looking whether it is there by now.
+        """Hold the lock of an artifact during the block, which should first check whether it is stored by now.
 
-        `waiting` is called once if another process has the lock. A process that dies, however it does, lets go of it.
-        Where the file system has no locks (some network file systems), the block goes ahead with a warning: an
-        artifact may then be computed twice, but is still stored once, by whoever is first.
-        Raises StoreError where the store cannot be written.
+        `waiting` is called once if another process has the lock. A process that dies releases it.
+        If the file system has no locks (some network file systems), the block runs with a warning: an artifact may
+        then be computed twice, but is stored once, by the first.
+        Raises StoreError if the store is not writable.
         """
         with ExitStack() as stack:
             try:
@@ -171,9 +170,9 @@ class Store:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep `bench store gc` away during the block, which relies on what it found stored.
+        """Block `bench store gc` during the block, which relies on stored artifacts.
 
-        Who may only read a store cannot do so, nor can anyone where there are no locks.
+        This is impossible on a read-only store, or without locks.
         """
         with ExitStack() as stack:
             with suppress(StoreError):
@@ -182,13 +181,13 @@ class Store:
 
     @contextmanager
     def writing(self, kind: str, key: str, about: dict[str, Any], sync: bool = True) -> Iterator[Path]:
-        """Give a folder to fill, which becomes the artifact when the block ends without an error.
+        """Give a folder to fill, which becomes the artifact if the block ends without an error.
 
         The folder is written atomically: under another name, synced, then renamed.
-        Without `sync`, which takes a while, that holds unless the machine itself goes down.
-        Where it is there by then, it stays: the second is dropped, or set aside with a warning if its files differ.
+        Without `sync`, which takes time, this holds unless the machine crashes.
+        If the artifact exists by then, it stays: the new one is dropped, or set aside with a warning if it differs.
         `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.
-        Raises StoreError where the store cannot be written, be it by the block.
+        Raises StoreError if the store is not writable, also inside the block.
         """
         target, name = self.path(kind, key), _fresh(kind, key)
         folder = self.root / "unfinished" / name
@@ -209,7 +208,7 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, folder: Path, target: Path, files: Any, sync: bool) -> None:
-        """Make a whole folder the artifact, unless that is there."""
+        """Rename a complete folder to the artifact, unless that exists."""
         if not target.parent.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             _sync(self.root)
@@ -226,7 +225,7 @@ class Store:
             _sync(target.parent)
 
     def _cleared(self, folder: Path, target: Path, files: Any) -> bool:
-        """Clear the place of an artifact of anything else; return False if it is there, and ours is not needed."""
+        """Clear the place of an artifact; return False if an intact one is there."""
         kind, key = target.parent.name, target.name
         try:
             artifact = self.get(kind, key)
@@ -234,19 +233,19 @@ class Store:
             stored = artifact.manifest["files"]
         except StoreError as error:
             place = self.set_aside(kind, key)
-            self.warn(f"{error} It is made again" + (f"; the damaged one is kept in {place}." if place else "."))
+            self.warn(f"{error} It is computed again" + (f"; the damaged one is kept in {place}." if place else "."))
             return True
         differing = sorted(name for name in {*stored, *files} if stored.get(name) != files.get(name))
         if differing:
             place = self.set_aside(kind, key, folder)
             self.warn(
-                f"{target}: it was stored meanwhile, and what was made now is not the same: {', '.join(differing)}. "
+                f"{target}: another process stored it meanwhile, with different files: {', '.join(differing)}. "
                 f"The first is kept; the other is in {place}."
             )
         return False
 
     def log_failure(self, kind: str, key: str, text: str) -> Path:
-        """Keep the log of a stage that failed; it is never taken for a result."""
+        """Write the log of a failed stage."""
         path = self.root / "failures" / f"{kind}-{key[:16]}.log"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,13 +256,13 @@ class Store:
 
 
 def _fresh(*words: str) -> str:
-    """Return a name that nothing else has."""
+    """Return a unique name."""
     return "-".join([*(word[:12] for word in words), token_hex(4)])
 
 
 @contextmanager
 def _told(folder: Path, others: bool = True) -> Iterator[None]:
-    """Turn errors of the system into StoreErrors; without `others`, only those of a store that is full or gone."""
+    """Convert system errors to StoreErrors; without `others`, only those of a full or missing store."""
     try:
         yield
     except Exception as error:
@@ -274,7 +273,7 @@ def _told(folder: Path, others: bool = True) -> Iterator[None]:
 
 
 def _of_system(error: Exception) -> OSError | None:
-    """Return the error of the system that one tells of; libraries written in Rust (safetensors) only name it."""
+    """Return the system error behind an exception; libraries in Rust (safetensors) only mention it in the message."""
     told = None if isinstance(error, OSError) else re.search(r"\(os error (\d+)\)", str(error))
     if told:
         return OSError(int(told[1]), os.strerror(int(told[1])))
@@ -282,7 +281,7 @@ def _of_system(error: Exception) -> OSError | None:
 
 
 def _mark(path: str) -> Mark | None:
-    """Return what changes with a file, or None where there is none."""
+    """Return a fingerprint of a file that changes when it is written, or None if it does not exist."""
     try:
         found = os.lstat(path)
     except OSError:

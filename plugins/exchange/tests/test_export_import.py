@@ -187,7 +187,7 @@ def test_a_training_that_comes_out_otherwise_than_the_imported_one_is_told_of(aw
     brought(home, told)
     _, heard = go(home, "decoders.short={name: argmax, max_tokens: 2}")
     assert len(heard.warnings) == 1
-    assert re.search(r"train of words x .* differs from the imported one \(weights.safetensors\)", heard.warnings[0])
+    assert re.search(r"train of words x .* differs from the imported record \(weights.safetensors\)", heard.warnings[0])
 
 
 def other_weights(all, folder):
@@ -602,7 +602,7 @@ def test_cells_of_unknown_environments_are_refused(away, home):
         all["run/cells.jsonl"] = all["run/cells.jsonl"].replace(b'"environments": [0]', b'"environments": [7]', 1)
 
     text = refused(changed(away / "run.zip", home / "x.zip", change), home)
-    assert "a cell was computed in an environment that the run does not tell of" in text
+    assert "a cell refers to an unknown environment" in text
 
 
 @pytest.mark.parametrize("name", ["../evil", "", ".", "..", "a/b", "/evil", "-rf/..", "a" * 300, ".hidden", 7])

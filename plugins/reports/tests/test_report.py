@@ -300,7 +300,7 @@ def test_the_show_command_prints_the_first_outputs_that_the_store_holds(tmp_path
     [
         ("model=rnn,decoder=greedy", r"4 cells match .* Choose by seed \(0, 1, 2, 3\)"),
         ("model=lstn", "Did you mean 'lstm'"),
-        ("s=0", "may mean any axis of split, seed"),
+        ("s=0", "is ambiguous: split, seed"),
         ("colour=red", "no axis .* 'colour'"),
         ("rnn", "Write AXIS=NAME"),
         ("model=rnn,decoder=greedy,seed=7", "Known: 0, 1, 2, 3"),
