@@ -101,7 +101,7 @@ def test_other_errors_and_single_rows_are_not_tried_again():
 
 def test_a_stream_cannot_go_on_with_half_of_its_rows():
     assert len(examples(streams=True).scored(Short(2), "exact")) == 10
-    with pytest.raises(PluginError, match="memory ran out in the midst of a stream"):
+    with pytest.raises(PluginError, match="out of memory inside a stream"):
         examples(streams=True).scored(Short(1), "exact")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
-    """Build a part from its described settings."""
+    """Build a part from its settings as JSON data."""
     config = configured(kind, settings)
     with unchanged_state():
         build = config.load()
@@ -26,7 +26,7 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
 
 
 def load_weights(model: Any, path: Path) -> None:
-    """Fill a model with stored weights, all of them; raise StoreError if the file does not hold just those."""
+    """Load stored weights into a model; raise StoreError if the file does not contain exactly its weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
@@ -37,17 +37,17 @@ def load_weights(model: Any, path: Path) -> None:
         raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
     wrong = diverged(model)
     if wrong:
-        raise StoreError(f"{path}: {wrong}; weights are finite numbers. Begin with others, or train anew.")
+        raise StoreError(f"{path}: {wrong}; weights must be finite. Use other weights, or train again.")
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
-    """Return how one of the likelihoods of a described model relates to log p."""
+    """Return the kind (exact, bound, estimate) of a likelihood of a model."""
     likelihoods: Mapping[str, Kind] = part("model", model["name"]).config.likelihoods  # type: ignore[attr-defined]
     return likelihoods[by]
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:
-    """Return the device that settings ask for, and give torch its threads; raise PluginError if it is not there."""
+    """Return the device of the settings, and set the threads of torch; raise PluginError if it is missing."""
     import torch
 
     torch.set_num_threads(settings["threads"])

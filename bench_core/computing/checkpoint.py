@@ -29,7 +29,7 @@ Kept: TypeAlias = Any  # tensors, numbers, words and None, in lists, tuples, map
 
 @dataclass
 class Checkpoints:
-    """Those of one training, in two places of a store in turn, so that one is always whole."""
+    """The checkpoints of one training, alternating between two places of a store, so one is always intact."""
 
     store: Store
     key: str  # of the training
@@ -44,14 +44,14 @@ class Checkpoints:
 
     @property
     def weights(self) -> Path | None:
-        """Return where the weights of the last one are, if there is one."""
+        """Return the path of the weights of the last checkpoint, if there is one."""
         path = self.store.path(KIND, self._key(1 - self.place)) / WEIGHTS
         return path if path.exists() else None
 
     def last(self, model: nn.Module, device: torch.device) -> Kept:
-        """Return what the last one keeps, tensors on a device, and fill the model; None without one.
+        """Load the last checkpoint into the model, and return the rest of its state on a device; None without one.
 
-        A damaged one is set aside with a warning, and the one before it is taken.
+        A damaged one is set aside with a warning, and the previous one is used.
         """
         found = [(one.manifest["step"], place, one) for place in (0, 1) if (one := self._stored(place))]
         for _, place, artifact in sorted(found, reverse=True, key=lambda one: one[0]):
@@ -66,15 +66,15 @@ class Checkpoints:
         return None
 
     def due(self) -> bool:
-        """Return whether it is time for the next one."""
+        """Return whether the next checkpoint is due."""
         return time.monotonic() - self.saved >= self.every
 
     def over(self) -> bool:
-        """Return whether it is time to stop."""
+        """Return whether the time limit is reached."""
         return self.until is not None and time.time() >= self.until
 
     def save(self, step: int, model: nn.Module, kept: Kept) -> None:
-        """Keep a model and what else changes; where it cannot be written, warn and go on without."""
+        """Write a checkpoint; if it cannot be written, warn and continue."""
         key, label = self._key(self.place), f"{self.label} at step {step}"
         about = {"label": label, "of": self.of or self.key, "step": step, "seconds": self.seconds()}
         tensors: dict[str, Tensor] = {}
@@ -91,11 +91,11 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def seconds(self) -> float:
-        """Return how long the training has taken, earlier runs included."""
+        """Return the duration of the training, including earlier runs."""
         return round(self.spent + time.monotonic() - self.begun, 4)
 
     def remove(self) -> None:
-        """Remove what is not needed any more."""
+        """Remove the checkpoints."""
         for place in (0, 1):
             self.store.remove(KIND, self._key(place))
 
@@ -117,7 +117,7 @@ class Checkpoints:
 
 
 def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
-    """Return JSON data in which tensors are numbers of `tensors`, which is filled."""
+    """Return JSON data in which tensors are indices into `tensors`, which is filled."""
     inside: Callable[[Kept], Any] = lambda item: _flat(item, tensors)  # noqa: E731
     if isinstance(value, Tensor):
         tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
@@ -131,11 +131,11 @@ def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
         return [type(value).__name__ if type(value) in (tuple, list) else "tuple", [*map(inside, value)]]
     if value is None or isinstance(value, (bool, int, float, str)):
         return ["plain", value]
-    raise PluginError(f"A {type(value).__name__} cannot be kept: only tensors, numbers, words, and Rows of them.")
+    raise PluginError(f"A {type(value).__name__} cannot be stored: only tensors, numbers, strings, and Rows of them.")
 
 
 def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Kept:
-    """Return what `_flat` was given; Rows are those of modules that are loaded by now."""
+    """Inverse of `_flat`; Rows must be classes of modules that are already imported."""
     inside: Callable[[Any], Kept] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":

@@ -1,6 +1,6 @@
 """What a stage has access to: the store, its request, and the cached task and model.
 
-A fingerprint of the model tells whether a stage has left it as it found it.
+A fingerprint of the model detects whether a stage changed it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Tell = Callable[[str, float], None]  # what is going on, and the share that is d
 
 @dataclass
 class StageContext:
-    """What stages work with against a store; the last task and model are kept for those that follow."""
+    """What stages work with; the last task and model stay loaded for the next stages."""
 
     store: Store
     data: Path
@@ -46,11 +46,11 @@ class StageContext:
     kept: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
     def input(self, stage: Stage, role: str) -> Artifact:
-        """Return a stored artifact that a stage reads."""
+        """Return an input artifact of a stage."""
         return self.store.get(*stage.inputs[role])
 
     def task(self, stage: Stage) -> tuple[CheckedTask, TaskInfo]:
-        """Return the prepared task that a stage works on, and its facts."""
+        """Return the prepared task of a stage, and its information."""
         artifact = self.input(stage, "task")
         if self.kept.get("task", ("",))[0] != stage.inputs["task"][1]:
             artifact.check()
@@ -62,7 +62,7 @@ class StageContext:
         return CheckedTask(self.kept["task"][1], info), info
 
     def model(self, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:
-        """Return the trained model that a stage works with, its task and the device."""
+        """Return the trained model of a stage, its task and the device."""
         task, info = self.task(stage)
         device = device_of(stage.settings)
         artifact = self.input(stage, "model")
@@ -76,7 +76,7 @@ class StageContext:
 
     @contextmanager
     def examples(self, stage: Stage, purpose: str) -> Iterator[tuple[Any, Examples]]:
-        """Yield the trained model of a stage, to be evaluated, and the examples that it is tried on."""
+        """Yield the trained model of a stage in evaluation mode, and the examples."""
         from bench_core.computing.evaluate import Examples
         from bench_core.computing.train import evaluating
 
@@ -90,16 +90,16 @@ class StageContext:
             yield model, examples
 
     def with_files(self, info: TaskInfo, model: Mapping[str, Any]) -> TaskInfo:
-        """Return facts that tell a model where the files of its Config are."""
+        """Return the information of a task with the files of the model's Config."""
         config = configured("model", model)
         return replace(info, files=config.files(self.data))
 
     def warn(self, text: str) -> None:
-        """Tell of something odd about the stage that is under way."""
+        """Warn about the current stage."""
         self.store.warn(f"{self.request.stage.label}: {text}" if self.request else text)
 
     def told(self, done: int, total: int) -> None:
-        """Tell of examples; raise Stopped when time is up."""
+        """Report progress; raise Stopped at the time limit."""
         if self.request and self.request.until is not None and time.time() >= self.request.until:
             raise Stopped
         self.tell(f"{done:,} examples", done / total if total else 0)
@@ -107,13 +107,13 @@ class StageContext:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Digests of the weights of a model, and what else could be seen to change in its modules."""
+    """Digests of the weights of a model, and the attributes of its modules."""
 
     weights: Mapping[str, str]
     rest: Mapping[str, Any]
 
     def changed(self, other: Fingerprint) -> list[str]:
-        """Return the names of the weights (parameters and buffers) that are not the same in both."""
+        """Return the names of weights (parameters and buffers) that differ."""
         names = {**self.weights, **other.weights}
         return [name for name in names if self.weights.get(name) != other.weights.get(name)]
 
@@ -132,7 +132,7 @@ def _digest(tensor: Tensor) -> str:
 
 
 def _rest(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of all modules: settings, hooks, methods that were replaced, what a model remembers."""
+    """Yield the attributes of all modules: settings, hooks, replaced methods, memories."""
     for path, module in model.named_modules():
         for name, value in vars(module).items():
             if name not in ("_parameters", "_buffers", "_modules"):
@@ -140,7 +140,7 @@ def _rest(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return something that is equal as long as a value is, for all that can be seen without knowing it."""
+    """Return something comparable that changes if a value does, as far as that is visible."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)):
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(eq=False)
 class _Itself:
-    """Equal to the same object alone; holds it, so that no other comes to lie where it was."""
+    """Equal only to the same object; keeps it alive, so that its id is not reused."""
 
     value: Any
 

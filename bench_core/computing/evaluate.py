@@ -27,7 +27,7 @@ SOME = 4  #: one in so many steps is looked at where the others are known by wha
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of a split: all, or a random choice that is the same for all models, decoders and seeds."""
+    """The examples of a split: all, or a random sample that is the same for all models, decoders and seeds."""
 
     task: Task
     split: str
@@ -59,16 +59,16 @@ class Examples:
         return sorted(found, key=lambda outcome: outcome.id)
 
     def to_decode(self) -> Iterator[Batch]:
-        """Yield the rows that `decoded` decodes, in batches on the processor."""
+        """Yield the rows that `decoded` decodes, in batches on the CPU."""
         return self._batches(Purpose.DECODE)
 
     def _decoded(
         self, model: Any, decoder: Decoder, batch: Batch, before: Sequence[Outcome]
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each row; raise PluginError if they do not fit, or what they were chosen by.
+        """Return the hypotheses of each row; raise PluginError if they, or their log-probabilities, are invalid.
 
-        A first batch, without outcomes `before`, is looked at the most. Later, where hypotheses tell their
-        log-probabilities, and so those of all that was chosen, a few steps stand for the rest.
+        The first batch, without outcomes `before`, is checked the most. Later, if hypotheses have
+        log-probabilities, which cover all chosen actions, only some steps are checked.
         """
         most, thorough = decoder.config.max_tokens, not before
         tells = [one.log_prob is not None for outcome in before for one in outcome.hypotheses]
@@ -93,7 +93,7 @@ class Examples:
             raise blamed(error, decode, batch) from None
 
     def scored(self, model: Scorer, by: str, kind: Kind = Kind.EXACT) -> list[Outcome]:
-        """Score the targets by one of the model's likelihoods; return their outcomes in order of id."""
+        """Score the targets by one likelihood of the model; return their outcomes in order of id."""
         found: list[Outcome] = []
         memory, carries = None, True
 
@@ -118,19 +118,19 @@ class Examples:
         return sorted(found, key=lambda outcome: outcome.id)
 
     def _target(self, number: int, gold: list[int]) -> Outcome:
-        """Return what is known of an example before it is decoded or scored."""
+        """Return the outcome of an example before it is decoded or scored."""
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
         return Outcome(number, target_tokens=len(gold), target_words=words)
 
     def _in_parts(self, batches: Iterator[Batch], work: Callable[[Batch], T]) -> Iterator[tuple[Batch, T]]:
-        """Work on batches, by halves of halves where memory runs out; yield each part with what came of it."""
+        """Process batches, halving them when memory runs out; yield each part with its result."""
         most = 0  # rows, once memory has run out
         for batch in batches:
             parts = [*_split(batch, most)] if most else [batch]
             while parts:
                 if most and batch.continues:  # each row of a stream needs what is remembered of all before it
-                    raise PluginError("memory ran out in the midst of a stream. Set a smaller `limits.batch_size`.")
+                    raise PluginError("out of memory inside a stream. Set a smaller `limits.batch_size`.")
                 part = parts.pop(0)
                 try:
                     result = work(part)
@@ -142,17 +142,17 @@ class Examples:
                     yield part, result
                     continue
                 # Only here, where the error has let go of what it held, is there memory again.
-                self.warn(f"memory ran out with {len(part)} rows at a time; going on with {most}.")
+                self.warn(f"out of memory with {len(part)} rows per batch; continuing with {most}.")
                 if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                     torch.cuda.empty_cache()
                 parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
 
     def _on_device(self, batch: Batch) -> Batch:
-        """Return a copy, which a part may write to as it likes."""
+        """Return a copy that a part may modify."""
         return batch.change(lambda tensor: tensor.to(self.device, copy=True))
 
     def _batches(self, purpose: Purpose) -> Iterator[Batch]:
-        """Yield batches of the whole split, or of the first `number` in an order that only the split decides."""
+        """Yield batches of the whole split, or of the first `number` examples in a fixed random order."""
         noise = None if self.number is None else Noise(0).fork("examples").fork(self.split)
         number, first = (sys.maxsize if most is None else most for most in (self.number, self.first))
         done = 0
@@ -165,7 +165,7 @@ class Examples:
 
 
 def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> PluginError:
-    """Return an error that names the example it is about: the first one that fails alone, found by halves."""
+    """Return an error that names the first example that fails alone, found by bisection."""
     while len(batch) > 1:
         first, *rest = _split(batch, (len(batch) + 1) // 2)
         try:
@@ -182,10 +182,9 @@ def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> 
 
 
 def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
-    """Yield windows of a stream up to `most` rows at a time once they are known to stand alone; others as they come.
+    """Yield windows of a stream in batches of up to `most` rows if the model has no memory; else as they come.
 
-    A model that carries nothing from window to window scores each as if there were no others, so that they need not
-    be read one after the other.
+    A model without memory scores each window independently, so windows can be batched.
     """
     waiting: list[Batch] = []
     for batch in batches:
@@ -203,7 +202,7 @@ def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]
 
 
 def _joined(batches: list[Batch]) -> Batch:
-    """Return the rows of batches of the same form as one that does not continue."""
+    """Concatenate batches of the same shape to one that does not continue another."""
     columns = iter([*zip(*map(_tensors, batches), strict=True)])
     return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
 
@@ -220,13 +219,13 @@ def _tensors(batch: Batch) -> list[torch.Tensor]:
 
 
 def _split(batch: Batch, most: int) -> Iterator[Batch]:
-    """Yield at most so many rows of a batch at a time."""
+    """Split a batch into parts of at most so many rows."""
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
     yield from map(batch.select, torch.split(rows, most))
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Return whether memory ran out: of a GPU, of torch on the processor, or of Python."""
+    """Return whether an error is out-of-memory: of a GPU, of torch on the CPU, or of Python."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 

@@ -1,7 +1,6 @@
 """Guards on the log-probabilities of each step: NaN, +inf and positive values raise an error.
 
-While a model is `guarded`, its own methods are the ones that look: so whatever goes through them is seen, whether a
-decoder asks that knows nothing of it, or the model itself for its samples.
+While a model is `guarded`, its methods are wrapped, so every call is checked, by a decoder or by the model itself.
 """
 
 from __future__ import annotations
@@ -26,23 +25,22 @@ TOGETHER = 16  #: steps that are looked at together
 
 
 class RowError(PluginError):
-    """What a part gave cannot be, and some row of the batch alone is to blame."""
+    """A part returned something invalid for one row of the batch."""
 
     def __init__(self, found: str, due: str) -> None:
         super().__init__(f"{found}; {due}")
         self.found, self.due = found, due
 
     def of(self, example: int) -> PluginError:
-        """Return the error that names the example."""
+        """Return an error that names the example."""
         return PluginError(f"{self.found}, for example {example}; {self.due}")
 
 
 def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
-    """Return log-probabilities [N, A] that a model gave: none NaN or above 0, and not all of a row -inf.
+    """Check log-probabilities [N, A] of a model: no NaN, none above 0, and no row with only -inf.
 
-    Raises PluginError otherwise, naming `method` and the `step`, counted from 1; if they are to be `summed`, also
-    where the probabilities of a row do not sum to one. A decoder calls it if it asks a model for distributions by
-    other methods than those of a Stepper.
+    Raises PluginError that names `method` and the `step`, counted from 1; with `summed`, also if the probabilities of
+    a row do not sum to one. Decoders call it for distributions from other methods than those of a Stepper.
     """
     if not log_probs.numel():
         return log_probs
@@ -53,7 +51,7 @@ def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed
 
 
 def _check_highest(steps: Sequence[Highest], model: object, method: str = "") -> None:
-    """Raise RowError unless the highest log-probabilities of all rows are some: above -inf and at most 0.
+    """Raise RowError unless the highest log-probability of every row is above -inf and at most 0.
 
     Without a `method`, the first step is `start` and all others are `step`.
     """
@@ -80,7 +78,7 @@ def _at(step: int) -> str:
 
 
 def _wrong(worst: float, who: str, at: str) -> RowError:
-    """Return what is wrong with a row, by its highest log-probability."""
+    """Return the problem of a row, by its highest log-probability."""
     due = "log-probabilities are at most 0, and -inf where an action is impossible"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
@@ -90,11 +88,11 @@ def _wrong(worst: float, who: str, at: str) -> RowError:
 
 
 class Steps:
-    """Looks at the distributions of one Stepper.
+    """Checks the distributions of one Stepper.
 
-    The highest log-probability of each row is taken at the first TOGETHER steps and one in `every` later ones; all
-    are looked at once in TOGETHER, and by `settle`: one small tensor operation, no wait for a device. Where it is
-    thorough, the distributions of the first six steps are summed up, and ever fewer of the later ones.
+    The highest log-probability of each row is recorded at the first TOGETHER steps and every `every` later ones, and
+    checked once per TOGETHER steps and by `settle`: one small tensor operation, without synchronizing the device. If
+    thorough, the distributions of the first six steps are summed, and fewer and fewer of the later ones.
     """
 
     def __init__(self, model: Stepper[Any], thorough: bool, every: int = 1) -> None:
@@ -104,16 +102,16 @@ class Steps:
         self.seen: tuple[object, ...] = ()  # the types of what came last, which need not be looked at again
 
     def start(self, batch: Batch) -> tuple[Tensor, Any]:
-        """Do as the model does, from the first step on."""
+        """Call `start` of the model."""
         self.step = 0
         return self._looked_at(self.ask_start(batch), "start", len(batch))
 
     def next(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]:
-        """Do as the model does."""
+        """Call `step` of the model."""
         return self._looked_at(self.ask_step(state, actions), "step", len(actions))
 
     def settle(self) -> None:
-        """Look at what is still to be looked at; raise RowError at the first step that is wrong."""
+        """Check what is recorded; raise RowError for the first invalid step."""
         waiting, self.waiting = self.waiting, []
         if waiting:
             _check_highest(waiting, self.model)
@@ -149,10 +147,10 @@ def _is_table(tensor: Tensor, rows: int) -> bool:
 
 @contextmanager
 def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> Iterator[None]:
-    """Let a model's methods look at what they give, for a while: steps, samples, limits and what chains read.
+    """Check the results of a model's methods inside the block: steps, samples, limits and tokens of chains.
 
-    `words` is the size of the vocabulary. Where it is `thorough`, the probabilities of actions are summed, too. One
-    in `every` steps is enough where those in between are known by the log-probabilities of what was chosen.
+    `words` is the size of the vocabulary. If `thorough`, the probabilities of actions are summed too. Checking every
+    `every`-th step suffices if the others are covered by the log-probabilities of what was chosen.
     """
     own: dict[str, Callable[..., Any]] = {}
     steps = Steps(model, thorough, every) if isinstance(model, Stepper) else None
@@ -174,7 +172,7 @@ def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> I
 
 @contextmanager
 def replaced(space: dict[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
-    """Put values into a namespace for a while."""
+    """Set values of a namespace inside the block."""
     before = {name: space[name] for name in own if name in space}
     space.update(own)
     try:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class CheckedTask(Task):
-    """Gives what another task gives; raises PluginError where that is not what is due."""
+    """Wraps a task; raises PluginError if it returns something invalid."""
 
     def __init__(self, task: Task, info: TaskInfo) -> None:
         super().__init__(task.config, task.folder)
@@ -65,7 +65,7 @@ class CheckedTask(Task):
         return self._by_id("references", found, _are_texts, "it is a list of texts by each id.")
 
     def _by_id(self, method: str, found: T, fits: Callable[[object], bool], due: str) -> T:
-        """Return a mapping after a look at its values; what is none is its own and only one."""
+        """Return a mapping that checks its values; anything else is checked itself."""
         for one in found.values() if isinstance(found, Mapping) else [found]:
             if not fits(one):
                 raise gave(self.task, method, shown(one), due)
@@ -81,7 +81,7 @@ def _are_texts(value: object) -> bool:
 
 
 def check_known(task: Task, split: Split, references: Collection[int], examples: Sequence[int]) -> None:
-    """Raise PluginError if a task knows no references of an example, not even an empty list."""
+    """Raise PluginError if a task has no entry for the references of an example."""
     missing = [example for example in examples if example not in references]
     if missing:
         part = task.task if isinstance(task, CheckedTask) else task
@@ -92,7 +92,7 @@ def check_known(task: Task, split: Split, references: Collection[int], examples:
 
 
 def misfit(batch: object, info: TaskInfo) -> str:
-    """Return what of a batch is not as it should be, and what was due; nothing if all is well."""
+    """Return the problem of a batch, and what is expected; the empty string if there is none."""
     if not isinstance(batch, Batch):
         return f"{shown(batch)}; it is to give Batches"
     if not is_whole(batch.ids, 1):
@@ -133,7 +133,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> str:
 
 
 def _table(tokens: Any, rows: int, words: int) -> str:
-    """Return what of tokens [N, *] is not as it should be; nothing if all is well."""
+    """Return the problem of tokens [N, *]; the empty string if there is none."""
     if not is_whole(tokens, 2) or len(tokens) != rows:
         return f"{shown(tokens)}; it is int64 [{rows}, tokens]"
     if not tokens.numel():

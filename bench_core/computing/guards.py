@@ -1,7 +1,7 @@
 """Guards on what parts return: types, shapes, dtypes, finite numbers.
 
-An error names distribution, class and method of the part that is wrong, what it gave and what was due: never the
-part that would have stumbled over it next.
+An error names distribution, class and method of the invalid part, what it returned and what is expected, instead of
+the next part that would fail.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
 
 @dataclass(frozen=True)
 class named:
-    """What errors call a method of a part, such as "bench-mine: Bigram.step"; looked up when it is written."""
+    """The name of a method of a part in errors, such as "bench-mine: Bigram.step", looked up when formatted."""
 
     part: object
     method: str
@@ -40,17 +40,17 @@ class named:
 
 
 def gave(part: object, method: str, found: str, due: str) -> PluginError:
-    """Return the error that tells what a method of a part gave, and what was due."""
+    """Return the error for an invalid result of a method, with what is expected."""
     return PluginError(f"{named(part, method)} gave {found}; {due}")
 
 
 def room(dtype: torch.dtype) -> float:
-    """Return how far rounding may take log-probabilities of a type."""
+    """Return the rounding tolerance of log-probabilities of a dtype."""
     return ROOM_OF_HALF.get(str(dtype), ROOM)
 
 
 def shown(value: object) -> str:
-    """Return a value, or what it is, in a few words."""
+    """Return a short description of a value."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{str(value.dtype).removeprefix('torch.')} {[*value.shape]}"
     text = repr(value)
@@ -58,38 +58,38 @@ def shown(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a real number, finite or not."""
+    """Return whether a value is a real number, possibly infinite or NaN."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def all_whole(values: list[Any]) -> bool:
-    """Return whether all of some values are of type int."""
+    """Return whether all values are of type int."""
     return {*map(type, values)} <= {int}
 
 
 def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> bool:
-    """Return whether a value is a tensor of this shape, of floating-point numbers if they are wanted."""
+    """Return whether a value is a tensor of this shape, floating-point if required."""
     import torch
 
     return isinstance(value, torch.Tensor) and value.shape == shape and (value.is_floating_point() or not floating)
 
 
 def is_whole(value: Any, dimensions: int) -> bool:
-    """Return whether a value is a tensor of whole numbers with so many dimensions."""
+    """Return whether a value is an integer tensor with this number of dimensions."""
     import torch
 
     return isinstance(value, torch.Tensor) and value.dtype == torch.long and value.dim() == dimensions
 
 
 def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bool:
-    """Return whether there is a whole number within bounds for each row."""
+    """Return whether a value has an integer within bounds for each row."""
     if not is_whole(numbers, 1) or len(numbers) != rows:
         return False
     return not rows or bool(numbers.min() >= low and numbers.max() <= high)
 
 
 def check_info(info: object, task: object) -> None:
-    """Raise PluginError unless these are facts with a vocabulary of words."""
+    """Raise PluginError unless this is a TaskInfo with a vocabulary of strings."""
     if not isinstance(info, TaskInfo):
         raise gave(task, "prepare", shown(info), "it is to give TaskInfo.")
     words = info.vocabulary
@@ -99,14 +99,14 @@ def check_info(info: object, task: object) -> None:
 
 
 def check_loss(loss: object, model: object, method: str = "loss") -> None:
-    """Raise PluginError unless a loss is a Loss of single numbers; the trainer looks whether these are finite."""
+    """Raise PluginError unless a loss is a Loss of scalars; the trainer checks that they are finite."""
     wrong = _misfit(loss)
     if wrong:
         raise PluginError(f"{named(model, method)} gave {wrong}.")
 
 
 def _misfit(loss: object) -> str:
-    """Return what of a loss is not what it should be, and what was due; nothing if all is well."""
+    """Return the problem of a loss, and what is expected; the empty string if there is none."""
     if not isinstance(loss, Loss):
         return f"{shown(loss)}; it is to give Loss(value, weight)"
     if not is_tensor(loss.value, ()):
@@ -124,10 +124,10 @@ def _memory(memory: object) -> str:
 
 
 def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> None:
-    """Raise PluginError unless scores are log-probabilities, one for each row.
+    """Raise PluginError unless scores are log-probabilities, one per row.
 
-    -inf is one, of a target that cannot be. Above 0 is none that is exact; a bound or an estimate that draws at
-    random may be there by chance.
+    -inf is valid, for an impossible target. Exact ones are at most 0; a bound or estimate by sampling may exceed 0 by
+    chance.
     """
     if not isinstance(scores, Scores):
         raise gave(model, "score", shown(scores), "it is to give Scores(log_probs).")
@@ -154,7 +154,7 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
 
 
 def check_hypotheses(found: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
-    """Raise PluginError unless there are hypotheses for every row that fit the limits and a vocabulary of `words`."""
+    """Raise PluginError unless every row has hypotheses within the limits and a vocabulary of `words`."""
     if not isinstance(found, Sequence) or len(found) != len(examples):
         number = f"{len(found)} lists" if isinstance(found, Sequence) else shown(found)
         raise PluginError(f"{who} gave {number} for {len(examples)} rows; it is one list of hypotheses a row.")
@@ -168,7 +168,7 @@ def check_hypotheses(found: object, who: named, examples: Sequence[int], limits:
 
 
 def _unfit(one: object, limit: int, words: int) -> str:
-    """Return what is wrong with a hypothesis, and what was due; nothing if all is well."""
+    """Return the problem of a hypothesis, and what is expected; the empty string if there is none."""
     if not isinstance(one, Hypothesis):
         return f"{shown(one)}; it is a Hypothesis"
     for name, tokens, most in (("token", one.tokens, words), ("action", one.actions, math.inf)):
@@ -203,9 +203,9 @@ def _is_log_prob(value: object, steps: int) -> bool:
 def measured(
     metric: Metric[Any], info: TaskInfo, outcomes: Sequence[Outcome]
 ) -> tuple[Metric[Any], list[Any], float]:
-    """Return a metric that knows the data, what it measures of each outcome, and their score.
+    """Return a metric fitted to the data, its statistics of the outcomes, and their score.
 
-    Raises PluginError unless the score is a number: finite, but where the class says `may_be_nan`, `may_be_infinite`.
+    Raises PluginError unless the score is a number, finite unless the class sets `may_be_nan` or `may_be_infinite`.
     """
     ready = metric.prepare(info, {outcome.id: outcome.references for outcome in outcomes})
     if not isinstance(ready, Metric):
@@ -225,7 +225,7 @@ def measured(
 
 
 def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, float] | None:
-    """Return the interval that a metric knows by theory, if any; raise PluginError unless it is two numbers."""
+    """Return the analytic interval of a metric, if any; raise PluginError unless it is two numbers."""
     interval: object = metric.interval(found)
     if interval is None:
         return None
@@ -237,7 +237,7 @@ def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, 
 
 
 def check_finding(found: object, probe: object) -> None:
-    """Raise PluginError unless a probe gave a Finding whose numbers are numbers."""
+    """Raise PluginError unless a probe returned a Finding with float numbers."""
     if not isinstance(found, Finding):
         raise gave(probe, "ask", shown(found), "it is to give a Finding.")
     for name, number in found.numbers.items():
@@ -249,9 +249,9 @@ def check_finding(found: object, probe: object) -> None:
 
 
 def diverged(model: Any) -> str:
-    """Return which weights of a module cannot be computed with, such as "`table.weight` holds NaN"; else nothing.
+    """Return the first weights that are not finite, such as "`table.weight` holds NaN"; else the empty string.
 
-    Buffers are looked at, too, and may hold -inf, the logarithm of 0.
+    Buffers are checked too, and may hold -inf, the logarithm of 0.
     """
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     for name, tensor in model.state_dict().items():

@@ -15,10 +15,10 @@ OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.Ada
 
 
 def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list[torch.optim.Optimizer]:
-    """Return one for the weights whose gradient is whole, and one for embeddings with sparse gradients.
+    """Return an optimizer for weights with dense gradients, and one for embeddings with sparse gradients.
 
-    The latter leaves rows that a batch does not name as they are, momentum and all (the lazy form of Adam). Raises
-    SuiteError where the settings cannot do without the other rows.
+    The latter leaves rows outside the batch unchanged, including their momentum (lazy Adam). Raises SuiteError if the
+    settings need all rows.
     """
     modules = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
     sparse = {id(module.weight): module.weight for module in modules if module.weight.requires_grad}
@@ -46,7 +46,7 @@ def optimizers(model: Any, config: TrainingConfig, device: torch.device) -> list
 
 
 def gradient_entries(weights: nn.Parameter) -> Tensor:
-    """Return the entries of a gradient: all, or those that a sparse one has, each once, to be changed in place."""
+    """Return the values of a gradient, those of a sparse one coalesced, to be modified in place."""
     assert weights.grad is not None
     if not weights.grad.is_sparse:
         return weights.grad

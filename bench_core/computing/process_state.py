@@ -29,10 +29,10 @@ FRESH: Mapping[str, Any] = {
 
 @contextmanager
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
-    """Give a stage the same process as any other; put back what was there, and tell the names of what it changed.
+    """Give every stage the same process state; restore it afterwards, and yield the names of what the stage changed.
 
-    Generators are seeded, gradients and floating point are as in a fresh process. What cannot be put back (code that
-    was replaced, variables of modules) is not looked at.
+    Generators are seeded; gradients and floating point are as in a fresh process. What cannot be restored
+    (replaced code, module variables) is not checked.
     """
     due = {**FRESH, "the number of threads": threads, "the working directory": folder}
     before, generators = _present(), _generators()
@@ -56,7 +56,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
 
 @contextmanager
 def unchanged_state() -> Iterator[None]:
-    """Put back the settings that a block changes, such as a module when it is imported, which happens only once."""
+    """Restore the settings that a block changes, such as the import of a module, which happens only once."""
     before = _present()
     try:
         yield
@@ -65,7 +65,7 @@ def unchanged_state() -> Iterator[None]:
 
 
 def _settings() -> dict[str, Setting]:
-    """Return the settings of this process; those of libraries that nobody has imported are not there."""
+    """Return the settings of this process, without those of libraries that are not imported."""
     found: dict[str, Setting] = {"the working directory": (_folder, os.chdir)}
     if numpy := sys.modules.get("numpy"):
         found["numpy's error state"] = numpy.geterr, lambda value: numpy.seterr(**value)
@@ -103,7 +103,7 @@ def _present() -> dict[str, Any]:
 
 
 def _put(values: Mapping[str, Any]) -> list[str]:
-    """Give settings these values; return the names of those that had others."""
+    """Set settings to these values; return the names of those that differed."""
     settings = _settings()
     changed = [name for name, (read, _) in settings.items() if name in values and read() != values[name]]
     for name in changed:
@@ -119,7 +119,7 @@ def _folder() -> str:
 
 
 def _generators() -> list[tuple[Callable[[Any], Any], Any]]:
-    """Return the states of the generators that everybody may use, each with what restores it."""
+    """Return the states of the global generators, each with the function that restores it."""
     found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
     if numpy := sys.modules.get("numpy"):
         found.append((numpy.random.set_state, numpy.random.get_state()))

@@ -1,7 +1,7 @@
 """Bootstrap: scores of resampled examples of a cell.
 
-Every cell of as many examples is drawn from in the same way, so that two cells of the same examples are compared
-draw by draw: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
+Cells with the same number of examples use the same resamples, so two cells of the same examples can be compared
+replicate by replicate: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT = 2**25  # that are kept for the next cell
 
 
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
-    """Return the scores of samples of the examples behind `parts`, drawn in blocks of so many in a row."""
+    """Return the scores of bootstrap samples of the examples with statistics `parts`, drawn in blocks."""
     counts = _kept if len(parts) * DRAWS <= KEPT else _counts
     scores = [score for some in counts(len(parts), block) for score in metric.resample(parts, some)]
     strange = [score for score in scores if not is_number(score)]
@@ -35,7 +35,7 @@ def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
 
 
 def mark(ids: Sequence[int], block: int, of: str = "") -> str:
-    """Return what cells must share to be compared draw by draw: their examples (`of` some data), and the draws."""
+    """Return an id that cells with comparable replicates share: of their examples (`of` some data) and the draws."""
     return sha256(f"{DRAWS} {block} {[*ids]} {of}".encode()).hexdigest()[:16]
 
 
@@ -45,10 +45,10 @@ def _kept(examples: int, block: int) -> Sequence[NDArray[np.uint16]]:
 
 
 def _counts(examples: int, block: int) -> Iterator[NDArray[np.uint16]]:
-    """Yield how often each example is in each sample [D, N], some samples at a time.
+    """Yield how often each example is in each bootstrap sample [D, N], some samples at a time.
 
-    Blocks go on at the beginning where they would lead beyond the end (the circular block bootstrap of Politis and
-    Romano, 1992). The raw stream of the generator is the same in every release of numpy.
+    Blocks wrap around at the end (the circular block bootstrap of Politis and Romano, 1992). The raw stream of the
+    generator is the same in every release of numpy.
     """
     if not examples:
         return

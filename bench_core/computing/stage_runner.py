@@ -21,16 +21,16 @@ SHOWN = 3  #: names of weights in a message
 
 
 class StageRunner(StageContext):
-    """Performs stages against a store; keeps the last task and model at hand for the stages that follow.
+    """Performs stages; keeps the last task and model loaded for the next stages.
 
-    No stage sees what another has done to them: examples are copied for whoever reads them, a model is compared with
-    its fingerprint, and after a training or a failure all is loaded anew.
+    No stage sees changes by another: examples are copied, a model is compared with its fingerprint, and after a
+    training or a failure everything is loaded again.
     """
 
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
-        """Do what a stage says, into a folder; return counts for the costs, such as examples and tokens.
+        """Perform a stage into a folder; return counts for the costs, such as examples and tokens.
 
-        Raises PluginError if the stage changed the weights of a model that it was only to use.
+        Raises PluginError if the stage changed the weights of a model that it only reads.
         """
         places = stage.settings.get("places", {})
         own = {name: value for name, value in stage.settings.items() if name != "places"}
@@ -41,7 +41,7 @@ class StageRunner(StageContext):
         return counts
 
     def build(self, stage: Stage) -> None:
-        """Build the model of a training on the meta device, where nothing is allocated; raise what that raises."""
+        """Build the model of a training on the meta device, where nothing is allocated; its errors propagate."""
         import torch
 
         info = TaskInfo(**self.input(stage, "task").json("facts.json"))
@@ -53,7 +53,7 @@ class StageRunner(StageContext):
 
     @contextmanager
     def _apart(self, stage: Stage) -> Iterator[None]:
-        """Give a stage a process in a defined state, and keep nothing that it may have spoilt."""
+        """Give a stage a process in a defined state, and drop loaded objects that it may have changed."""
         if "threads" in stage.settings:
             import torch  # noqa: F401 (so that its state is defined)
         process = os.getpid()
@@ -72,10 +72,10 @@ class StageRunner(StageContext):
             self.kept.clear()
 
     def _changed(self, names: list[str]) -> None:
-        self.warn(f"it changed {', '.join(names)}, which is put back before the next stage.")
+        self.warn(f"it changed {', '.join(names)}, which is restored before the next stage.")
 
     def _check_unchanged(self, stage: Stage) -> None:
-        """Raise PluginError if a stage changed the weights of its model; forget a model that is otherwise changed."""
+        """Raise PluginError if a stage changed the weights of its model; drop a model changed in other ways."""
         if "model" not in stage.inputs:
             return
         model, before = self.kept["model"][1]
@@ -91,7 +91,7 @@ class StageRunner(StageContext):
 
 
 def work_of(kind: str) -> Callable[[StageContext, Stage, Path], dict[str, Any]]:
-    """Return the function that does stages of a kind; torch is imported only for those that train."""
+    """Return the function of a kind of stage; torch is imported only for training stages."""
     if kind in ("train", "together"):
         from bench_core.computing import training_stages
 

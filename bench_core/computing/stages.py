@@ -89,7 +89,7 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def probe(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Ask a trained model what a probe asks."""
+    """Ask a probe about a trained model."""
     import torch
 
     asked = stage.settings["decoder"]
@@ -104,12 +104,12 @@ def probe(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def _as_json(value: float) -> float | str:
-    """Return a number that JSON can hold; infinities and NaN become words."""
+    """Return a number that JSON can represent: infinities and NaN as words."""
     return value if math.isfinite(value) else str(value)
 
 
 def sample_of(outcome: Outcome) -> dict[str, Any]:
-    """Return what a report shows of an example."""
+    """Return the sample of an example for reports."""
     first = outcome.hypotheses[0]
     told = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}
     return {
@@ -125,7 +125,7 @@ def sample_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def _course(model: Any, task: Task, outcome: Outcome) -> dict[str, list[str]]:
-    """Return an output as it was after each of its tokens, where these do not just follow each other."""
+    """Return the partial outputs of a generation that is not left to right."""
     actions, each = outcome.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
     if each == 1:
         return {}

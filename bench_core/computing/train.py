@@ -25,7 +25,7 @@ from bench_core.task import Size, Task
 
 @dataclass(frozen=True)
 class Selection:
-    """How weights are judged: a number of the model, and whether higher (+1) or lower (-1) is better."""
+    """Checkpoint selection: a score of the model, and whether higher (+1) or lower (-1) is better."""
 
     judge: Callable[[Any], float]
     better: int
@@ -34,7 +34,7 @@ class Selection:
 
 @dataclass
 class Progress:
-    """Where a training stands; all that changes besides weights and optimizer state."""
+    """The progress of a training: all state besides weights and optimizer."""
 
     planned: list[int] = field(default_factory=list)  # updates of each phase
     phase: int = 0
@@ -50,7 +50,7 @@ class Progress:
 
 @dataclass
 class Trainer:
-    """Trains one model on one task; `run` leaves the best weights in the model and returns the history."""
+    """Trains one model on one task; `run` loads the best weights into the model and returns the history."""
 
     model: Any  # an nn.Module that is a Model
     task: Task
@@ -71,10 +71,10 @@ class Trainer:
         self.losses = Average()  # since the last evaluation
 
     def run(self) -> list[dict[str, Any]]:
-        """Train phase after phase, each beginning with the best weights of the one before.
+        """Train in phases, each starting from the best weights of the previous one.
 
-        From the last checkpoint on, where there is one: bit by bit as if there had been no interruption. Raises
-        Stopped, after another checkpoint, when time is up.
+        Resumes from the last checkpoint, if there is one, bit-identical to an uninterrupted training. Raises Stopped,
+        after a checkpoint, at the time limit.
         """
         phases, resumed = self.config.phases or (Phase(),), self._resume()
         progress = self.progress
@@ -92,7 +92,7 @@ class Trainer:
         return progress.history
 
     def _phase(self, phase: Phase, end: int) -> None:
-        """Update until the phase's last step, or until patience ends."""
+        """Update until the last step of the phase, or until patience is exhausted."""
         settings, every, progress = phase.model_extra or {}, self.config.evaluate_every, self.progress
         while progress.step < end and not self._exhausted():
             before = progress.step
@@ -108,7 +108,7 @@ class Trainer:
                 if progress.step == end or self._exhausted():
                     break
             if progress.step == before:
-                raise TrainingError("the training split gives no batches. Is it empty?")
+                raise TrainingError("the training split has no batches. Is it empty?")
         if progress.batch:  # the phase ended inside of an epoch, and the next begins with another
             progress.epoch, progress.batch = progress.epoch + 1, 0
         if not self.best:  # no updates: the weights are judged as they are
@@ -119,7 +119,7 @@ class Trainer:
         return self.task.batches("train", Purpose.TRAIN, self.size, noise)
 
     def _keep(self) -> None:
-        """Write a checkpoint if it is time; raise Stopped if that is to be the last."""
+        """Write a checkpoint if one is due; raise Stopped at the time limit."""
         kept = self.checkpoints
         if kept is None or not (kept.due() or kept.over()):
             return
@@ -137,7 +137,7 @@ class Trainer:
             raise Stopped
 
     def _resume(self) -> bool:
-        """Go back to the last checkpoint; return whether there is one."""
+        """Restore the last checkpoint; return whether there is one."""
         kept = self.checkpoints.last(self.model, self.device) if self.checkpoints else None
         if kept is None:
             return False
@@ -153,7 +153,7 @@ class Trainer:
         return True
 
     def _update(self, batch: Batch, rate: float, settings: Mapping[str, Any]) -> None:
-        """Take one step of the optimizer; raise TrainingError if loss or gradient is not finite."""
+        """Perform one update; raise TrainingError if loss or gradient is not finite."""
         self.model.train()
         batch = batch.change(lambda tensor: tensor.to(self.device))
         for optimizer in self.optimizers:
@@ -186,7 +186,7 @@ class Trainer:
             raise TrainingError(f"{self._broken(loss.value, loss.weight, norm)}{kept}")
 
     def _sound(self, loss: Loss, norm: Tensor) -> Tensor:
-        """Return whether loss and gradient are finite, and the weight, too, and above 0."""
+        """Return whether loss and gradient are finite, and the weight is finite and positive."""
         return torch.isfinite(loss.value.detach() + norm) & (loss.weight > 0) & (loss.weight < torch.inf)
 
     def _broken(self, value: Tensor, weight: Tensor, norm: Tensor) -> str:
@@ -207,7 +207,7 @@ class Trainer:
         return Training(step, total, epoch, self.config.epochs or max(1, epoch + 1), noise, memory, settings)
 
     def _clip(self) -> Tensor:
-        """Scale the gradient g by min(1, clip / ||g||), where that is asked for; return ||g|| before."""
+        """Scale the gradient g by min(1, clip / ||g||), if `clip` is set; return ||g|| before."""
         gradients = [gradient_entries(weights) for weights in self.model.parameters() if weights.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if self.config.clip is not None:
@@ -215,7 +215,7 @@ class Trainer:
         return norm
 
     def _rate(self) -> float:
-        """Return the factor of the learning rate at the coming step."""
+        """Return the factor on the learning rate at the next step."""
         step, total, warmup = self.progress.step + 1, max(1, sum(self.progress.planned)), self.config.warmup
         if step < warmup:
             return step / warmup
@@ -229,7 +229,7 @@ class Trainer:
         }[self.config.schedule]
 
     def _evaluate(self) -> None:
-        """Judge the weights, keep them if they are the best, and note it all."""
+        """Evaluate the weights, keep them if they are the best, and add an entry to the history."""
         progress = self.progress
         with evaluating(self.model):
             value = self.selection.judge(self.model)
@@ -248,7 +248,7 @@ class Trainer:
         return not math.isnan(value) and (best is None or (value - best) * self.selection.better > 0)
 
     def _entry(self, value: float, improved: bool) -> dict[str, Any]:
-        """Return what the history tells of an evaluation, but for the losses."""
+        """Return the history entry of an evaluation, without losses."""
         return {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
@@ -265,7 +265,7 @@ class Trainer:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
 
     def _updates(self, phase: Phase) -> int:
-        """Return how many updates a phase takes: the fewer of its updates and its epochs."""
+        """Return the number of updates of a phase: the minimum of its updates and epochs."""
         updates, epochs = phase.updates, phase.epochs
         if updates is None and epochs is None:
             updates, epochs = self.config.updates, self.config.epochs
@@ -275,7 +275,7 @@ class Trainer:
         return int(min(lasting, math.inf if updates is None else updates))
 
     def _reset(self, names: tuple[str, ...]) -> None:
-        """Start modules anew: their weights by their own `reset_parameters`, and the optimizer's memory of them."""
+        """Reset modules: their weights by `reset_parameters`, and their optimizer state."""
         modules = dict(self.model.named_modules())
         for name in names:
             if name not in modules:
@@ -290,7 +290,7 @@ class Trainer:
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
-    """Yield batches, and whether each is the last."""
+    """Yield batches, each with whether it is the last."""
     for batch in batches:
         for following in batches:
             yield batch, False
@@ -299,9 +299,9 @@ def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
 
 
 class Average:
-    """Losses of several batches, weighed by their target tokens; no waiting for the device before `values`.
+    """Mean losses of several batches, weighted by target tokens; does not synchronize the device before `values`.
 
-    A part that some batches do not tell is averaged over those that do.
+    A term that some batches lack is averaged over those that have it.
     """
 
     def __init__(self) -> None:
@@ -309,7 +309,7 @@ class Average:
         self.weights: dict[str, Tensor] = {}
 
     def add(self, loss: Loss, gradient_norm: Tensor | None = None) -> None:
-        """Count one batch."""
+        """Add a batch."""
         weight = loss.weight.detach().double()
         norm = {} if gradient_norm is None else {"gradient_norm": gradient_norm}
         for name, value in {"loss": loss.value, **loss.parts, **norm}.items():
@@ -317,17 +317,17 @@ class Average:
             self.weights[name] = self.weights.get(name, 0) + weight
 
     def means(self) -> dict[str, Tensor]:
-        """Return the means so far, of a single model [], or of copies [S]."""
+        """Return the current means, of a single model [], or of copies [S]."""
         return {name: total / self.weights[name] for name, total in self.totals.items()}
 
     def values(self) -> dict[str, float]:
-        """Return the means so far of a single model."""
+        """Return the current means of a single model."""
         return {name: float(mean) for name, mean in self.means().items()}
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off for a while, and leave torch's generator as it was."""
+    """Switch dropout and gradients off inside the block, and restore torch's generator."""
     was, state = model.training, torch.get_rng_state()
     model.eval()
     try:
@@ -349,5 +349,5 @@ def mean_loss(model: Any, task: Task, split: str, size: Size, noise: Noise, devi
         memory = loss.memory
         average.add(loss)
     if not average.totals:
-        raise TrainingError(f"the split {split!r} gives no batches. Is it empty?")
+        raise TrainingError(f"the split {split!r} has no batches. Is it empty?")
     return average.values()["loss"]

@@ -42,7 +42,7 @@ def train(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def together(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Train all seeds of a row as one; leave of each what it would have left alone, or why it failed."""
+    """Train several seeds as one; write for each what it would have written alone, or why it failed."""
     setup, seeds = TrainingSetup(runner, stage), stage.settings["together"]
     noises = [Noise(seed).fork("train") for seed in seeds]
     with setup.own_generators():
@@ -67,7 +67,7 @@ def together(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
 
 
 def _taken(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Take what one of several seeds has left that were trained as one; each costs the same share."""
+    """Extract one of several seeds that were trained as one; each costs the same share."""
     joint, seed, seeds = runner.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
     failures = joint.json("failures.json")
     if seed in failures:
@@ -80,7 +80,7 @@ def _taken(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 class TrainingSetup:
-    """What a stage trains with: all that seeds share, and what each of them begins with."""
+    """The setup of a training stage: what seeds share, and what each starts with."""
 
     def __init__(self, runner: StageContext, stage: Stage) -> None:
         self.runner, self.settings = runner, stage.settings
@@ -91,11 +91,11 @@ class TrainingSetup:
         self.checkpoints = Checkpoints(runner.store, stage.key, stage.label, request.every, request.until, of)
 
     def own_generators(self) -> AbstractContextManager[None]:
-        """Return a context that leaves torch's generators as they were."""
+        """Return a context that restores torch's generators."""
         return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
 
     def model(self, noise: Noise) -> Any:
-        """Return a model as it is before its first update; torch's generator goes on from its weights."""
+        """Return a model before its first update; torch's generator continues from its weights."""
         torch.manual_seed(noise.fork("weights").key % 2**63)
         known = self.runner.with_files(self.info, self.settings["model"])
         model = built("model", self.settings["model"], known).to(self.device)
@@ -112,7 +112,7 @@ class TrainingSetup:
             yield batch.change(lambda tensor: tensor.to(self.device))
 
     def selection(self, noise: Noise) -> Selection:
-        """Return how weights are judged: by a metric over scores or generated text, or by the training loss."""
+        """Return the checkpoint selection: by a metric on scores or generated text, or by the training loss."""
         select, task, device = self.settings["training"]["select"], self.task, self.device
         split, noise = select["split"], noise.fork("select")
         if isinstance(select["metric"], str):
@@ -134,12 +134,12 @@ class TrainingSetup:
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 
     def seconds(self) -> dict[str, float]:
-        """Return how long a training took that went on where an earlier one was stopped."""
+        """Return the duration of a resumed training."""
         return {"seconds": self.checkpoints.seconds()} if self.checkpoints.spent else {}
 
 
 def _leave_trained(model: Any, history: list[dict[str, Any]], updates: int, folder: Path) -> dict[str, Any]:
-    """Write a trained model and how it became that; return counts for the costs."""
+    """Write a trained model and its history; return counts for the costs."""
     wrong = diverged(model)
     if wrong:
         raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")

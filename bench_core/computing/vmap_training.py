@@ -1,7 +1,7 @@
 """Trains several seeds of a model at once by `torch.func.vmap`.
 
-What they share are the batches, those of the first seed. An update of all of them is one of a single model whose
-weights have another dimension, which on a GPU costs about as much as one of a small model alone.
+They share the batches, those of the first seed. An update of all of them is that of a single model whose weights have
+another dimension, which on a GPU costs about as much as an update of a small model alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench_core.noise import Noise
 
 @dataclass(frozen=True)
 class Noises(Noise):
-    """Noise of several copies inside of `torch.func.vmap`, each by its own key; `key` is that of the first."""
+    """Noise of several copies inside `torch.func.vmap`, each with its own key; `key` is that of the first."""
 
     keys: tuple[int, ...]
     copy: Tensor  # [] the one that is at work, of which vmap makes [S]
@@ -39,7 +39,7 @@ class Noises(Noise):
 
 
 class _VmapLoss(nn.Module):
-    """Makes `vmap_loss` what a module does when it is called, as torch's functional call does."""
+    """Makes `vmap_loss` the forward of a module, for torch's functional call."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _VmapLoss(nn.Module):
 
 
 class Stack(nn.Module):
-    """S copies of a model as one: its weights [S, *] are theirs, and so are buffers that are kept with weights."""
+    """S copies of a model as one, with stacked weights [S, *] and persistent buffers."""
 
     def __init__(self, copies: Sequence[Any]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Stack(nn.Module):
                 self.register_buffer(name.replace(".", "/"), tensor.detach())
 
     def losses(self, batch: Batch, training: Training, keys: Sequence[int]) -> Loss:
-        """Return what each copy loses by its own noise: values, weights and parts are [S]."""
+        """Return the loss of each copy with its own noise: values, weights and parts are [S]."""
 
         def loss(own: Mapping[str, Tensor], copy: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
             noise = Noises(keys[0], (*keys,), copy)
@@ -86,7 +86,7 @@ class Stack(nn.Module):
 
     @torch.no_grad()
     def at(self, number: int) -> Any:
-        """Return one of the copies, with the weights that it has by now."""
+        """Return one of the copies, with its current weights."""
         copy = self.copies[number]
         own = {**dict(copy.named_parameters()), **dict(copy.named_buffers())}
         for name, tensor in self._named():
@@ -104,7 +104,7 @@ class Stack(nn.Module):
 
 @dataclass
 class Copy:
-    """Where one copy stands, besides its weights."""
+    """The progress of one copy, besides its weights."""
 
     best: float | None = None
     failure: str | None = None  # why it is trained no more
@@ -113,7 +113,7 @@ class Copy:
 
 @dataclass
 class JointProgress(Progress):
-    """Where a training of several copies stands."""
+    """The progress of a training of several copies."""
 
     copies: list[Copy] = field(default_factory=list)
 
@@ -123,10 +123,10 @@ class JointProgress(Progress):
 
 @dataclass
 class JointTrainer(Trainer):
-    """Trains the copies of a Stack on the same batches; `progress.copies` tells what became of each.
+    """Trains the copies of a Stack on the same batches; `progress.copies` has the progress of each.
 
-    All but the batches is as in a training alone: a copy's weights at first, its noise, how its weights are judged,
-    which are kept, and whether it fails. One that fails keeps the weights that it had then, and the others go on.
+    Apart from the batches, each copy trains as if alone: its initial weights, noise, checkpoint selection, and
+    whether it fails. A failed copy keeps its weights, and the others continue.
     """
 
     noises: Sequence[Noise] = ()  # of each copy; `noise` is the first one, which orders the batches
@@ -138,7 +138,7 @@ class JointTrainer(Trainer):
 
     def _loss(self, batch: Batch, settings: Mapping[str, Any]) -> Loss:
         if batch.continues:
-            raise SuiteError("windows of a stream go on from a memory. Set `training: {together: false}`.")
+            raise SuiteError("windows of a stream continue from a memory. Set `training: {together: false}`.")
         keys = [noise.fork("loss").fork(self.progress.step).key for noise in self.noises]
         losses: Loss = self.model.losses(batch, self._training(batch, settings), keys)
         return losses
@@ -147,7 +147,7 @@ class JointTrainer(Trainer):
         return clip_each(self.model.parameters(), self.config.clip)
 
     def _check(self, loss: Loss, norm: Tensor) -> None:
-        """Note which copies fail; raise TrainingError if that leaves none."""
+        """Record which copies fail; raise TrainingError if none is left."""
         copies = self.progress.copies
         for number, (copy, fine) in enumerate(zip(copies, self._sound(loss, norm).tolist(), strict=True)):
             if not fine and copy.failure is None:
@@ -169,7 +169,7 @@ class JointTrainer(Trainer):
             each[failed] = own
 
     def _evaluate(self) -> None:
-        """Judge each copy, keep its weights if they are its best, and note it all."""
+        """Evaluate each copy, keep its weights if they are its best, and add entries to the histories."""
         state, begins = self.model.state_dict(), not self.best
         losses = {name: mean.tolist() for name, mean in self.losses.means().items()}
         if begins:

@@ -187,7 +187,9 @@ def test_a_training_that_comes_out_otherwise_than_the_imported_one_is_told_of(aw
     brought(home, told)
     _, heard = go(home, "decoders.short={name: argmax, max_tokens: 2}")
     assert len(heard.warnings) == 1
-    assert re.search(r"train of words x .* differs from the imported record \(weights.safetensors\)", heard.warnings[0])
+    assert re.search(
+        r"train of words x .* differs from the imported record \(weights.safetensors\)", heard.warnings[0]
+    )
 
 
 def other_weights(all, folder):
