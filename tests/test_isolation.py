@@ -115,7 +115,7 @@ def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(p
     assert numbers(found) == undisturbed
     said = warnings(found)
     for deed, name in SETTINGS.items():
-        assert f"words x one x {deed}, seed 0, test: it changed {name}, which is put back" in said
+        assert f"words x one x {deed}, seed 0, test: it changed {name}, which is restored" in said
     assert said.count("it changed") == 2 * len(SETTINGS), "for both models, and for nobody else"
 
 
