@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_core.computing.guarded_steps import checked
+    from bench_core.computing.guarded_log_probs import checked
     from bench_core.computing.guards import diverged
     from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig
     from bench_core.config import Settings, TaskConfig, kinded
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from bench_core.hooks import API, hookimpl
     from bench_core.metric import Metric, Additive
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
-    from bench_core.noise import Noise
+    from bench_core.random_numbers import Noise
     from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import suggestion
-    from bench_core.rows import Rows
+    from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.stepping import as_hypothesis, draw, generate, invert, limits, topk_stable
+    from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
 
 _HOMES = {
     "probe": ["Finding", "Premise", "Probe", "Statement"],
-    "computing.guarded_steps": ["checked"],
+    "computing.guarded_log_probs": ["checked"],
     "computing.guards": ["diverged"],
     "config": [
         "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ProbeConfig", "Settings",
@@ -50,12 +50,12 @@ _HOMES = {
     "hooks": ["API", "hookimpl"],
     "metric": ["Metric", "Additive"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training", "Vmappable"],
-    "noise": ["Noise"],
+    "random_numbers": ["Noise"],
     "registry": ["suggestion"],
-    "rows": ["Rows"],
+    "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],
-    "stepping": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
+    "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core.rows import Rows
+from bench_core.tensor_rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

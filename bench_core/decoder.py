@@ -9,7 +9,7 @@ from typing_extensions import TypeVar
 
 from bench_core.data import Batch, Hypothesis
 from bench_core.model import Model
-from bench_core.noise import Noise
+from bench_core.random_numbers import Noise
 
 M = TypeVar("M", bound=Model, default=Model)
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
-from bench_core.rows import Rows
-from bench_core.stepping import draw, generate
+from bench_core.generation_loop import draw, generate
+from bench_core.tensor_rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from bench_core.data import Batch, Hypothesis, TaskInfo
-    from bench_core.noise import Noise
+    from bench_core.random_numbers import Noise
 
 S = TypeVar("S", bound="State", default=Any)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from bench_core.data import Batch, Purpose, TaskInfo
-from bench_core.noise import Noise
+from bench_core.random_numbers import Noise
 
 Split: TypeAlias = str  #: "train", "valid", "test", and what a task has besides
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench_core import STOP, Batch, Noise, TaskInfo, Training, generate
 from bench_core.computing.evaluate import SOME
-from bench_core.computing.guarded_steps import guarded, replaced
+from bench_core.computing.guarded_log_probs import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
 from bench_core.computing.guards import check_loss
 from bench_rnn.lm import Memory, RecurrentLM

@@ -19,7 +19,7 @@ from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
 from bench_core import Outcome
-from bench_core.computing import resampling
+from bench_core.computing import bootstrap as resampling
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.permutation import permutation_p_value
 from bench_reports.statistics.significance import koehn_p_value

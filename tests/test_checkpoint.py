@@ -16,9 +16,9 @@ from bench_core.computing.optimizers import optimizers
 from bench_core.computing.train import Selection, Trainer
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
-from bench_core.rows import Rows
 from bench_core.storage.store import Store
 from bench_core.suites.training import TrainingConfig
+from bench_core.tensor_rows import Rows
 
 LENGTH = 11  # batches of an epoch
 

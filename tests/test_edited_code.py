@@ -14,7 +14,7 @@ import pytest
 import bench_core
 import bench_text
 from bench_core import registry
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 
 SUITE = """
 suite: edited

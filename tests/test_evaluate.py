@@ -11,9 +11,9 @@ import torch
 from bench_core import Batch, Hypothesis, Task, TaskInfo
 from bench_core.computing.evaluate import Examples
 from bench_core.errors import PluginError
+from bench_core.generation_loop import draw, generate
 from bench_core.model import Scores, State, Stepper
-from bench_core.noise import Noise
-from bench_core.stepping import draw, generate
+from bench_core.random_numbers import Noise
 
 
 class Words(Task):

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_core import Decoder, Hypothesis, Noise, PluginError, checked, registry
-from bench_core.computing.guarded_steps import Steps, guarded, replaced
+from bench_core.computing.guarded_log_probs import Steps, guarded, replaced
 from bench_core.computing.guards import diverged, room
 from bench_core.testing import Case, tiny_batch, toys
 
@@ -368,7 +368,7 @@ def test_a_missing_log_softmax_is_found_in_half_precision(plugins):
 def test_probabilities_are_summed_at_first_and_ever_more_rarely_later(plugins, monkeypatch):
     summed = []
     note = lambda log_probs, model, method, step: summed.append(step)  # noqa: E731
-    monkeypatch.setattr("bench_core.computing.guarded_steps._check_sums", note)
+    monkeypatch.setattr("bench_core.computing.guarded_log_probs._check_sums", note)
     case = Case.of(toys.RecurrentConfig())
     steps = Steps(case.model, thorough=True)
     _, state = steps.start(case.batch)

@@ -7,7 +7,7 @@ from importlib.metadata import requires
 
 import pytest
 
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.planning.plan import Planner, plan
 from bench_core.suites.load import load
 

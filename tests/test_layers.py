@@ -127,7 +127,11 @@ def test_what_a_layer_declares_public_is_there():
     [
         ("bench_core/suites/cells.py", "from bench_core.runs.results import Run", upward),
         ("bench_core/errors.py", "def late():\n    import bench_core.storage.store", upward),
-        ("bench_core/planning/keys.py", "if TYPE_CHECKING:\n    from bench_core.storage.store import Store", upward),
+        (
+            "bench_core/planning/cache_keys.py",
+            "if TYPE_CHECKING:\n    from bench_core.storage.store import Store",
+            upward,
+        ),
         ("bench_core/suites/suite.py", "def late():\n    from bench_core.suites import load", circle),
         ("bench_core/model.py", "from bench_core.testing import toys", upward),
         ("bench_core/runs/runner.py", "from bench_core import run", upward),

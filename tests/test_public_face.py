@@ -24,10 +24,10 @@ WITH_TORCH = {
     "vmap_training.py",
     "checkpoint.py",
     "evaluate.py",
-    "guarded_steps.py",
+    "guarded_log_probs.py",
 }  # a worker imports these when it trains or evaluates a model, and nothing else does
 #: A worker that measures imports these, and a report.
-WITH_NUMPY = {"draws.py", "resampling.py"}
+WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py"}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 from bench_core.errors import StoreError
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.storage.store import Store
 
 

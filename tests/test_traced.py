@@ -13,7 +13,7 @@ import pytest
 
 import bench_core
 from bench_core.computing import stage_runner
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 
 #: Modules that execute in stages and decide no number, and what they do there.
 CARRYING = {
@@ -29,7 +29,7 @@ CARRYING = {
     "bench_core.storage.artifact": "reads and writes artifacts",
     "bench_core.storage.contents": "which files artifacts have",
     "bench_core.planning.path_settings": "puts places for digests",
-    "bench_core.planning.keys": "makes keys",
+    "bench_core.planning.cache_keys": "makes keys",
     "bench_core.storage.locks": "locks",
     "bench_core.storage.store": "reads and writes artifacts",
     "bench_core.storage.garbage": "finds artifacts",

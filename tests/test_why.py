@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.runs.why import difference, ingredients
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}

@@ -16,10 +16,10 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import Tensor, nn
 
 from bench_core.errors import PluginError, StoreError
-from bench_core.planning import keys
-from bench_core.rows import Rows
+from bench_core.planning import cache_keys as keys
 from bench_core.storage.garbage import CHECKPOINT
 from bench_core.storage.store import Artifact, Store
+from bench_core.tensor_rows import Rows
 
 WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
 KIND = CHECKPOINT

@@ -18,9 +18,9 @@ from bench_core.computing.building import built, device_of, load_weights
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.data import TaskInfo
 from bench_core.errors import Stopped
-from bench_core.noise import Noise
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage, StageRequest
+from bench_core.random_numbers import Noise
 from bench_core.registry import configured
 from bench_core.storage.store import Artifact, Store
 

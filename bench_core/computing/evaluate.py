@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import torch
 
-from bench_core.computing.guarded_steps import RowError, guarded
+from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.guards import check_hypotheses, check_scores, named
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
 from bench_core.decoder import Decoder
 from bench_core.errors import PluginError
+from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scores, Scoring, Stepper
-from bench_core.noise import Noise
-from bench_core.stepping import limits
+from bench_core.random_numbers import Noise
 from bench_core.task import Size, Task
 
 T = TypeVar("T")

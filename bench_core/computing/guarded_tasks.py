@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from bench_core.computing.guards import are_between, gave, is_whole, named, shown
 from bench_core.data import Batch, Purpose, Source, TaskInfo
 from bench_core.errors import PluginError
-from bench_core.noise import Noise
+from bench_core.random_numbers import Noise
 from bench_core.task import Size, Split, Task
 
 T = TypeVar("T")

@@ -58,8 +58,8 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Measure outcomes by a metric."""
     import numpy as np
 
-    from bench_core.computing import resampling
-    from bench_core.storage.draws import block_length, percentiles
+    from bench_core.computing import bootstrap
+    from bench_core.storage.bootstrap_replicates import block_length, percentiles
 
     source = runner.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
@@ -67,7 +67,7 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     info = TaskInfo(**runner.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     block = block_length(len(parts)) if info.consecutive else 1
-    draws = resampling.draws(metric, parts, block)
+    draws = bootstrap.draws(metric, parts, block)
     interval = checked_interval(metric, parts) or percentiles(draws)
     number = {
         "value": _as_json(value),
@@ -77,7 +77,7 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
         "better": metric.better,
         "signature": metric.signature,
         "interval": [_as_json(end) for end in interval] if interval else None,
-        "sample": resampling.mark([outcome.id for outcome in outcomes], block, f"{stage.inputs['task'][1]} {split}"),
+        "sample": bootstrap.mark([outcome.id for outcome in outcomes], block, f"{stage.inputs['task'][1]} {split}"),
     }
     np.save(folder / "draws.npy", draws, allow_pickle=False)
     try:

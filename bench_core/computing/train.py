@@ -18,7 +18,7 @@ from bench_core.computing.optimizers import gradient_entries, optimizers
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, Stopped, SuiteError, TrainingError
 from bench_core.model import Loss, Training
-from bench_core.noise import Noise
+from bench_core.random_numbers import Noise
 from bench_core.suites.training import Phase, TrainingConfig
 from bench_core.task import Size, Task
 

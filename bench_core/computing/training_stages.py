@@ -21,8 +21,8 @@ from bench_core.computing.train import Selection, Trainer, mean_loss
 from bench_core.computing.vmap_training import JointTrainer, Stack
 from bench_core.data import Batch, Purpose
 from bench_core.errors import TrainingError
-from bench_core.noise import Noise
 from bench_core.planning.stages import Stage, StageRequest
+from bench_core.random_numbers import Noise
 from bench_core.suites.training import TrainingConfig
 from bench_core.task import Size
 

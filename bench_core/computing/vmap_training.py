@@ -19,7 +19,7 @@ from bench_core.computing.train import Average, Progress, Selection, Trainer, ev
 from bench_core.data import Batch
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.model import Loss, Training
-from bench_core.noise import Noise
+from bench_core.random_numbers import Noise
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeAlias
 
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stages import Stage, StageRequest

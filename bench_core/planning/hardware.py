@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core.errors import SuiteError
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.planning.stages import Stage
 from bench_core.suites.suite import Suite
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from bench_core.config import Config, MetricConfig, ModelConfig
 from bench_core.errors import DataError
 from bench_core.model import Scorer
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.planning.hardware import device_kind
 from bench_core.planning.path_settings import changed, located, mark, paths, unnamed
 from bench_core.planning.stages import Stage

@@ -54,7 +54,7 @@ class Record:
             (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
-        from bench_core.storage.draws import write_draws
+        from bench_core.storage.bootstrap_replicates import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
         hook().bench_run_written(run=read_run(folder), store=self.store)

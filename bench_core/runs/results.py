@@ -29,7 +29,7 @@ from bench_core.suites.schema import SuiteFile
 from bench_core.suites.suite import Suite
 
 if TYPE_CHECKING:
-    from bench_core.storage.draws import Draws
+    from bench_core.storage.bootstrap_replicates import Draws
 
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
@@ -87,7 +87,7 @@ class Run:
         """The bootstrap replicates of each number, by the key of its measure stage."""
         if not (self.folder / "draws.safetensors").exists():
             return {}
-        from bench_core.storage.draws import read_draws
+        from bench_core.storage.bootstrap_replicates import read_draws
 
         try:
             return read_draws(plain_file(self.folder / "draws.safetensors"))

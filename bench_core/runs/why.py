@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.planning.path_settings import MARKED
 from bench_core.planning.plan import Plan, lists_tasks, needed
 from bench_core.planning.stages import Stage

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.files import digest
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 from bench_core.storage.contents import told
 from bench_core.storage.file_formats import SHAPES, parsed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench_core.planning import keys
+from bench_core.planning import cache_keys as keys
 
 #: Of the keys that artifacts are stored under.
 SCHEME = keys.SCHEME

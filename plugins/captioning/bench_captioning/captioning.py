@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench_captioning.annotations import Picture
 from bench_captioning.corpus import Captioned, captioned
-from bench_captioning.described import Described, opened
+from bench_captioning.feature_files import Described, opened
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words

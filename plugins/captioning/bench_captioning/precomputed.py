@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench_captioning.annotations import SHOWN
 from bench_captioning.corpus import Captioned, feature_files
-from bench_captioning.described import CHUNK, Described, opened
+from bench_captioning.feature_files import CHUNK, Described, opened
 from bench_captioning.settings import Precomputed
 from bench_core import DataError
 from bench_text.api import corpora

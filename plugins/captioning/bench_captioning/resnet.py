@@ -18,8 +18,8 @@ from transformers.utils import logging
 
 from bench_captioning.annotations import Picture
 from bench_captioning.corpus import Captioned, feature_files
-from bench_captioning.described import CHUNK, Described, opened
 from bench_captioning.drawing import drawn
+from bench_captioning.feature_files import CHUNK, Described, opened
 from bench_captioning.settings import ResNet
 from bench_core import DataError, Split, diverged
 from bench_text.api import corpora

@@ -10,7 +10,7 @@ from pathlib import Path
 from tokenize import TokenError, generate_tokens
 from typing import TypeAlias
 
-from bench_code_generation.saying import python, said
+from bench_code_generation.pseudo_code import python, said
 from bench_core import Split
 from bench_language_modeling.api import SPLITS, cpython
 

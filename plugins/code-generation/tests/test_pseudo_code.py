@@ -7,9 +7,10 @@ from textwrap import dedent
 
 import pytest
 
-from bench_code_generation import library, saying
+from bench_code_generation import library
+from bench_code_generation import pseudo_code as saying
 from bench_code_generation.parsing import meaning
-from bench_code_generation.saying import python, said
+from bench_code_generation.pseudo_code import python, said
 from bench_language_modeling import cpython
 
 RULES = {

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP, Hypothesis, Stepper, as_hypothesis
-from bench_decoders.calls import counted
+from bench_decoders.call_counter import counted
 from bench_decoders.plugin import BeamConfig
 
 

@@ -14,14 +14,14 @@ supports = (2, 2)
 class AncestralConfig(DecoderConfig):
     """The model's own samples."""
 
-    name, target = "ancestral", "bench_decoders.stepwise:Ancestral"
+    name, target = "ancestral", "bench_decoders.greedy_sampling:Ancestral"
     needs = Sampler
 
 
 class GreedyConfig(DecoderConfig):
     """The most probable action at every step."""
 
-    name, target = "greedy", "bench_decoders.stepwise:Greedy"
+    name, target = "greedy", "bench_decoders.greedy_sampling:Greedy"
     needs = Stepper
 
 
@@ -37,7 +37,7 @@ class SamplingConfig(DecoderConfig):
 class TemperatureConfig(SamplingConfig):
     """Sampling from a distribution made sharper (below 1) or flatter (above 1)."""
 
-    name, target = "temperature", "bench_decoders.stepwise:Sampling"
+    name, target = "temperature", "bench_decoders.greedy_sampling:Sampling"
 
     temperature: PositiveFloat  #: divides log-probabilities
 
@@ -45,7 +45,7 @@ class TemperatureConfig(SamplingConfig):
 class TopKConfig(SamplingConfig):
     """Sampling among the k most probable actions (Fan et al., 2018, arXiv:1805.04833)."""
 
-    name, target = "top-k", "bench_decoders.stepwise:TopK"
+    name, target = "top-k", "bench_decoders.greedy_sampling:TopK"
     cites = ["fan2018"]
 
     k: PositiveInt  #: how many actions are open at a step
@@ -54,7 +54,7 @@ class TopKConfig(SamplingConfig):
 class NucleusConfig(SamplingConfig):
     """Sampling among the fewest actions that hold more than `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
 
-    name, target = "nucleus", "bench_decoders.stepwise:Nucleus"
+    name, target = "nucleus", "bench_decoders.greedy_sampling:Nucleus"
     cites = ["holtzman2020"]
 
     mass: float = Field(ge=0, le=1)  #: the probability that the open actions of a step must hold

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench_core import PluginError
-from bench_core.computing.guarded_steps import guarded
+from bench_core.computing.guarded_log_probs import guarded
 from bench_core.testing import Case, toys
 from bench_decoders import plugin
 

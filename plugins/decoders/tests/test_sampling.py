@@ -11,6 +11,7 @@ import torch
 
 from bench_core import STOP, Noise, invert, topk_stable
 from bench_core.testing import catches, patched
+from bench_decoders.greedy_sampling import highest
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -20,7 +21,6 @@ from bench_decoders.plugin import (
     TemperatureConfig,
     TopKConfig,
 )
-from bench_decoders.stepwise import highest
 
 P = (0.05, 0.5, 0.3, 0.15)  # the first is stop
 

@@ -61,7 +61,7 @@ def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
 def _check_draws(content: bytes) -> None:
     import numpy as np
 
-    from bench_core.storage.draws import DRAWS
+    from bench_core.storage.bootstrap_replicates import DRAWS
 
     array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
     if array.dtype != np.float64 or array.shape not in ((DRAWS,), (0,)):

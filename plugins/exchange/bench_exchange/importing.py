@@ -170,7 +170,7 @@ def _check_ingredients(manifest: Mapping[str, Any]) -> None:
 
 def _check_run(folder: Path) -> None:
     """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
-    from bench_core.storage.draws import read_draws
+    from bench_core.storage.bootstrap_replicates import read_draws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
     hook().bench_run_imported(run=read_run(folder))

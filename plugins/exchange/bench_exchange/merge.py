@@ -69,7 +69,7 @@ class _Union:
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
-        from bench_core.storage.draws import write_draws
+        from bench_core.storage.bootstrap_replicates import write_draws
 
         published = {name: table for run in self.runs for name, table in run.published.items()}
         for name, content in {"published.json": plain(published), "run.json": self._info()}.items():

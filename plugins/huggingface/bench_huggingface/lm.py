@@ -26,8 +26,8 @@ from bench_core.files import digest
 from bench_huggingface import network
 from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.head import Head, Softmax
+from bench_huggingface.kv_cache import Past, kept
 from bench_huggingface.numbering import Numbering
-from bench_huggingface.past import Past, kept
 
 if TYPE_CHECKING:
     from bench_huggingface.plugin import CausalLMConfig

@@ -27,9 +27,9 @@ from bench_core import (
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
 from bench_indigo.insertion_network import InsertionNetwork
-from bench_indigo.kept import KeptOrders
+from bench_indigo.kv_cache import Trail
+from bench_indigo.order_cache import KeptOrders
 from bench_indigo.orders import Ordering, make_order
-from bench_indigo.past import Trail
 from bench_indigo.pointer import known_slots
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations

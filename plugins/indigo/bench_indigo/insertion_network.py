@@ -9,10 +9,10 @@ from torch import Tensor
 
 from bench_core import TaskInfo
 from bench_indigo.blocks import Sources
+from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.network import EncoderDecoder
-from bench_indigo.past import Note, Trail
 from bench_indigo.pointer import Pointer, slot_logits
-from bench_indigo.surroundings import Surroundings
+from bench_indigo.slot_features import Surroundings
 
 if TYPE_CHECKING:
     from bench_indigo.plugin import IndigoConfig

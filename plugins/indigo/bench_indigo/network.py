@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, pad
 from bench_core import Batch, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Shape, Sources, Words
 from bench_indigo.encoder import Encoder
-from bench_indigo.past import Stack
+from bench_indigo.kv_cache import Stack
 
 if TYPE_CHECKING:
     from bench_indigo.plugin import TransformerSettings

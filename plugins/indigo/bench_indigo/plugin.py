@@ -160,7 +160,7 @@ class FirstWordsConfig(MetricConfig):
 class FirstPartsConfig(MetricConfig):
     """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
 
-    name, target = "first-parts", "bench_indigo.parts:FirstParts"
+    name, target = "first-parts", "bench_indigo.parts_of_speech:FirstParts"
     libraries = {"tokenizers"}
 
     part: PartOfSpeech = "NOUN"  #: of Universal Dependencies

@@ -12,7 +12,7 @@ from torch import Tensor
 from bench_core import Batch, topk_stable
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
-from bench_indigo.past import Note, Trail
+from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.pointer import slot_logits
 
 if TYPE_CHECKING:

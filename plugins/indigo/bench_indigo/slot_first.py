@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP
+from bench_indigo.kv_cache import Trail
 from bench_indigo.network import LOGITS
-from bench_indigo.past import Trail
 from bench_indigo.pointer import known_end, known_slots, slot_logits
 from bench_indigo.prefixes import Prefixes
 from bench_indigo.relations import neighbours

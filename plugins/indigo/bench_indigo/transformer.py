@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
 from bench_indigo.blocks import Sources, sight, sinusoids
+from bench_indigo.kv_cache import Trail
 from bench_indigo.network import EncoderDecoder
-from bench_indigo.past import Trail
 from bench_indigo.relations import relations
 
 if TYPE_CHECKING:

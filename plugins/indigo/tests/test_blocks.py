@@ -7,7 +7,7 @@ import torch
 
 from bench_core.testing import float64
 from bench_indigo.blocks import Embedding, SelfAttention, Shape, Words, shut, sight, sinusoids
-from bench_indigo.past import Seats, Stack, Trail, inserted
+from bench_indigo.kv_cache import Seats, Stack, Trail, inserted
 from bench_indigo.relations import relations
 
 SHAPE = Shape(width=8, heads=2, feed_forward=12, dropout=0.0, relative=True)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
 from bench_core.testing import MetricCase
-from bench_indigo.parts import generated, grouped, part
+from bench_indigo.parts_of_speech import generated, grouped, part
 from bench_indigo.plugin import FirstPartsConfig
 
 KNOWN = {"the": "DET", "dog": "NOUN", "barks": "VERB", "may": "AUX", "May": "PROPN", ".": "PUNCT", "cannot": "AUX"}
@@ -155,5 +155,5 @@ def test_settings_that_cannot_be_are_refused(settings):
 
 
 def test_it_imports_no_torch():
-    code = "import sys, bench_indigo.parts; assert 'torch' not in sys.modules"
+    code = "import sys, bench_indigo.parts_of_speech; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

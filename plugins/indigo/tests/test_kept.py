@@ -16,7 +16,7 @@ from bench_core.testing import Case, tiny_batch, tiny_info
 from bench_core.testing.contracts import check
 from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import insertion
-from bench_indigo.kept import KeptOrders
+from bench_indigo.order_cache import KeptOrders
 from bench_indigo.plugin import IndigoConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "beam": 2}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bench_metrics.dialogue import Unanswered, ask
 from bench_metrics.java import java
+from bench_metrics.line_process import Unanswered, ask
 from bench_metrics.plugin import MeteorConfig
 from bench_metrics.texts import TextMetric, compared
 

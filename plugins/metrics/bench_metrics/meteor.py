@@ -11,8 +11,8 @@ from pathlib import Path
 import pycocoevalcap.meteor  # type: ignore[import-untyped]
 
 from bench_core import Outcome, PluginError, SuiteError, TaskInfo
-from bench_metrics.dialogue import Unanswered, ask
 from bench_metrics.java import java
+from bench_metrics.line_process import Unanswered, ask
 from bench_metrics.plugin import MeteorConfig
 from bench_metrics.texts import TextMetric, compared
 from bench_metrics.tokenizers import tokenizer

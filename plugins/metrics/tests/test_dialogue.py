@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from bench_metrics.dialogue import Unanswered, ask
+from bench_metrics.line_process import Unanswered, ask
 
 TWICE = "import sys\nfor line in sys.stdin: print(line.strip() * 2, flush=True)"
 

@@ -13,8 +13,8 @@ from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from bench_core import Outcome
-from bench_core.computing.resampling import draws
-from bench_core.storage.draws import DRAWS
+from bench_core.computing.bootstrap import draws
+from bench_core.storage.bootstrap_replicates import DRAWS
 from bench_core.suites.schema import Claim
 from bench_metrics.plugin import BleuConfig
 from bench_reports.content.claims import judge

@@ -209,7 +209,7 @@ def _name(corpus: Named | Files, paths: Mapping[Split, Sides]) -> str:
 
 
 def _invented(corpus: Invented, pair: tuple[str, str]) -> Parallel:
-    from bench_translation import invented
+    from bench_translation import synthetic as invented
 
     def read(split: Split) -> tuple[Lines, Lines]:
         found = invented.pairs(corpus, split)

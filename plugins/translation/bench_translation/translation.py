@@ -15,12 +15,12 @@ import torch
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
+from bench_translation.dependency_heads import spread, widths
 from bench_translation.examples import Examples, load_lines, save_further, save_lines, with_further
-from bench_translation.heads import spread, widths
+from bench_translation.language_side import Side
 from bench_translation.parsing import Parser, parser
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
-from bench_translation.sides import Side
 from bench_translation.tags import tags
 
 FEWEST = 2  # pairs to train on

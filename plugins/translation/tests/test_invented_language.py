@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from bench_translation.corpus import INVENTED, parallel
-from bench_translation.invented import CASES, NUMERALS, WORDS, Phrase, Speaker, classes, lexicon, pairs
 from bench_translation.settings import Invented
+from bench_translation.synthetic import CASES, NUMERALS, WORDS, Phrase, Speaker, classes, lexicon, pairs
 
 
 @pytest.fixture(scope="module")

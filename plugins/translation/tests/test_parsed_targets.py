@@ -14,7 +14,7 @@ from spacy.language import Language
 from bench_core import DataError, Purpose, Size
 from bench_core.testing import TaskCase, check_task
 from bench_translation.conllu import sentences
-from bench_translation.heads import CONTINUES, PADDING, spread
+from bench_translation.dependency_heads import CONTINUES, PADDING, spread
 from bench_translation.plugin import TranslationConfig
 
 # words and heads, counted from 1; 0 is a root

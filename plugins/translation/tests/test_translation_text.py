@@ -4,8 +4,8 @@ import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from bench_language_modeling.api import learn
+from bench_translation.language_side import Side
 from bench_translation.plugin import TranslationConfig
-from bench_translation.sides import Side
 
 HOSTILE = [
     "one\x85two",

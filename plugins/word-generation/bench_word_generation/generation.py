@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_language_modeling.api import Ragged, cut, padded, shuffled
-from bench_word_generation.counted import count
 from bench_word_generation.distributions import SPLITS
 from bench_word_generation.lexicon import Counts, Lexicon, divided, drawn, entropy, lexicon, repetitive
 from bench_word_generation.plugin import WordGenerationConfig
+from bench_word_generation.word_counts import count
 
 STOP_NAME = "<stop>"
 VALID_SHARE = 10  # rows of an epoch of training for each of another split

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench_core import DataError, Split
 from bench_text.api import corpora
-from bench_word_generation.counted import Counted, entry
+from bench_word_generation.word_counts import Counted, entry
 
 if TYPE_CHECKING:
     from bench_word_generation.plugin import WordGenerationConfig

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
-from bench_word_generation import counted
+from bench_word_generation import word_counts as counted
 from bench_word_generation.settings import Corpus
 
 supports = (2, 2)
@@ -110,7 +110,7 @@ class OmittedMassConfig(ScoredWordsConfig):
 class KnownWordsConfig(MetricConfig):
     """Share of outputs that are words of the corpus, or, of so many outputs, of different such words."""
 
-    name, target = "known-words", "bench_word_generation.known:KnownWords"
+    name, target = "known-words", "bench_word_generation.known_words:KnownWords"
     cites = ["schmidt2018"]
 
     of: Literal["train", "valid", "test", "all"] = "train"  #: the splits whose words they may be
@@ -130,7 +130,7 @@ class NGramPerplexityConfig(MetricConfig):
 class MutualInformationConfig(MetricConfig):
     """How much a letter tells of the noise behind it, I(w_t; noise_t | state before), as the model reports it."""
 
-    name, target = "mutual-information", "bench_word_generation.reported:MutualInformation"
+    name, target = "mutual-information", "bench_word_generation.trajectory_metrics:MutualInformation"
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions
@@ -146,7 +146,7 @@ class MutualInformationConfig(MetricConfig):
 class LetterEntropyConfig(MetricConfig):
     """How open the letter is once the state is known, H[w_t | h_t], as the model reports it."""
 
-    name, target = "letter-entropy", "bench_word_generation.reported:LetterEntropy"
+    name, target = "letter-entropy", "bench_word_generation.trajectory_metrics:LetterEntropy"
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions

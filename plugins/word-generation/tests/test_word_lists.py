@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from bench_core import DataError
-from bench_word_generation.counted import count, read_list
 from bench_word_generation.plugin import WordGenerationConfig
+from bench_word_generation.word_counts import count, read_list
 
 
 def listed(tmp_path, text, name="words.txt"):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bench_core import DataError
-from bench_word_generation.counted import Counted
 from bench_word_generation.lexicon import divided, drawn, entropy, lexicon, repetitive
 from bench_word_generation.plugin import WordGenerationConfig
+from bench_word_generation.word_counts import Counted
 
 
 def kept(counts, **settings):

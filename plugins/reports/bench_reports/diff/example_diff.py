@@ -13,7 +13,7 @@ from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, PluginError
 from bench_core.registry import configured
 from bench_core.runs.results import CellResult
-from bench_core.storage.draws import block_length
+from bench_core.storage.bootstrap_replicates import block_length
 from bench_core.storage.outcomes import read_lines, read_outcomes
 from bench_core.storage.store import Store
 from bench_reports.content.sorting import seed_of

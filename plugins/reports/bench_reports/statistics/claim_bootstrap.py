@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.storage.draws import DRAWS, Draws
+from bench_core.storage.bootstrap_replicates import DRAWS, Draws
 from bench_core.suites.expressions import Query, Term
 
 Vector: TypeAlias = NDArray[Any]  # [1 + D], of numbers or truths: first the seeds as they are, then each draw

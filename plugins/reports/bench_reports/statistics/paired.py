@@ -12,7 +12,7 @@ import numpy as np
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
-from bench_core.storage.draws import percentiles
+from bench_core.storage.bootstrap_replicates import percentiles
 from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.significance import koehn_p_value, nested, nested_p_value

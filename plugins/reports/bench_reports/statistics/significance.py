@@ -9,7 +9,7 @@ from math import erfc, inf, isfinite, sqrt
 
 import numpy as np
 
-from bench_core.storage.draws import DRAWS, Draws
+from bench_core.storage.bootstrap_replicates import DRAWS, Draws
 from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.statistics.claim_bootstrap import drawn_seeds
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert, topk_stable
-from bench_decoders.calls import walked
+from bench_decoders.call_counter import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
 
 

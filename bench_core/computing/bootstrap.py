@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bench_core.computing.guards import gave, is_number, shown
 from bench_core.metric import Metric
-from bench_core.storage.draws import DRAWS, Draws
+from bench_core.storage.bootstrap_replicates import DRAWS, Draws
 
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
 KEPT = 2**25  # that are kept for the next cell

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench_core import Additive, Metric
-from bench_core.computing.resampling import DRAWS, _counts, draws, mark
-from bench_core.storage.draws import block_length, percentiles, read_draws, write_draws
+from bench_core.computing.bootstrap import DRAWS, _counts, draws, mark
+from bench_core.storage.bootstrap_replicates import block_length, percentiles, read_draws, write_draws
 
 
 class Mean(Additive):
@@ -62,7 +62,7 @@ def test_blocks_keep_neighbours_together():
 
 
 def test_samples_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
-    import bench_core.computing.resampling as module
+    import bench_core.computing.bootstrap as module
 
     whole = counts(30, 4)
     monkeypatch.setattr(module, "AT_ONCE", 100)

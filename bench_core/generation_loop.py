@@ -10,7 +10,7 @@ from bench_core.data import STOP, Batch, Hypothesis
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bench_core.noise import Noise
+    from bench_core.random_numbers import Noise
 
 Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M, A], ids [M], step -> actions [M]
 
