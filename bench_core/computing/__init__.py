@@ -2,6 +2,6 @@
 
 `stage_runner` performs stages, `stages` and `training_stages` implement each kind with a `context`, `building` builds
 parts, `train` and `evaluate` are the loops, `checkpoint` resumes training, `vmap_training` trains several seeds at
-once, `bootstrap` resamples examples; files with `guard` in their name check what parts return. Not here: processes and
-machines (`execution`).
+once, `bootstrap` resamples examples; files with `guard` in their name check what parts return. Not here: processes
+and machines (`execution`).
 """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench_reports.api import (
     Block,
     Cell,
-    Draft,
+    FigureData,
     FigureKind,
     Heading,
     Picture,
@@ -55,11 +55,11 @@ class Step(NamedTuple):
     sequence: tuple[str, ...]  # so far, the word included, without boundaries
 
 
-def order_picture(draft: Draft) -> Picture:
+def order_picture(data: FigureData) -> Picture:
     """Return a series for each output of the first seed of each group, with a row for each step."""
     series, cut = [], []
-    for names, cells in draft.groups.items():
-        shown = [*_shown(draft, cells)]
+    for names, cells in data.groups.items():
+        shown = [*_shown(data, cells)]
         for number, words, order in shown:
             label = ", ".join(filter(None, (join(*names), f"example {number}")))
             series.append(Series(label, steps(words, order[:MOST]), 1))
@@ -67,8 +67,8 @@ def order_picture(draft: Draft) -> Picture:
                 cut.append(f"{label}: the first {MOST} of {len(order):,} words.")
         if not shown:
             first = min(cells, key=seed_of)
-            draft.leave_out(first, first.reason or "the run keeps no output of it that may be shown in its order")
-    return Picture(draft.figure, series, notes=[*LEGEND, *cut] if series else [])
+            data.leave_out(first, first.reason or "the run keeps no output of it that may be shown in its order")
+    return Picture(data.figure, series, notes=[*LEGEND, *cut] if series else [])
 
 
 LEGEND = (
@@ -78,11 +78,11 @@ LEGEND = (
 )
 
 
-def _shown(draft: Draft, cells: Sequence[CellResult]) -> Iterator[tuple[int, list[str], list[int]]]:
+def _shown(data: FigureData, cells: Sequence[CellResult]) -> Iterator[tuple[int, list[str], list[int]]]:
     """Yield id, words and order of the outputs that a figure asks for, as far as the run tells them."""
-    ids = draft.figure.examples
-    told = [one for one in draft.run.info.get("samples") or () if any(one["cell"] == cell.cell for cell in cells)]
-    known = [one for one in told if _is_course(one)]
+    ids = data.figure.examples
+    samples = [one for one in data.run.info.get("samples") or () if any(one["cell"] == cell.cell for cell in cells)]
+    known = [one for one in samples if _is_course(one)]
     chosen = known if isinstance(ids, int) else [one for one in known if one["id"] in ids]
     if isinstance(ids, int):
         chosen = sorted(known, key=lambda one: len(one["words"]) < 2)[:ids]

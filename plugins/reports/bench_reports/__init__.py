@@ -1,5 +1,6 @@
 """Reports, from what a run left on disk and nothing else.
 
-`statistics` tests and resamples, `content` says what stands in a report, `figures` draws, `render` writes files,
-`diff` compares two cells, `commands` are those of the command line. `api` is for plugins that add kinds of figures.
+`document.py` is the document of a report, between its content and the output formats. `statistics` has intervals and
+significance tests, `content` fills that document, `figures` draws, `render` writes files, `diff` compares two cells,
+and `commands` are those of the command line. `api.py` is for plugins that add kinds of figures.
 """

@@ -1,33 +1,42 @@
-"""What to cite for a suite or a run: references of its parts and corpora, from `citations.bib` of each package."""
+"""References to cite for a suite or a run, from the `citations.bib` of each package."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
 from bench_core.errors import PluginError
-from bench_core.registry import hook, part
+from bench_core.registry import PartKind, hook, part
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
-from bench_core.suites.grids import expand, origins
+from bench_core.suites.grids import expand, origins, word
 from bench_core.suites.load import load
 from bench_core.suites.parts import Parts
 from bench_core.suites.problems import Problems
 from bench_core.terminal import visible
-from bench_reports.bibliography import FILE, Reference, bibliography
 
-if TYPE_CHECKING:
-    from bench_core.config import Config
-    from bench_core.registry import PartKind
-
+FILE = "citations.bib"
 OWN = "bench_core"  #: the package whose file has the project itself
 CORE = "bench"  #: its key
 WORD = re.compile(r"(?:(?P<setting>[\w.]+)=(?P<value>[^:]*): )?(?P<key>\S+)")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An entry of BibTeX."""
+
+    key: str
+    kind: str  # such as article
+    fields: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
+        return "\n".join([f"@{self.kind}{{{self.key},", *lines, "}"])
 
 
 @dataclass
@@ -66,27 +75,50 @@ def _work(one: Reference) -> tuple[str, str]:
     return title, one.fields.get("year", "")
 
 
+def bibliography(package: str) -> dict[str, Reference]:
+    """Return the references of a package by key; none where it has no such file."""
+    spec = find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    files = [path for place in places or () if (path := Path(place) / FILE).is_file()]
+    return {one.key: one for path in files for one in parsed(path.read_text(encoding="utf-8"), path)}
+
+
+def parsed(text: str, path: Path) -> Iterator[Reference]:
+    """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
+    from pybtex.database import BibliographyData, BibliographyDataError
+    from pybtex.database.input.bibtex import Parser
+    from pybtex.exceptions import PybtexError
+    from pybtex.scanner import PybtexSyntaxError
+
+    try:
+        found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
+    except PybtexSyntaxError as error:
+        raise PluginError(f"{path}:{error.lineno}: {error}.") from None
+    except (BibliographyDataError, PybtexError) as error:
+        raise PluginError(f"{path}: {error}.") from None
+    for key, entry in found.entries.items():
+        people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
+        fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
+        yield Reference(key, entry.type, fields)
+
+
 def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Reference]:
     """Return the references of a part under its settings; raise PluginError for a key that no file has."""
     found = []
-    for word in config.cites:
-        told = WORD.fullmatch(word)
-        if told is None:
-            raise PluginError(f'{config.name!r} cites {word!r}. Write "KEY" or "SETTING=VALUE: KEY".')
-        if told["setting"] is None or _spelled(_value(settings, told["setting"])) == told["value"]:
-            found.append(_looked_up(config, told["key"]))
+    for cited in config.cites:
+        match = WORD.fullmatch(cited)
+        if match is None:
+            raise PluginError(f'{config.name!r} cites {cited!r}. Write "KEY" or "SETTING=VALUE: KEY".')
+        if match["setting"] is None or word(_value(settings, match["setting"])) == match["value"]:
+            found.append(_looked_up(config, match["key"]))
     return found
 
 
 def _value(settings: Any, name: str) -> Any:
     """Return the value of a setting, `a.b` being b inside of a; None where there is no such thing."""
-    for word in name.split("."):
-        settings = settings.get(word) if isinstance(settings, Mapping) else None
+    for key in name.split("."):
+        settings = settings.get(key) if isinstance(settings, Mapping) else None
     return settings
-
-
-def _spelled(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _looked_up(config: type[Config], key: str) -> Reference:
@@ -110,52 +142,51 @@ def of_core() -> Reference:
     return bibliography(OWN)[CORE]
 
 
-Named = tuple["PartKind", str, str, "Config | None"]  # kind, the suite's name, the part's, and its settings
+Named: TypeAlias = tuple[PartKind, str, str, Config | None]  # kind, the suite's name, the part's, and its settings
+Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the suite's names
 
 
 def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
     suite = load(path, profile, [*settings])
-    sections: Mapping[PartKind, Mapping[str, Any]] = {
+    sections: Sections = {
         "task": suite.tasks,
         "model": {name: entry.config for name, entry in suite.models.items()},
         "decoder": suite.decoders,
         "metric": suite.metrics,
         "probe": suite.probes,
     }
-    named: list[Named] = [
-        (kind, suite.origins.get(name, name) if kind == "model" else name, config.name, config)
-        for kind, section in sections.items()
-        for name, config in section.items()
-    ]
-    others = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
-    named += (("model", suite.origins.get(name, name), config.name, config) for name, config in others)
-    return suite.label, suite.source, named
+    by_task = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
+    others: list[Named] = [("model", suite.origins.get(name, name), one.name, one) for name, one in by_task]
+    return suite.label, suite.source, [*_named(sections, suite.origins), *others]
 
 
 def of_run(folder: Path) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a run; of those that are not installed here, only the names."""
     run = read_run(folder)
     source = located.read(folder / "suite.yaml")
-    mistakes = Problems(source)
-    grids = origins(expand(source, mistakes))
-    parts = Parts(source.data, mistakes, grids)
-    models = parts.models()
-    sections: Mapping[PartKind, Mapping[str, Any]] = {
+    problems = Problems(source)
+    grids = origins(expand(source, problems))
+    parts = Parts(source.data, problems, grids)
+    sections: Sections = {
         "task": parts.configs("task", TaskConfig),
         "model": parts.configs("model", ModelConfig),
         "decoder": parts.configs("decoder", DecoderConfig),
         "metric": parts.configs("metric", MetricConfig),
-        "probe": parts.probes(models),
+        "probe": parts.probes(parts.models()),
     }
-    named: list[Named] = []
+    named = [*_named(sections, grids, source.data)]
+    return str(run.info["label"]), str(run.info.get("source") or run.suite.source), named
+
+
+def _named(sections: Sections, grids: Mapping[str, str], data: Mapping[str, Any] | None = None) -> Iterator[Named]:
+    """Yield the parts of all sections, and those that are not installed, of which there is only what the data say."""
     for kind, section in sections.items():
-        given: Mapping[str, Any] = source.data.get(f"{kind}s") or {}
+        given: Mapping[str, Any] = (data or {}).get(f"{kind}s") or {}
         for name in dict.fromkeys([*given, *section]):
             config = section.get(name)
-            part = config.name if config else str(given[name].get("name"))
-            named.append((kind, grids.get(name, name) if kind == "model" else name, part, config))
-    return str(run.info["label"]), str(run.info.get("source") or run.suite.source), named
+            called = config.name if config else str(given[name].get("name"))
+            yield kind, grids.get(name, name) if kind == "model" else name, called, config
 
 
 def gathered(parts: Iterable[Named]) -> References:

@@ -1,4 +1,4 @@
-"""What reports add to runs: the report itself, and the permutation tests that its tables ask for."""
+"""Hook implementations: write the report of a run, and keep its distributions and permutation tests."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def bench_run_written(run: Run, store: Store) -> None:
     keep_distributions(run, store)
     if any(table.test == "permutation" for table in run.suite.tables):
         from bench_reports.content.permutation_tests import keep_permutations
+        from bench_reports.content.tables import grids
 
-        keep_permutations(run, store)
+        keep_permutations(run, grids(run), store)
 
 
 @hookimpl
@@ -42,7 +43,7 @@ def bench_runs_merged(runs: Sequence[Run], merged: Run) -> None:
 
     merge_distributions(runs, merged)
     if any(table.test == "permutation" for run in runs for table in run.suite.tables):
-        from bench_reports.statistics.permutation_cache import permutations, write_permutations
+        from bench_reports.content.permutation_tests import permutations, write_permutations
 
         write_permutations(merged.folder, {name: one for run in runs for name, one in permutations(run).items()})
 
@@ -50,8 +51,8 @@ def bench_runs_merged(runs: Sequence[Run], merged: Run) -> None:
 @hookimpl
 def bench_run_imported(run: Run) -> None:
     """Check the distributions and permutation tests of a run."""
+    from bench_reports.content.permutation_tests import permutations
     from bench_reports.figures.distributions import distributions
-    from bench_reports.statistics.permutation_cache import permutations
 
     distributions(run)
     permutations(run)

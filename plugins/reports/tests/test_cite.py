@@ -15,8 +15,7 @@ from bench_core.commands.main import main
 from bench_core.errors import PluginError
 from bench_core.registry import IN_SUITES, parts
 from bench_reports import citations
-from bench_reports.bibliography import Reference, bibliography, parsed
-from bench_reports.citations import References, of_part
+from bench_reports.citations import Reference, References, bibliography, of_part, parsed
 from bench_text.corpora import catalogue
 
 ROOT = Path(__file__).parents[3]

@@ -47,8 +47,8 @@ class Slow(Metric):
         return sum(parts) / len(parts)
 
 
-def p_of(*couples, **settings):
-    return permutation_p_value(Mean(None), couples, **settings)
+def p_of(*pairs, **settings):
+    return permutation_p_value(Mean(None), pairs, **settings)
 
 
 def sampled(size, mean=0.0, seed=0):
@@ -104,28 +104,28 @@ def test_a_clear_difference_has_the_smallest_p_value_that_so_many_draws_can_tell
 
 
 def test_metrics_that_combine_anew_have_the_p_values_of_those_that_are_summed():
-    couple = sampled(30, 0.4), sampled(30, 0, 1)
-    assert permutation_p_value(Slow(None), [couple], 300) == p_of(couple, draws=300)
+    pair = sampled(30, 0.4), sampled(30, 0, 1)
+    assert permutation_p_value(Slow(None), [pair], 300) == p_of(pair, draws=300)
 
 
 def test_seeds_are_exchanged_together():
     """So that a seed which is like another tells nothing more."""
-    couple = sampled(40, 0.4), sampled(40, 0, 1)
-    assert p_of(couple, couple, couple) == p_of(couple)
+    pair = sampled(40, 0.4), sampled(40, 0, 1)
+    assert p_of(pair, pair, pair) == p_of(pair)
 
 
 def test_examples_of_a_block_are_exchanged_together():
-    couple = sampled(40, 0.4), sampled(40, 0, 1)
-    repeated = tuple(np.repeat(side, 5).tolist() for side in couple)
-    assert p_of(repeated, block=5) == p_of(couple)
-    assert p_of(repeated) < p_of(couple)
+    pair = sampled(40, 0.4), sampled(40, 0, 1)
+    repeated = tuple(np.repeat(side, 5).tolist() for side in pair)
+    assert p_of(repeated, block=5) == p_of(pair)
+    assert p_of(repeated) < p_of(pair)
 
 
 def test_exchanges_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
-    couple = sampled(70, 0.3), sampled(70, 0, 1)
-    whole = p_of(couple)
+    pair = sampled(70, 0.3), sampled(70, 0, 1)
+    whole = p_of(pair)
     monkeypatch.setattr(permutation, "AT_ONCE", 700)
-    assert p_of(couple) == whole
+    assert p_of(pair) == whole
 
 
 def test_every_example_is_exchanged_half_of_the_time():

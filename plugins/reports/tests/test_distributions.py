@@ -11,7 +11,6 @@ import pytest
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run
-from bench_reports.figures.binning import box, drawable, edges, heights, size
 from bench_reports.figures.distributions import (
     FILE,
     Distribution,
@@ -20,6 +19,7 @@ from bench_reports.figures.distributions import (
     pooled,
     write_distributions,
 )
+from bench_reports.figures.histograms import box, drawable, edges, heights, size
 
 CELL = {"task": "words", "model": "rnn", "decoder": None, "split": "test", "hardware": "default", "seed": 0}
 

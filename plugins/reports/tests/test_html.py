@@ -17,8 +17,7 @@ from bench_core.suites.figure_schema import Figure
 from bench_core.suites.schema import Claim
 from bench_core.terminal import visible
 from bench_reports.content.numbers import number as number_in
-from bench_reports.content.outputs import MOST, side_by_side
-from bench_reports.content.page import samples
+from bench_reports.content.outputs import MOST, samples, side_by_side
 from bench_reports.content.report_document import costs_document
 from bench_reports.content.result_tables import differences_table, results_table
 from bench_reports.content.tables import grids

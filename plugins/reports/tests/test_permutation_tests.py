@@ -20,14 +20,13 @@ from bench_core.suites.load import load
 from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
 from bench_reports.content.page import footnotes
-from bench_reports.content.permutation_tests import MARGIN, keep_permutations
+from bench_reports.content.permutation_tests import FILE, MARGIN, keep_permutations, pair_name, permutations
 from bench_reports.content.tables import grids
-from bench_reports.diff.example_diff import Shelf
+from bench_reports.diff.example_diff import StoredExamples
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
 from bench_reports.statistics.paired import contrast
 from bench_reports.statistics.permutation import DRAWS
-from bench_reports.statistics.permutation_cache import FILE, couple_name, permutations
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
     "rows: [decoder], columns: [model]", "rows: [model, decoder]"
@@ -63,22 +62,22 @@ def compared(grid):
 
 
 def test_a_table_has_the_p_values_of_the_exchanges_that_diff_makes(run, store):
-    assert keep_permutations(run, store) == {}
+    assert keep_permutations(run, grids(run), store) == {}
     (grid,) = grids(run)
     number = max(DRAWS, MARGIN * len(grid.tests))
     assert len(grid.tests) >= 6
     for ours, theirs, test in compared(grid):
         name = grid.columns[test.best[1]].value
         cells = {one.artifacts[f"measure/{name}"]: one for one in run.cells}
-        couples = [(cells[a], cells[b]) for a, b in zip(ours.keys, theirs.keys, strict=True)]
-        assert len(couples) == 2
-        assert test.p == Shelf(store).evidence(contrast(name, couples)).p_value(number)
+        pairs = [(cells[a], cells[b]) for a, b in zip(ours.keys, theirs.keys, strict=True)]
+        assert len(pairs) == 2
+        assert test.p == StoredExamples(store).evidence(contrast(name, pairs)).p_value(number)
         assert test.exchanges == number
     assert any(0 < test.p < 1 for test in grid.tests)
 
 
 def test_marks_and_corrected_values_follow_the_test_of_the_table(run, store):
-    keep_permutations(run, store)
+    keep_permutations(run, grids(run), store)
     (grid,) = grids(run)
     told = {name: one.model_dump() for name, one in permutations(run).items()}
     for p, bold in ((1.0, False), (0.0001, True)):
@@ -95,7 +94,7 @@ def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store)
     before = " ".join(footnotes(run, grids(run)[0]))
     assert "No permutation tests: the run keeps 0 of the" in before
     assert "paired bootstrap over examples nested in seeds" in before
-    keep_permutations(run, store)
+    keep_permutations(run, grids(run), store)
     after = " ".join(footnotes(run, grids(run)[0]))
     assert "paired permutation test, 1,000 exchanges of examples, in all seeds at once, Holm-corrected" in after
     assert "Other trainings are not in it, only these." in after
@@ -104,34 +103,34 @@ def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store)
 
 
 def test_a_table_that_does_not_ask_is_tested_by_the_bootstrap(run, store):
-    keep_permutations(run, store)
+    keep_permutations(run, grids(run), store)
     table = run.suite.tables[0].model_copy(update={"test": "bootstrap"})
     other = replace(run, suite=run.suite.model_copy(update={"tables": [table]}))
-    assert keep_permutations(other, store) == {}
+    assert keep_permutations(other, grids(other), store) == {}
     (grid,) = grids(other)
     assert not any(test.exchanges for test in grid.tests)
     assert "paired bootstrap" in " ".join(footnotes(other, grid))
 
 
 def test_a_report_needs_no_store_once_the_tests_are_kept(run, store, tmp_path):
-    keep_permutations(run, store)
+    keep_permutations(run, grids(run), store)
     first = {path.name: path.read_bytes() for path in write_report(read_run(run.folder), tmp_path / "a")}
     assert first == {path.name: path.read_bytes() for path in write_report(read_run(run.folder), tmp_path / "b")}
     assert b"paired permutation test" in first["report.md"]
 
 
 def test_what_is_kept_is_not_done_again_and_does_not_depend_on_the_order(run, store, monkeypatch):
-    keep_permutations(run, store)
+    keep_permutations(run, grids(run), store)
     content = (run.folder / FILE).read_bytes()
-    monkeypatch.setattr(Shelf, "evidence", lambda *_: pytest.fail("done again"))
-    assert keep_permutations(run, store) == {}
+    monkeypatch.setattr(StoredExamples, "evidence", lambda *_: pytest.fail("done again"))
+    assert keep_permutations(run, grids(run), store) == {}
     assert (run.folder / FILE).read_bytes() == content
     ours, theirs, _ = next(compared(grids(run)[0]))
-    assert couple_name(ours, theirs) == couple_name(theirs, ours)
+    assert pair_name(ours, theirs) == pair_name(theirs, ours)
 
 
 def test_without_the_examples_the_reasons_are_told_and_nothing_is_kept(run, small, tmp_path):
-    reasons = keep_permutations(run, Store(tmp_path / "empty"))
+    reasons = keep_permutations(run, grids(run), Store(tmp_path / "empty"))
     assert {*reasons} == {"main, ended", "main, nats"}
     assert not (run.folder / FILE).exists()
 
@@ -145,7 +144,8 @@ def test_numbers_of_different_seeds_are_not_exchanged(run, store):
         if one.artifacts[f"measure/{name}"] in other.keys else one
         for one in run.cells
     ]  # fmt: skip
-    reasons = keep_permutations(replace(run, cells=cells), store)
+    changed = replace(run, cells=cells)
+    reasons = keep_permutations(changed, grids(changed), store)
     assert reasons[f"main, {name}"] == "they have different seeds: 0, 1 and 7, 8"
 
 

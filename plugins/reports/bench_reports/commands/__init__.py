@@ -1,1 +1,1 @@
-"""Commands that read finished runs, a file each."""
+"""Commands of `bench` that read finished runs, one file each."""

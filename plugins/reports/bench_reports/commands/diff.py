@@ -55,14 +55,13 @@ def command(
     Axes that have one name may be left out, and names may be cut short; without a seed, all seeds are compared.
     """
     from bench_core.runs.results import read_run
-    from bench_reports.diff.difference_text import text
-    from bench_reports.diff.differences import difference, looked_into, plain
-    from bench_reports.diff.example_diff import Shelf
+    from bench_reports.diff.differences import difference, looked_into, plain, text
+    from bench_reports.diff.example_diff import StoredExamples
 
     found = read_run(run)
-    told = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
-    told = looked_into(told, Shelf(store), draws, buckets or (), examples, by)
-    say(to_json(plain(run, told), 1) if as_json else text(told, draws))
+    result = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
+    result = looked_into(result, StoredExamples(store), draws, buckets or (), examples, by)
+    say(to_json(plain(run, result), 1) if as_json else text(result, draws))
 
 
 def seeds_of(run: Run, filters: str) -> list[CellResult]:

@@ -100,5 +100,5 @@ def _words(number: Number) -> list[str]:
 
 
 def _texts(output: Outcome) -> dict[str, str]:
-    told = {"prompt": output.prompt, "output": output.texts[0] if output.texts else ""}
-    return {"example": str(output.id), **told, **({"reference": output.references[0]} if output.references else {})}
+    texts = {"prompt": output.prompt, "output": output.texts[0] if output.texts else ""}
+    return {"example": str(output.id), **texts, **({"reference": output.references[0]} if output.references else {})}

@@ -1,1 +1,1 @@
-"""What stands in a report: tables, claims, choices, verdicts, outputs and notes, before any format."""
+"""Content of a report: tables, claims, choices, verdicts, outputs and notes, before any output format."""

@@ -1,4 +1,4 @@
-"""Which combination of a grid, or which decoder, is best on data kept for that, from results alone."""
+"""Selects the best combination of a grid, or the best decoder, by a metric on held-out data."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def label(run: Run, chosen: Chosen) -> str:
     return join(chosen.model, task, hardware)
 
 
-def told(run: Run, chosen: Chosen) -> str:
+def choice_note(run: Run, chosen: Chosen) -> str:
     """Return what became of a choice and what it was made among, as a sentence or two."""
     return f"{label(run, chosen)}: {chosen.verdict}. {chosen.range}."
 

@@ -1,4 +1,4 @@
-"""Whether a run bears out what its suite claims; from results alone."""
+"""Evaluates the claims of a suite on the results of a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.suites.expressions import Query, Term, read
 from bench_core.suites.schema import Claim
+from bench_core.terminal import counted
 from bench_reports.content.numbers import summarized
 from bench_reports.content.sorting import name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
@@ -68,8 +69,8 @@ class Judgement:
     def why(self) -> str:
         """Return the values, by metric, and the remarks as one line."""
         metrics = dict.fromkeys(one.query.metric for one in self.values)
-        told = {name: ", ".join(str(one) for one in self.values if one.query.metric == name) for name in metrics}
-        return "; ".join([*(f"{name} {values}" for name, values in told.items()), *self.remarks])
+        by_metric = {name: ", ".join(str(one) for one in self.values if one.query.metric == name) for name in metrics}
+        return "; ".join([*(f"{name} {values}" for name, values in by_metric.items()), *self.remarks])
 
     def record(self) -> dict[str, Any]:
         """Return the judgement as plain data."""
@@ -78,8 +79,8 @@ class Judgement:
             | (vars(one.summary) if one.numbers else {"mean": None, "std": None, "n": 0})
             for one in self.values
         ]
-        told = {"id": self.claim.id, "text": self.claim.text, "assert": self.claim.expression}
-        return {**told, "verdict": self.verdict, "share": self.share, "remarks": [*self.remarks], "values": values}
+        claim = {"id": self.claim.id, "text": self.claim.text, "assert": self.claim.expression}
+        return {**claim, "verdict": self.verdict, "share": self.share, "remarks": [*self.remarks], "values": values}
 
 
 def judge(run: Run) -> list[Judgement]:
@@ -108,7 +109,7 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
     resampled = resampled_of({one.query: one.over(seeds) for one in values}, own)
     holds, share = resampled.holds(term)
     undefined = [f"{text} is no number" for text in dict.fromkeys(resampled.undefined)]
-    mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if _is_mixed(one)]
+    mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if len(_variants(one)) > 1]
     remarks = [*undefined, *mixed, *_reservations(values, seeds)]
     if undefined or mixed:
         return Judgement(claim, "unclear", values, share, remarks)
@@ -128,18 +129,12 @@ def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
     lacking = [f"{one.query}: {one.reason}" for one in values if one.reason]
     if lacking or any(len(one.numbers) > len(seeds) for one in values):
         why = f" ({'; '.join(lacking)})" if lacking else ""
-        found.append(
-            f"judged by {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, as values of others are missing{why}"
-        )
+        found.append(f"judged by {counted(len(seeds), 'seed')}, as values of others are missing{why}")
     variants: dict[str, set[tuple[str, str]]] = {}
     for one in values:
         variants.setdefault(one.query.metric, set()).update(_variants(one))
     unlike = [metric for metric, known in variants.items() if len(known) > 1]
     return [*found, *(f"the values of {metric!r} differ in kind or signature" for metric in unlike)]
-
-
-def _is_mixed(one: Found) -> bool:
-    return len(_variants(one)) > 1
 
 
 def _variants(one: Found) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What the stages of a run cost, summed up from `costs.csv`."""
+"""Tables of the cost of stages, from `costs.csv`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Spent:
 
     @cached_property
     def _stages(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        """What is told of each stage, by its kind and the beginning of its key."""
+        """What is known of each stage, by its kind and the beginning of its key."""
         path = self.run.folder / "costs.csv"
         stages = stages_of(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else []
         return {(one.get("stage", ""), one.get("key", "")): one for one in stages}

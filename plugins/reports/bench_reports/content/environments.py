@@ -1,4 +1,4 @@
-"""What the cells of a run were computed with, and which of them with what."""
+"""Describes the environments in which cells were computed, and which cells differ in them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,36 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES
 from bench_reports.content.sorting import name_on, ordered
 
-TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # always; neither host nor time
-GROUPS = {"libraries": "", "code": "code of "}  # by name, told where they differ; and what is said before them
-MOST_NAMES = 8  # of an axis
+ALWAYS = ("python", "torch", "bench", "device", "precision", "threads")  # shown always; neither host nor time
+GROUPS = {"libraries": "", "code": "code of "}  # by name, shown where they differ; and what is said before them
+MOST_NAMES = 8  # of an axis, or of cells that a figure leaves out for one reason
 
 
 def environments(run: Run) -> list[dict[str, Any]]:
-    """Return all that may be told of what the cells of a run were computed with."""
+    """Return all that may be said of what the cells of a run were computed with."""
     known = run.info.get("environments") or [run.info.get("environment") or {}]
-    return [{key: one[key] for key in (*TOLD, *GROUPS) if key in one} for one in known]
+    return [{key: one[key] for key in (*ALWAYS, *GROUPS) if key in one} for one in known]
+
+
+def environment_rows(run: Run) -> list[list[str]]:
+    """Return a table with its headings first: a column for each environment, with libraries and code."""
+    flat = [
+        {key: value for key, value in one.items() if key not in GROUPS}
+        | {f"{group}: {name}": value for group in GROUPS for name, value in one.get(group, {}).items()}
+        for one in environments(run)
+    ]
+    names = [f"environment {number}" for number in range(1, len(flat) + 1)] if len(flat) > 1 else ["value"]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    return [["", *names], *([key, *(str(one.get(key, "–")) for one in flat)] for key in keys)]
 
 
 def computed_with(run: Run) -> str:
     """Return versions and the kind of hardware; where cells differ in them, those of each group of cells."""
     several, groups = environments(run), _groups(run.cells)
     if len(groups) < 2:
-        return _words(several[next(iter(groups), 0)], TOLD)
+        return _words(several[next(iter(groups), 0)], ALWAYS)
     differing = _differing([several[place] for place in groups])
-    keys = [*TOLD, *(key for key in differing if key not in TOLD)]
-    return "; ".join(_of_group(several[place], keys, cells, run.cells) for place, cells in _first(run, groups))
+    return _by_group(run, groups, [*ALWAYS, *(key for key in differing if key not in ALWAYS)], run.cells)
 
 
 def unlike(run: Run, cells: Iterable[CellResult]) -> str:
@@ -38,8 +49,7 @@ def unlike(run: Run, cells: Iterable[CellResult]) -> str:
         return ""
     several = environments(run)
     keys = _differing([several[place] for place in groups])
-    told = [_of_group(several[place], keys, group, inside) for place, group in _first(run, groups)]
-    return f"Not all computed alike: {'; '.join(told)}."
+    return f"Not all computed alike: {_by_group(run, groups, keys, inside)}."
 
 
 def _groups(cells: Iterable[CellResult]) -> dict[int, list[CellResult]]:
@@ -51,12 +61,6 @@ def _groups(cells: Iterable[CellResult]) -> dict[int, list[CellResult]]:
     return groups
 
 
-def _first(run: Run, groups: Mapping[int, list[CellResult]]) -> list[tuple[int, list[CellResult]]]:
-    """Return groups in the order of their first cells in the suite."""
-    order = dict.fromkeys(place for one in ordered(run) for place in one.environments if place in groups)
-    return [(place, groups[place]) for place in order]
-
-
 def _differing(several: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what not all environments that know it have alike."""
     flat = [_flat(one) for one in several]
@@ -65,7 +69,7 @@ def _differing(several: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _flat(one: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: one[key] for key in TOLD if key in one}
+    found = {key: one[key] for key in ALWAYS if key in one}
     for group, before in GROUPS.items():
         found |= {f"{before}{name}": value for name, value in one.get(group, {}).items() if name not in found}
     return found
@@ -76,10 +80,13 @@ def _words(one: Mapping[str, Any], keys: Iterable[str]) -> str:
     return ", ".join(f"{key} {flat[key]}" for key in keys if key in flat)
 
 
-def _of_group(
-    one: Mapping[str, Any], keys: Sequence[str], group: Sequence[CellResult], every: Sequence[CellResult]
+def _by_group(
+    run: Run, groups: Mapping[int, Sequence[CellResult]], keys: Sequence[str], every: Sequence[CellResult]
 ) -> str:
-    return f"{_words(one, keys)} ({_which(group, every)})".lstrip()
+    """Say what each group of cells was computed with, in the order of their first cells in the suite."""
+    several = environments(run)
+    order = dict.fromkeys(place for one in ordered(run) for place in one.environments if place in groups)
+    return "; ".join(f"{_words(several[place], keys)} ({_which(groups[place], every)})".lstrip() for place in order)
 
 
 def _which(group: Sequence[CellResult], every: Sequence[CellResult]) -> str:
@@ -89,14 +96,14 @@ def _which(group: Sequence[CellResult], every: Sequence[CellResult]) -> str:
         names = list(dict.fromkeys(name_on(one, axis) for one in group))
         if len(names) < len({name_on(one, axis) for one in every}):
             axes[axis] = names
-    told = sum(all(name_on(one, axis) in names for axis, names in axes.items()) for one in every)
-    words = [f"{axis} {_listed(names)}" for axis, names in axes.items()]
-    if told == len(group) and words:
+    matching = sum(all(name_on(one, axis) in names for axis, names in axes.items()) for one in every)
+    words = [f"{axis} {abridged(names)}" for axis, names in axes.items()]
+    if matching == len(group) and words:
         return "; ".join(words)
     return f"{len(group):,} of {len(every):,} cells"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (
-        f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    )
+def abridged(names: Sequence[str], separator: str = ", ") -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{separator.join(names[:MOST_NAMES])}{more}"

@@ -1,4 +1,4 @@
-"""What a table of a report is made of: rows, columns, and what stands where they meet."""
+"""Data classes of a filled table: rows, columns, entries and tests."""
 
 from __future__ import annotations
 

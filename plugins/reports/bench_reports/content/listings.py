@@ -1,41 +1,29 @@
-"""Tables of what is no average over cells: the settings that were chosen, and statistics of tasks."""
+"""Fills the tables of chosen settings and of task statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bench_core.runs.results import Number, Run
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
-from bench_core.suites.published import Value
 from bench_core.suites.schema import Table
-from bench_reports.content.choices import Chosen, choices, together, told
-from bench_reports.content.grid import Column, Entry, Grid, Row, printed_values
+from bench_reports.content.choices import Chosen, choice_note, choices, together
+from bench_reports.content.grid import Column, Entry, Grid, Row, Status, printed_values
 from bench_reports.content.sorting import names_on
 from bench_reports.statistics.intervals import Summary
 
 
-@dataclass(frozen=True)
-class Item:
-    """What stands in one row and column: a value, or why there is none."""
-
-    value: float | None = None
-    text: str = ""  # in place of a number
-    digits: int = 0
-    unit: str = ""
-    status: Literal["done", "failed", "not run", "none"] = "done"
-    reason: str = ""
-
-
 @dataclass
 class Listing:
-    """The labels and items of a table, and what its footnotes say."""
+    """The labels and entries of a table, and what its footnotes say."""
 
     rows: Sequence[str]
     columns: Sequence[str]
-    items: dict[tuple[str, str], Item] = field(default_factory=dict)  # by row and column
+    numbers: Mapping[str, Number]  # by column: unit and digits of its values
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # by row and column
     notes: list[str] = field(default_factory=list)
 
 
@@ -44,13 +32,13 @@ def chosen_settings(run: Run, table: Table) -> Listing:
     made = [one for one in together(choices(run), table.chosen) if _covers(table, one)]
     settings = dict.fromkeys(setting for one in made for setting in one.grid.settings)
     columns = [_column(table, one) for one in made]
-    found = Listing(list(settings), list(dict.fromkeys(columns)))
+    numbers = {column: Number(digits=0) for column in columns}
+    found = Listing(list(settings), list(numbers), numbers)
     for one, column in zip(made, columns, strict=True):
         for setting in one.grid.settings:
-            value = one.settings.get(setting)
-            unmade = Item(status="not run", reason=one.reason)
-            found.items[setting, column] = Item(text=word(value)) if one.name else unmade
-        found.notes.append(told(run, one))
+            chosen = Entry("done", text=word(one.settings.get(setting)))
+            found.entries[setting, column] = chosen if one.name else _lacking("not run", one.reason)
+        found.notes.append(choice_note(run, one))
     return found
 
 
@@ -67,41 +55,37 @@ def _column(table: Table, one: Chosen) -> str:
 def task_statistics(run: Run, table: Table) -> Listing:
     """Return the tasks as rows, and in the columns the statistics that a table asks for."""
     tasks = [task for task in names_on(run, "task") if task in table.where.get("task", [task])]
-    found = Listing(tasks, table.values)
+    about = {task: (run.info.get("tasks") or {}).get(task) or {} for task in tasks}
+    known = {task: dict(statistics(about[task])) for task in tasks}
+    numbers = {name: _number(name, [*known.values()]) for name in table.values}
+    found = Listing(tasks, table.values, numbers)
     for task in tasks:
-        about = (run.info.get("tasks") or {}).get(task) or {}
-        known = dict(statistics(about))
-        lacking = [name for name in table.values if name not in known]
         for name in table.values:
-            unit = name.rpartition("/")[2].replace("_", " ")
-            found.items[task, name] = _counted(known[name], unit) if name in known else _lacking(about)
-        if known and lacking:
-            found.notes.append(f"{task} has no statistic {', '.join(lacking)}. There are: {', '.join(known)}.")
+            none = _lacking(about[task].get("status", "none"), about[task].get("reason", ""))
+            value = known[task].get(name)
+            found.entries[task, name] = none if value is None else Entry("done", 1, Summary(float(value), None, 1))
+        lacking = [name for name in table.values if name not in known[task]]
+        if known[task] and lacking:
+            found.notes.append(f"{task} has no statistic {', '.join(lacking)}. There are: {', '.join(known[task])}.")
     return found
 
 
-def _counted(value: float, unit: str) -> Item:
-    return Item(value, digits=2 if isinstance(value, float) else 0, unit=unit)
+def _number(name: str, known: Sequence[Mapping[str, int | float]]) -> Number:
+    """Return unit and digits of a statistic; it has no unit where the first task lacks it."""
+    unit = name.rpartition("/")[2].replace("_", " ") if known and name in known[0] else ""
+    return Number(unit=unit, digits=2 if any(isinstance(one.get(name), float) for one in known) else 0)
 
 
-def _lacking(about: Mapping[str, Any]) -> Item:
-    """Return what stands for a statistic that there is not: why its task was not prepared, if it was not."""
-    return Item(status=about.get("status", "none"), reason=about.get("reason", ""))
+def _lacking(status: Status, reason: str) -> Entry:
+    return Entry(status, reasons=(reason,) if reason else ())
 
 
 def statistics(about: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     """Yield the name and value of each statistic of a task, such as `train/sentences`, and of its vocabulary."""
-    yield from _flat(about.get("statistics") or {}, "")
+    for part, values in (about.get("statistics") or {}).items():
+        yield from ((join(part, name), value) for name, value in values.items() if value is not None)
     if about.get("vocabulary"):
         yield "vocabulary", about["vocabulary"]
-
-
-def _flat(values: Mapping[str, Any], above: str) -> Iterator[tuple[str, int | float]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, join(above, name))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield join(above, name), value
 
 
 def listed(run: Run, table: Table) -> Grid:
@@ -113,35 +97,13 @@ def listed(run: Run, table: Table) -> Grid:
     rows = [Row(name, (name,)) for name in found.rows]
     rows += [Row(name, None) for name in theirs[0] if name not in found.rows]
     value = table.of == "tasks"  # what a column holds is its value; else its name is one of models
-    columns = [
-        Column(name, () if value else (name,), name * value, _number_of(found, name)) for name in found.columns
-    ]
+    columns = [Column(name, () if value else (name,), name * value, found.numbers[name]) for name in found.columns]
     columns += [Column(name, None, "") for name in theirs[1] if name not in found.columns]
 
     def entry(row: Row, column: Column) -> Entry:
         value = printed.get((row.label, column.label))
-        none = Item(status="not run" if value and None in (row.names, column.names) else "none")
-        return _entry_of(found.items.get((row.label, column.label), none), value)
+        none = Entry("not run" if value and None in (row.names, column.names) else "none")
+        return replace(found.entries.get((row.label, column.label), none), published=value)
 
     entries = [[entry(row, column) for column in columns] for row in rows]
     return Grid(table, rows, columns, entries, [], published, found.notes)
-
-
-def _number_of(found: Listing, column: str) -> Number:
-    """Return what the numbers of a column have in common."""
-    items = [item for (_, name), item in found.items.items() if name == column]
-    return Number(
-        unit=next((item.unit for item in items), ""), digits=max((item.digits for item in items), default=0)
-    )
-
-
-def _entry_of(item: Item, published: Value | None) -> Entry:
-    found = None if item.value is None else Summary(float(item.value), None, 1)
-    return Entry(
-        item.status,
-        1 if found else 0,
-        found,
-        reasons=(item.reason,) * bool(item.reason),
-        published=published,
-        text=item.text,
-    )

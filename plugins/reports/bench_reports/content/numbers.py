@@ -1,4 +1,4 @@
-"""Numbers as reports print and read them."""
+"""Formats and parses the numbers of a report."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ def summarized(found: Summary, digits: int) -> str:
 
 def judged(comparison: Comparison | None, digits: int) -> str:
     """Return a signed difference and its verdict, such as `+0.12 worse`."""
-    if comparison is None:
-        return "–"
-    text = rounded(comparison.difference, digits)
-    sign = "+" if comparison.difference > 0 and text.strip("0.") else ""
-    return f"{sign}{text} {comparison.verdict}"
+    return f"{signed(comparison.difference, digits)} {comparison.verdict}" if comparison else "–"
+
+
+def signed(value: float, digits: int) -> str:
+    """Return a rounded number with its sign; `+` only where a digit is not 0."""
+    text = rounded(value, digits)
+    return f"+{text}" if value > 0 and text.strip("0.") else text
 
 
 def printed(value: Value, digits: int) -> str:

@@ -1,16 +1,82 @@
-"""The outputs of a run as a page keeps them, to be set side by side: visible text, cut, and no more than that."""
+"""Sample outputs of a run by example: as text, and as JSON for the side-by-side view of the HTML report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from bench_core.runs.results import Run
+from bench_core.runs.selecting import cell_name
+from bench_core.suites.cells import join
 from bench_core.terminal import visible
+from bench_reports.content.choices import choices, place_of
 from bench_reports.content.numbers import rounded
-from bench_reports.content.page import Sample
+from bench_reports.document import Example
 
+LONGEST = 300  # characters of an output where all stand one below the other
+MOST_STEPS = 30  # of such an output
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order"}
+
+
+@dataclass(frozen=True)
+class Sample(Example):
+    """One example, and what each cell of the first seed made of it."""
+
+    records: Sequence[Mapping[str, Any]] = ()  # all that the run keeps of each output
+
+
+def _shown_samples(run: Run) -> list[Mapping[str, Any]]:
+    """Return the outputs of all cells, but not of models and decoders that a choice passed over for others."""
+    made = choices(run)
+    best = {one.place(one.shown) for one in made}
+    unchosen = {one.place(name) for one in made for name in one.grid.combinations} - best
+    return [
+        sample
+        for sample in run.info.get("samples") or ()
+        if unchosen.isdisjoint((place_of(sample["cell"], "model"), place_of(sample["cell"], "decoder")))
+    ]
+
+
+def samples(run: Run) -> list[Sample]:
+    """Gather the outputs of different cells by their example."""
+    examples: dict[str, list[Mapping[str, Any]]] = {}
+    for sample in _shown_samples(run):
+        name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
+        examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
+    found = []
+    for name, outputs in examples.items():
+        first = outputs[0]
+        given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
+        found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
+    return found
+
+
+def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:
+    ending = "" if sample.get("finished", True) else " (ended by the limit)"
+    return _called(sample), f"{shortened(sample['text'], LONGEST)}{ending}"
+
+
+def _courses(outputs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what outputs were after each of their first tokens, where a run keeps that and more than the end grew."""
+    for one in outputs:
+        steps = one.get("steps")
+        if not isinstance(steps, list) or not steps:
+            continue
+        texts = [*map(str, steps)]
+        if not all(later.startswith(earlier) for earlier, later in pairwise(texts)):
+            yield _called(one), [shortened(text, LONGEST) for text in texts[:MOST_STEPS]]
+
+
+def _called(sample: Mapping[str, Any]) -> str:
+    return cell_name({axis: name for axis, name in sample["cell"].items() if axis not in ("task", "split", "seed")})
+
+
+def shortened(text: str, length: int) -> str:
+    """Return a text, or its beginning where it is longer."""
+    return text if len(text) <= length else f"{text[:length]} …"
 
 
 def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -21,10 +87,10 @@ def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     examples = [
         {
             "name": visible(sample.name),
-            "given": {name: _cut(sample.told[0][name], longest) for name in sample.given},
+            "given": {name: _cut(sample.records[0][name], longest) for name in sample.given},
             "outputs": [
-                {"cell": cells[name], **_output(told, longest)}
-                for (name, _), told in zip(sample.outputs, sample.told, strict=True)
+                {"cell": cells[name], **_output(record, longest)}
+                for (name, _), record in zip(sample.outputs, sample.records, strict=True)
             ],
         }
         for sample in samples
@@ -32,18 +98,18 @@ def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     return {"cells": [visible(name) for name in cells], "examples": examples}
 
 
-def _output(told: Mapping[str, Any], longest: int) -> dict[str, Any]:
+def _output(record: Mapping[str, Any], longest: int) -> dict[str, Any]:
     """Return one output: its text, how it ended, and what else is known of it."""
-    tokens, log_prob = told.get("tokens"), told.get("log_prob")
+    tokens, log_prob = record.get("tokens"), record.get("log_prob")
     facts = [
-        "ended by itself" if told.get("finished", True) else "cut by the limit",
+        "ended by itself" if record.get("finished", True) else "cut by the limit",
         f"{tokens:,} token{'' if tokens == 1 else 's'}" if isinstance(tokens, int) else "",
         f"log-probability {rounded(log_prob, 2)} nats" if isinstance(log_prob, int | float) else "",
     ]
-    values = told.get("values")
-    more = {**(values if isinstance(values, Mapping) else {}), **{k: v for k, v in told.items() if k not in KNOWN}}
+    values = record.get("values")
+    more = {**(values if isinstance(values, Mapping) else {}), **{k: v for k, v in record.items() if k not in KNOWN}}
     details = {visible(str(name)): _spelled(value, longest) for name, value in more.items() if value is not None}
-    found = {"text": _cut(told["text"], longest), "facts": [fact for fact in facts if fact]}
+    found = {"text": _cut(record["text"], longest), "facts": [fact for fact in facts if fact]}
     return {**found, **({"details": details} if details else {})}
 
 

@@ -1,4 +1,4 @@
-"""What probes found, as rows of a report's tables: numbers; and promises, with what was measured beside them."""
+"""Tables and notes of probe findings: numbers, and proven bounds beside what was measured."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Stated:
 
     cell: CellResult
     probe: str
+    place: int  # among those of the probe
     statement: Mapping[str, Any]
 
     @property
@@ -49,10 +50,8 @@ class Stated:
 def statement_rows(run: Run) -> list[list[str]]:
     """Return a table with its headings first, a row for each group of seeds; empty where nothing was stated."""
     groups: dict[tuple[str, int, str], list[Stated]] = {}
-    for label, one in _labelled(run):
-        for probe, found in one.probes.items():
-            for place, statement in enumerate(found["statements"]):
-                groups.setdefault((probe, place, label), []).append(Stated(one, probe, statement))
+    for label, one in _stated(run):
+        groups.setdefault((one.probe, one.place, label), []).append(one)
     rows = [[label, *_row(stated)] for (_, _, label), stated in groups.items()]
     return [list(HEADINGS), *rows] if rows else []
 
@@ -74,7 +73,7 @@ def number_rows(run: Run) -> list[list[str]]:
 def failing_premises(run: Run) -> list[str]:
     """Return, for footnotes, each premise that some model does not have."""
     failing: dict[str, set[str]] = {}
-    for stated in _stated(run):
+    for _, stated in _stated(run):
         for premise in stated.statement["premises"]:
             if not premise["holds"]:
                 failing.setdefault(premise["text"], set()).add(name_on(stated.cell, "model"))
@@ -83,7 +82,7 @@ def failing_premises(run: Run) -> list[str]:
 
 def broken_promises(run: Run) -> list[str]:
     """Return what was measured outside of what was proven: a mistake somewhere, to be looked into."""
-    return list(dict.fromkeys(_alarm(stated) for stated in _stated(run) if stated.broken))
+    return list(dict.fromkeys(_alarm(stated) for _, stated in _stated(run) if stated.broken))
 
 
 def _alarm(stated: Stated) -> str:
@@ -100,10 +99,10 @@ def _labelled(run: Run) -> Iterator[tuple[str, CellResult]]:
         yield join(*(name_on(one, axis) for axis in axes)), one
 
 
-def _stated(run: Run) -> Iterator[Stated]:
-    for one in ordered(run):
+def _stated(run: Run) -> Iterator[tuple[str, Stated]]:
+    for label, one in _labelled(run):
         for probe, found in one.probes.items():
-            yield from (Stated(one, probe, statement) for statement in found["statements"])
+            yield from ((label, Stated(one, probe, *pair)) for pair in enumerate(found["statements"]))
 
 
 def _row(stated: Sequence[Stated]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The document of a run: which sections its report has, in which order, under which headings."""
+"""Assembles the document of a report: its sections, their order and their headings."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import TypeAlias
 
 from bench_core.runs.results import Run
 from bench_reports import document as doc
-from bench_reports.content.choices import choices, told
+from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claims import MEANING, Judgement, judge
 from bench_reports.content.cost_tables import by_kind, dearest, stages_of
-from bench_reports.content.environments import environments
+from bench_reports.content.environments import environment_rows
 from bench_reports.content.grid import Grid
-from bench_reports.content.outputs import side_by_side
-from bench_reports.content.page import comparability, facts, figure_notes, incomplete, samples, statistics, title
+from bench_reports.content.numbers import number
+from bench_reports.content.outputs import samples, side_by_side
+from bench_reports.content.page import comparability, facts, figure_notes, incomplete, statistics, title
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
 from bench_reports.content.tables import grids
-from bench_reports.content.text_tables import environment_table, text_table
-from bench_reports.document import Block, Document, Section
-from bench_reports.figures.figure_data import Picture
-from bench_reports.figures.kinds import kind_of
+from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
+from bench_reports.figures.figure_data import Picture, kind_of
 
 #: A figure and its drawings, by their formats; without any if there is nothing to draw
 Drawn: TypeAlias = tuple[Picture, Mapping[str, bytes]]
@@ -73,6 +72,21 @@ def costs_document(run: Run, text: str, drawn: Iterable[Drawn] = ()) -> Document
     return Document(f"Costs: {title(run)}", [doc.Paragraph([[doc.Span(COSTS)], links])], sections, contents=False)
 
 
+def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Side = "right") -> Table:
+    """Return a table of text whose headings come first; columns of nothing but numbers can be sorted as such."""
+    labels = [text_cell(line[0]) for line in lines[1:]]
+    columns = [_column(column) for column in zip(*lines[1:], strict=True)][1:]
+    rows = [[label, *(column[place] for column in columns)] for place, label in enumerate(labels)]
+    return Table(name, caption, lines[0], rows, side)
+
+
+def _column(column: Sequence[str]) -> list[Cell]:
+    """Return a column of text with its numbers; with none where it holds other words too."""
+    found = [number(word) for word in column]
+    mixed = any(one is None and word not in ("", "–") for one, word in zip(found, column, strict=True))
+    return [Cell([Span(word)], None if mixed else one) for one, word in zip(found, column, strict=True)]
+
+
 def _data(run: Run) -> Iterator[Section]:
     """Yield what a reader must know before the results."""
     if notes := comparability(run):
@@ -105,7 +119,7 @@ def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[Section]:
     yield from _claims(judged)
     if probes := _probes(run):
         yield Section("Probes", probes, "probes-section", "Probes")
-    if made := [told(run, one) for one in choices(run)]:
+    if made := [choice_note(run, one) for one in choices(run)]:
         yield Section("Choices", [doc.Notes(made)], "choices-section", "Choices", PAGE)
 
 
@@ -144,7 +158,8 @@ def _cells(run: Run) -> Iterator[Section]:
 
 def _provenance(run: Run, costs: bool) -> Section:
     """Return what cells were computed with, and where the other files of a report are, for a page."""
-    table = replace(environment_table(environments(run)), folded="Environments: versions, hardware, digests of code")
+    table = text_table("environments", "What cells were computed with", environment_rows(run), "left")
+    table = replace(table, folded="Environments: versions, hardware, digests of code")
     spent = [
         doc.Span("What it cost", link="costs.html"),
         doc.Span(": seconds, memory and tokens by second of every stage (", joined=True),

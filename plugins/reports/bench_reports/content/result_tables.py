@@ -1,4 +1,4 @@
-"""Tables of results, and of their differences from what was published, as blocks of a document."""
+"""Tables of results, and of their differences from published numbers, as blocks of a document."""
 
 from __future__ import annotations
 
@@ -121,8 +121,5 @@ def _names(table: TableSchema, column: Column) -> Names:
 
 def _beginning(label: str, known: Collection[Names]) -> Names:
     """Return the longest of the groups that a label begins with."""
-    return max((names for names in known if label.startswith(join(*names) + "/")), key=_length, default=())
-
-
-def _length(names: Names) -> tuple[int, Names]:
-    return len(join(*names)), names
+    found = (names for names in known if label.startswith(join(*names) + "/"))
+    return max(found, key=lambda names: (len(join(*names)), names), default=())

@@ -1,10 +1,10 @@
-"""Cells and their names in the order of the suite, so that nothing depends on which cell ended first."""
+"""Sorts cells, and the names on an axis, in the order of the suite."""
 
 from __future__ import annotations
 
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES, Axis
-from bench_core.suites.schema import Hardware, SuiteFile
+from bench_core.suites.schema import Hardware
 
 
 def ordered(run: Run) -> list[CellResult]:
@@ -30,13 +30,10 @@ def seed_of(one: CellResult) -> int:
 
 
 def names_on(run: Run, axis: Axis) -> list[str]:
-    """Return the names on an axis in the order of the suite, then those that only cells have."""
-    known = in_suite(run.suite, axis)
-    return [*known, *sorted({name_on(one, axis) for one in run.cells}.difference(known))]
-
-
-def in_suite(suite: SuiteFile, axis: Axis) -> list[str]:
-    """Return the names on an axis in the order of the suite; not for seeds, which have none."""
+    """Return the names on an axis, but that of seeds, in the order of the suite; then those that only cells have."""
+    suite, found = run.suite, {name_on(one, axis) for one in run.cells}
     if axis == "hardware":
-        return ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
-    return [*getattr(suite, f"{axis}s")]
+        known = ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
+    else:
+        known = [*getattr(suite, f"{axis}s")]
+    return [*known, *sorted(found.difference(known))]

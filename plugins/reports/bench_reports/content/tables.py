@@ -1,4 +1,4 @@
-"""Tables of a report: which numbers stand where, before anything is written down."""
+"""Fills the tables of a report from the results of a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def grids(run: Run) -> list[Grid]:
     found = [tested(compared(run, _declared(run, table, cells, made)), run.draws) for table in run.suite.tables]
     if not any(grid.table.test == "permutation" for grid in found):
         return found
-    from bench_reports.statistics.permutation_cache import exchanged
+    from bench_reports.content.permutation_tests import exchanged
 
     return [exchanged(run, grid) if grid.table.test == "permutation" else grid for grid in found]
 

@@ -1,21 +1,16 @@
-"""Verdicts on our numbers beside the published ones."""
+"""Verdicts on numbers beside the published ones: reproduced, better, worse or not comparable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isnan, sqrt
-from typing import TYPE_CHECKING
 
+from bench_core.runs.results import Run
 from bench_core.suites.published import Published, Value, number
 from bench_core.suites.schema import Reference, Table
-from bench_reports.content.grid import Comparison
+from bench_reports.content.grid import Column, Comparison, Entry, Grid
 from bench_reports.statistics.intervals import Summary
-
-if TYPE_CHECKING:
-    from bench_core.runs.results import Run
-    from bench_reports.content.grid import Column, Entry, Grid
-
 
 FULL = (None, "paper")  # the profiles under which a suite is what its paper did
 

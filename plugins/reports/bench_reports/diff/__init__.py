@@ -1,1 +1,1 @@
-"""The comparison of two cells of a run: what differs, how surely, and by example."""
+"""Comparison of two cells of a run."""

@@ -1,4 +1,4 @@
-"""Two cells of a run, and all that is told of their difference: what the run knows, and what the store adds."""
+"""The difference between two cells of a run: tests, scores by length and examples, as JSON or text."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tabulate import tabulate
+
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
-from bench_reports.content.numbers import json_data
-from bench_reports.diff.example_diff import Bucket, Evidence, Example, Shelf, Texts, cut, marked, tried
-from bench_reports.statistics.intervals import rounded
-from bench_reports.statistics.paired import Contrast, Couple, contrasts, couples_of, one_sided
+from bench_core.terminal import visible
+from bench_reports.content.numbers import json_data, rounded, signed, summarized
+from bench_reports.diff.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
+from bench_reports.statistics.intervals import rounded as rounded_p
+from bench_reports.statistics.paired import Contrast, contrasts, one_sided, pairs_of
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
 
 
 @dataclass(frozen=True)
 class Difference:
-    """All that is told of two cells."""
+    """All that is result of two cells."""
 
-    sides: tuple[Mapping[str, Any], Mapping[str, Any]]  # the axes of A and of B, all seeds as a list
+    sides: Sequence[Mapping[str, Any]]  # the axes of A and of B, all seeds as a list
     contrasts: Sequence[Contrast]
     permutations: Mapping[str, float] = field(default_factory=dict)  # p-value by metric
     wins: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -35,52 +38,36 @@ class Difference:
 
 def difference(run: Run, sides: Sides, by: str | None = None) -> Difference:
     """Return what a run tells of two cells; raise SuiteError where there is nothing to compare, or not by that."""
-    couples = couples_of(*sides)
-    compared = contrasts(run, couples)
+    pairs = pairs_of(*sides)
+    compared = contrasts(run, pairs)
     _check_metrics(compared, by, sides)
-    notes = [*_lone(one_sided(couples, compared)), *_seeds(sides, couples)]
-    return Difference(_axes(couples), compared, notes=notes)
+    lone, left_out = one_sided(pairs, compared), sum(len(side) - len(pairs) for side in sides)
+    notes = [f"Only one of both cells has {', '.join(lone)}."] if lone else []
+    notes += [f"Seeds that only one of both has are left out: {left_out}."] if left_out else []
+    seeds = [*zip(*pairs, strict=True)]
+    axes = [{**side[0].cell, "seed": [one.cell.get("seed") for one in side]} for side in seeds]
+    return Difference(axes, compared, notes=notes)
 
 
 def _check_metrics(compared: Sequence[Contrast], by: str | None, sides: Sides) -> None:
     """Raise SuiteError where there is nothing to compare, or not that by which examples are to be chosen."""
     names = [one.metric for one in compared]
     if not names:
-        states = "; ".join(
-            f"{cell_name(one.cell)} is {one.status}" + (f" ({one.reason})" if one.reason else "")
-            for side in sides
-            for one in side
-        )
-        raise SuiteError(f"no metric has a number in both cells: {states}.")
+        cells = [one for side in sides for one in side]
+        states = [f"{cell_name(one.cell)} is {one.status}{f' ({one.reason})' if one.reason else ''}" for one in cells]
+        raise SuiteError(f"no metric has a number in both cells: {'; '.join(states)}.")
     if by is not None and by not in names:
         raise SuiteError(f"no metric that both cells have is called {by!r}. {suggestion(by, names)}")
 
 
-def _axes(couples: Sequence[Couple]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    ours, theirs = (
-        {**couples[0][side].cell, "seed": [couple[side].cell.get("seed") for couple in couples]} for side in (0, 1)
-    )
-    return ours, theirs
-
-
-def _lone(names: Sequence[str]) -> list[str]:
-    return [f"Only one of both cells has {', '.join(names)}."] if names else []
-
-
-def _seeds(sides: Sides, couples: Sequence[Couple]) -> list[str]:
-    """Say which seeds are left out, since only one of both cells has them."""
-    left = [len(side) - len(couples) for side in sides]
-    return [f"Seeds that only one of both has are left out: {sum(left)}."] if any(left) else []
-
-
 def looked_into(
-    told: Difference, shelf: Shelf, draws: int, edges: Sequence[int], examples: int, by: str | None
+    result: Difference, stored: StoredExamples, draws: int, edges: Sequence[int], examples: int, by: str | None
 ) -> Difference:
     """Add what the examples tell, as far as the store has them; say why where it has not."""
     known: dict[str, Evidence] = {}
     reasons: dict[str, list[str]] = {}
-    for one in told.contrasts:
-        found = tried(shelf, one) if one.paired else None
+    for one in result.contrasts:
+        found = tried(stored, one) if one.paired else None
         if isinstance(found, str):
             reasons.setdefault(found, []).append(one.metric)
         elif found is not None:
@@ -89,10 +76,10 @@ def looked_into(
         f"From the run alone, without its examples: {', '.join(names)} ({why})" for why, names in reasons.items()
     ]
     blocks = {name: f"blocks of {one.block} examples" for name, one in known.items() if one.block > 1}
-    notes += by_reason("examples continue each other, and are exchanged in", blocks)
+    notes += _by_reason("examples continue each other, and are exchanged in", blocks)
     chosen = by or _telling(known)
     return replace(
-        told,
+        result,
         permutations={name: one.p_value(draws) for name, one in known.items()},
         wins={name: won for name, one in known.items() if (won := one.wins())},
         buckets={
@@ -101,42 +88,34 @@ def looked_into(
             if len(several := one.buckets(edges)) > 1 or (edges and several)
         },
         by=chosen if chosen in known else "",
-        examples=known[chosen].apart(Texts(shelf), examples) if examples and chosen in known else (),
-        notes=[*told.notes, *notes],
+        examples=known[chosen].apart(stored, examples) if examples and chosen in known else (),
+        notes=[*result.notes, *notes],
     )
 
 
 def _telling(known: Mapping[str, Evidence]) -> str:
     """Return the first metric of outputs that says which way is better; or the first of them, or of all."""
-    ranked = sorted(known, key=lambda name: (_of_likelihood(known[name]), not known[name].metric.better))
-    return ranked[0] if ranked else ""
+    of_likelihoods = {name: bool(one.contrast.number.kind) for name, one in known.items()}
+    return min(known, key=lambda name: (of_likelihoods[name], not known[name].metric.better), default="")
 
 
-def _of_likelihood(one: Evidence) -> bool:
-    return bool(one.contrast.number.kind)
-
-
-def plain(run: Path, told: Difference) -> Any:
+def plain(run: Path, result: Difference) -> Any:
     """Return a difference as JSON data."""
     return json_data(
         {
             "run": str(run),
-            "a": told.sides[0],
-            "b": told.sides[1],
-            "metrics": [_as_json(told, one) for one in told.contrasts],
-            "buckets": [
-                {"metric": name, **_lettered(vars(bucket))}
-                for name, found in told.buckets.items()
-                for bucket in found
-            ],
-            "examples": [_example_as_json(told.by, one) for one in told.examples],
-            "notes": [*told.notes],
+            "a": result.sides[0],
+            "b": result.sides[1],
+            "metrics": [_as_json(result, one) for one in result.contrasts],
+            "buckets": [_bucket_as_json(name, one) for name, found in result.buckets.items() for one in found],
+            "examples": [_example_as_json(result.by, one) for one in result.examples],
+            "notes": [*result.notes],
         }
     )
 
 
-def _as_json(told: Difference, one: Contrast) -> dict[str, Any]:
-    won = told.wins.get(one.metric)
+def _as_json(result: Difference, one: Contrast) -> dict[str, Any]:
+    won = result.wins.get(one.metric)
     return {
         "metric": one.metric,
         "unit": one.number.unit,
@@ -148,17 +127,17 @@ def _as_json(told: Difference, one: Contrast) -> dict[str, Any]:
         "b": one.theirs.mean,
         "difference": one.difference,
         "interval": one.interval,
-        "p_bootstrap": rounded(one.p),
-        "p_sacrebleu": rounded(one.koehn),
-        "p_permutation": rounded(told.permutations.get(one.metric)),
+        "p_bootstrap": rounded_p(one.p),
+        "p_sacrebleu": rounded_p(one.koehn),
+        "p_permutation": rounded_p(result.permutations.get(one.metric)),
         "wins": dict(zip(("a", "ties", "b"), won, strict=True)) if won else None,
-        "note": _why(one),
+        "note": one.unlike or one.unpaired or one.untested,
     }
 
 
-def _lettered(values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"ours": "a", "theirs": "b"}
-    return {names.get(name, name): value for name, value in values.items()}
+def _bucket_as_json(metric: str, one: Bucket) -> dict[str, Any]:
+    sizes = {"first": one.first, "last": one.last, "examples": one.examples}
+    return {"metric": metric, **sizes, "a": one.ours, "b": one.theirs}
 
 
 def _example_as_json(by: str, one: Example) -> dict[str, Any]:
@@ -170,11 +149,107 @@ def _example_as_json(by: str, one: Example) -> dict[str, Any]:
     return {**about, **given, "outputs": [ours, theirs], "marked": marked(cut(ours), cut(theirs))}
 
 
-def _why(one: Contrast) -> str:
-    return one.unlike or one.unpaired or one.untested
-
-
-def by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
+def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
     """Return one line for each reason, with all the metrics that it holds for."""
     found = {why: [name for name in reasons if reasons[name] == why] for why in reasons.values() if why}
     return [f"{', '.join(names)}: {what} {why}." for why, names in found.items()]
+
+
+def text(result: Difference, draws: int) -> str:
+    """Return a difference for a terminal."""
+    lines = [f"{letter}: {visible(_name(side))}" for letter, side in zip("AB", result.sides, strict=True)]
+    headings = [
+        "metric", "A", "B", "A - B", "95 % interval",
+        "p (bootstrap)", "as sacrebleu", "p (permutation)", "win/tie/loss",
+    ]  # fmt: skip
+    rows = [_row(result, one) for one in result.contrasts]
+    lines += ["", tabulate(rows, headings, disable_numparse=True), *map(visible, _footnotes(result, draws))]
+    if result.buckets:
+        headings = ["by length of the reference", "tokens", "examples", "A", "B", "A - B"]
+        lines += ["", tabulate(_bucket_rows(result), headings, disable_numparse=True)]
+    for one in result.examples:
+        lines += ["", *map(visible, _example_text(result, one))]
+    return "\n".join(lines)
+
+
+def _name(side: Mapping[str, Any]) -> str:
+    seeds = ", ".join(map(str, side["seed"]))
+    axes = {axis: name for axis, name in side.items() if axis != "seed"}
+    return f"{cell_name(axes)}, seed{'s' if len(side['seed']) > 1 else ''} {seeds}"
+
+
+def _row(result: Difference, one: Contrast) -> list[str]:
+    digits = one.number.digits
+    arrow = {1: " ↑", -1: " ↓"}.get(one.number.better, "")
+    unit = f", {one.number.unit}" if one.number.unit else ""
+    ends = [rounded(end, digits) for end in one.interval or ()]
+    chances = [_chance(p) for p in (one.p, one.koehn, result.permutations.get(one.metric))]
+    won = "/".join(f"{count:,}" for count in result.wins.get(one.metric, ()))
+    return [
+        visible(f"{one.metric}{unit}{arrow}"),
+        summarized(one.ours, digits),
+        summarized(one.theirs, digits),
+        "–" if one.difference is None else signed(one.difference, digits),
+        f"[{', '.join(ends)}]" if ends else "",
+        *chances,
+        won,
+    ]
+
+
+def _chance(p: float | None) -> str:
+    """Return a p-value with three digits after the point, or two that count where it is smaller."""
+    if p is None:
+        return ""
+    return f"{p:.3f}" if p >= 0.001 or p == 0 else f"{p:.1e}"
+
+
+def _footnotes(result: Difference, draws: int) -> list[str]:
+    tested = [one for one in result.contrasts if one.p is not None]
+    several = any(one.ours.n > 1 for one in tested)
+    notes = [
+        *_by_reason("not compared by pairs:", {one.metric: one.unlike or one.unpaired for one in result.contrasts}),
+        *_by_reason("no paired bootstrap:", {one.metric: one.untested for one in result.contrasts}),
+    ]
+    if tested:
+        alone = "examples; another training is not in it, as there is one seed"
+        over = "examples nested in seeds" if several else alone
+        notes.append(f"Paired bootstrap over {over}: to either side, and one-sided as sacrebleu counts it.")
+    if result.permutations:
+        at_once = ", in all seeds at once: of these trainings, not of others" if several else ""
+        notes.append(f"Paired permutation test: {draws:,} exchanges of examples between A and B{at_once}.")
+    if result.wins:
+        notes.append(
+            "Win/tie/loss: examples for which A is better, neither, B; where no way is better, A's is higher."
+        )
+    if len(tested) > 1:
+        notes.append(f"Each p-value is of one comparison, not corrected for the {len(tested)} that are made here.")
+    return [*notes, *result.notes]
+
+
+def _bucket_rows(result: Difference) -> list[list[str]]:
+    digits = {one.metric: one.number.digits for one in result.contrasts}
+    return [
+        [
+            visible(name),
+            str(one.first) if one.first == one.last else f"{one.first:,} to {one.last:,}",
+            f"{one.examples:,}",
+            rounded(one.ours, digits[name]),
+            rounded(one.theirs, digits[name]),
+            signed(one.ours - one.theirs, digits[name]),
+        ]
+        for name, found in result.buckets.items()
+        for one in found
+    ]
+
+
+def _example_text(result: Difference, one: Example) -> list[str]:
+    digits = next(found.number.digits for found in result.contrasts if found.metric == result.by)
+    scores = f"{result.by} {rounded(one.ours, digits)} and {rounded(one.theirs, digits)}"
+    lines = [f"example {one.id}, seed {one.seed}: {scores}"]
+    if one.outputs is None:
+        return lines
+    first = one.outputs[0]
+    ours, theirs = (cut(output.texts[0]) for output in one.outputs)
+    given = {"prompt": cut(first.prompt), "reference": cut(first.references[0]) if first.references else ""}
+    found = {**given, "A": ours, "B": theirs, "A to B": marked(ours, theirs)}
+    return [*lines, *(f"  {name}: {words}" for name, words in found.items() if words or name in "AB")]

@@ -1,12 +1,13 @@
-"""What the store has of two cells, example by example: what tells more of their difference than two numbers."""
+"""Compares two cells example by example, from the artifacts in the store."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from math import fsum, isclose, isfinite, isnan
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from bench_core.data import Outcome, TaskInfo
@@ -17,7 +18,7 @@ from bench_core.storage.bootstrap_replicates import block_length
 from bench_core.storage.outcomes import read_lines, read_outcomes
 from bench_core.storage.store import Store
 from bench_reports.content.sorting import seed_of
-from bench_reports.statistics.paired import Contrast, Couple
+from bench_reports.statistics.paired import Contrast, Pair
 from bench_reports.statistics.permutation import Parts, permutation_p_value
 
 LONGEST = 3_000  # characters of a text that is shown
@@ -67,11 +68,11 @@ class Evidence:
 
         Where neither way is better, for how many A's number is the higher. None if an example has no single number.
         """
-        every = (part for couple in self.parts for parts in couple for part in parts)
+        every = (part for pair in self.parts for parts in pair for part in parts)
         if any(type(part) not in (int, float) for part in every):
             return None
         sign = self.metric.better or 1
-        pairs = zip(*map(_mean_over_seeds, self._alone()), strict=True)
+        pairs = zip(*(map(fmean, zip(*scores, strict=True)) for scores in self._alone()), strict=True)
         found = [0 if isclose(one, other, rel_tol=1e-12) else sign * (one - other) for one, other in pairs]
         return sum(one > 0 for one in found), sum(one == 0 for one in found), sum(one < 0 for one in found)
 
@@ -86,13 +87,12 @@ class Evidence:
     def _bucket(self, places: Sequence[int]) -> Bucket:
         lengths = [self.lengths[place] for place in places]
         scores = [
-            [float(self.metric.combine([parts[place] for place in places])) for parts in couple]
-            for couple in self.parts
+            [float(self.metric.combine([parts[place] for place in places])) for parts in pair] for pair in self.parts
         ]
-        ours, theirs = (fsum(side) / len(scores) for side in zip(*scores, strict=True))
+        ours, theirs = map(fmean, zip(*scores, strict=True))
         return Bucket(min(lengths), max(lengths), len(places), ours, theirs)
 
-    def apart(self, texts: Texts, number: int) -> list[Example]:
+    def apart(self, stored: StoredExamples, number: int) -> list[Example]:
         """Return the examples whose scores, each alone, are farthest apart in the mean over seeds.
 
         Of those alike, first those whose outputs differ; of each, the seed in which its scores are farthest apart.
@@ -103,62 +103,40 @@ class Evidence:
         for place, example in enumerate(self.ids):
             by_seed = [_distance(one[place], other[place]) for one, other in zip(ours, theirs, strict=True)]
             seed = max(range(len(by_seed)), key=lambda one: abs(by_seed[one]))
-            couple = self.contrast.couples[seed]
-            outputs = texts.of(couple, example)
-            differ = outputs is not None and _first(outputs[0]) != _first(outputs[1])
+            pair = self.contrast.pairs[seed]
+            outputs = stored.outputs(pair, example)
+            differ = outputs is not None and outputs[0].texts[0] != outputs[1].texts[0]
             distance = abs(fsum(by_seed))
             if distance or differ:
-                one = Example(example, seed_of(couple[0]), ours[seed][place], theirs[seed][place], outputs)
+                one = Example(example, seed_of(pair[0]), ours[seed][place], theirs[seed][place], outputs)
                 found.append(((-distance, not differ, example), one))
         return [one for _, one in sorted(found, key=lambda pair: pair[0])[:number]]
 
-    def _alone(self) -> tuple[Scores, Scores]:
+    def _alone(self) -> list[Scores]:
         """Return the score of each example by itself, of A and of B, by seed."""
-        ours, theirs = (
-            [[float(self.metric.combine([part])) for part in couple[side]] for couple in self.parts]
-            for side in (0, 1)
-        )
-        return ours, theirs
+        sides = zip(*self.parts, strict=True)
+        return [[[float(self.metric.combine([part])) for part in parts] for parts in side] for side in sides]
 
 
 @dataclass
-class Texts:
-    """What cells made of examples, as far as it is stored."""
-
-    shelf: Shelf
-    known: dict[str, dict[int, Outcome]] = field(default_factory=dict)
-
-    def of(self, couple: Couple, example: int) -> tuple[Outcome, Outcome] | None:
-        """Return both outputs of an example, or None where they are not stored."""
-        ours, theirs = (self._decoded(one).get(example) for one in couple)
-        return (ours, theirs) if ours and theirs and ours.texts and theirs.texts else None
-
-    def _decoded(self, cell: CellResult) -> dict[int, Outcome]:
-        key = cell.artifacts.get("decode", "")
-        if key not in self.known:
-            there = key and self.shelf.store.has("decode", key)
-            self.known[key] = {one.id: one for one in self.shelf.outcomes("decode", key)} if there else {}
-        return self.known[key]
-
-
-@dataclass
-class Shelf:
-    """Reads from the store what is behind the numbers of a run."""
+class StoredExamples:
+    """Reads from the store what is behind the numbers of a run, each artifact once."""
 
     store: Store
     read: dict[str, list[Outcome]] = field(default_factory=dict)
+    decoded: dict[str, Mapping[int, Outcome]] = field(default_factory=dict)  # by example
 
     def evidence(self, contrast: Contrast) -> Evidence:
         """Return what is stored of a metric of two cells; raise BenchError where it is not, or is of other code."""
         name = contrast.metric
-        couples = [[self._measured(one, name) for one in couple] for couple in contrast.couples]
-        metric, outcomes, facts = couples[0][0][:3]
-        parts = [(ours[3], theirs[3]) for ours, theirs in couples]
-        for couple, both in zip(contrast.couples, parts, strict=True):
-            for cell, own in zip(couple, both, strict=True):
+        pairs = [[self._measured(one, name) for one in pair] for pair in contrast.pairs]
+        metric, outcomes, facts = pairs[0][0][:3]
+        parts = [(ours[3], theirs[3]) for ours, theirs in pairs]
+        for pair, both in zip(contrast.pairs, parts, strict=True):
+            for cell, own in zip(pair, both, strict=True):
                 _check_score(metric, own, float(cell.numbers[name].value or 0))
         ids, lengths = [one.id for one in outcomes], [one.target_tokens for one in outcomes]
-        if any([one.id for one in seen[1]] != ids for couple in couples for seen in couple):
+        if any([one.id for one in seen[1]] != ids for pair in pairs for seen in pair):
             raise PluginError("they are of different examples, by what is stored")
         block = block_length(len(outcomes)) if facts.consecutive else 1
         return Evidence(contrast, metric, parts, ids, lengths, block)
@@ -175,16 +153,28 @@ class Shelf:
         return metric, outcomes, facts, read_lines(artifact.file("parts.jsonl.gz"))
 
     def outcomes(self, kind: str, key: str) -> list[Outcome]:
-        """Return stored outcomes, read once."""
+        """Return stored outcomes."""
         if key not in self.read:
             self.read[key] = read_outcomes(self.store.get(kind, key).file("outcomes.jsonl.gz"))
         return self.read[key]
 
+    def outputs(self, pair: Pair, example: int) -> tuple[Outcome, Outcome] | None:
+        """Return what both cells made of an example, or None where that is not stored."""
+        ours, theirs = (self._decoded(one).get(example) for one in pair)
+        return (ours, theirs) if ours and theirs and ours.texts and theirs.texts else None
 
-def tried(shelf: Shelf, contrast: Contrast) -> Evidence | str:
+    def _decoded(self, cell: CellResult) -> Mapping[int, Outcome]:
+        key = cell.artifacts.get("decode", "")
+        if key not in self.decoded:
+            there = key and self.store.has("decode", key)
+            self.decoded[key] = {one.id: one for one in self.outcomes("decode", key)} if there else {}
+        return self.decoded[key]
+
+
+def tried(stored: StoredExamples, contrast: Contrast) -> Evidence | str:
     """Return what is stored of a metric of two cells, or why it cannot be used."""
     try:
-        return shelf.evidence(contrast)
+        return stored.evidence(contrast)
     except BenchError as error:
         return str(error)
     except Exception as error:  # whatever a metric of a plugin raises
@@ -232,14 +222,6 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} … [{LONGEST:,} of {len(text):,} characters]"
 
 
-def _first(outcome: Outcome) -> str:
-    return outcome.texts[0] if outcome.texts else ""
-
-
 def _distance(one: float, other: float) -> float:
-    """Return how far apart two scores are; 0 where that cannot be told."""
+    """Return how far apart two scores are; 0 where that is undefined."""
     return one - other if isfinite(one - other) else 0.0
-
-
-def _mean_over_seeds(scores: Scores) -> list[float]:
-    return [fsum(column) / len(column) for column in zip(*scores, strict=True)]

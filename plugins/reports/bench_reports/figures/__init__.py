@@ -1,1 +1,1 @@
-"""Figures: their data from a run, then their drawing."""
+"""Figures: their data from a run, and their drawing."""

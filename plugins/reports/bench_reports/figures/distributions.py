@@ -1,4 +1,4 @@
-"""Distributions of per-example scores, which histograms and box plots show: `distributions.jsonl` of a run."""
+"""Distributions of per-example scores for histograms and box plots: `distributions.jsonl` of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often eac
 
 @dataclass(frozen=True)
 class Distribution:
-    """The values of a metric over the examples of one cell, or why they cannot be told."""
+    """The values of a metric over the examples of one cell, or why they are unknown."""
 
     cell: Axes
     metric: str

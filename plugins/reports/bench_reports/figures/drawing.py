@@ -1,4 +1,4 @@
-"""Draws figures as SVG and PDF: the same bytes for the same numbers, and legible in black and white."""
+"""Draws figures as SVG and PDF: deterministic bytes, legible in black and white."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from math import ceil, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.terminal import visible
-from bench_reports.figures.binning import has_place
-from bench_reports.figures.heatmap_layout import Layout, draw_tiles
-from bench_reports.figures.kinds import kind_of
+from bench_reports.figures.figure_data import Picture, Series, has_place, kind_of
+from bench_reports.figures.heatmap import Layout, draw_tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-
-    from bench_reports.figures.figure_data import Picture, Series
 
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -68,17 +65,14 @@ def draw(picture: Picture) -> dict[str, bytes]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         canvas = Canvas(layout="constrained")
-        _drawer(picture.figure.kind)(canvas, picture)
+        brought = kind_of(picture.figure.kind)
+        whole = brought.draw if brought else _matrix if picture.figure.kind == "heat" else _groups
+        whole(canvas, picture)
         for kind, metadata in METADATA.items():
             file = BytesIO()
             canvas.savefig(file, format=kind, metadata=metadata)
             drawn[kind] = file.getvalue()
     return drawn
-
-
-def _drawer(kind: str) -> Callable[[Canvas, Picture], None]:
-    brought = kind_of(kind)
-    return brought.draw if brought else WHOLE.get(kind, _groups)
 
 
 def _groups(canvas: Canvas, picture: Picture) -> None:
@@ -208,13 +202,8 @@ def _spots(axes: Axes, series: Sequence[Series]) -> Artists:
     artists: Artists = []
     for one, number in _numbered(series):
         (spot,) = one.rows
-        bars: dict[str, Any] = {
-            "xerr": _spread(spot.x_std),
-            "yerr": _spread(spot.y_std),
-            "elinewidth": 0.8,
-            "capsize": 2,
-        }
-        artists.append(axes.errorbar(spot.x, spot.y, linestyle="", **_marker(number), **bars))
+        style = {"linestyle": "", "elinewidth": 0.8, "capsize": 2, **_marker(number)}
+        artists.append(axes.errorbar(spot.x, spot.y, _spread(spot.y_std), _spread(spot.x_std), **style))
     return artists
 
 
@@ -260,5 +249,3 @@ DRAWERS: Mapping[str, Callable[[Axes, Sequence[Series]], Artists]] = {
     "box": _boxes,
     "scatter": _spots,
 }
-#: What draws all of a figure; others have axes, and one thing on them for each group.
-WHOLE: Mapping[str, Callable[[Canvas, Picture], None]] = {"heat": _matrix}

@@ -1,13 +1,14 @@
-"""A figure that is being put together: its groups of cells, what is drawn of them, and what has to be left out."""
+"""Data of a figure: its groups of cells, the series that are drawn, and the cells that are left out."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
+from bench_core.registry import hook
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES, TRAINING_AXES
@@ -15,8 +16,14 @@ from bench_core.suites.cells import join
 from bench_core.suites.figure_schema import Figure
 from bench_reports.content.grid import Status
 from bench_reports.content.sorting import name_on, names_on, ordered
+from bench_reports.document import Block
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 Names: TypeAlias = tuple[str, ...]  # on the axes that make the groups
+
+FARTHEST = 1e300  #: from 0 on an axis, beyond which its margins and steps are no numbers
 
 
 class Bar(NamedTuple):
@@ -93,7 +100,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class Draft:
+class FigureData:
     """The cells of a figure by group, and a list of those that have nothing to draw."""
 
     run: Run
@@ -130,9 +137,30 @@ class Draft:
                 if number and number.value is not None:
                     found.setdefault((number.kind, number.signature), (join(*names), number))
         if len(found) > 1:
-            told = "; ".join(f"{label}: {', '.join(filter(None, kind))}" for kind, (label, _) in found.items())
-            raise SuiteError(f"{metric} is not one number for all, but of several kinds or signatures ({told}).")
+            kinds = "; ".join(f"{label}: {', '.join(filter(None, kind))}" for kind, (label, _) in found.items())
+            raise SuiteError(f"{metric} is not one number for all, but of several kinds or signatures ({kinds}).")
         return next((number for _, number in found.values()), Number())
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of figure that a plugin adds by `bench_figure`: how it is made from a run, drawn, and put into words."""
+
+    make: Callable[[FigureData], Picture]
+    draw: Callable[[Canvas, Picture], None]  # on an empty canvas, whose size it sets
+    details: Callable[[Picture], Sequence[Block]]  # such as headings and tables
+    seeds: str  # which seeds are shown, for the notes below a figure
+
+
+def kind_of(name: str) -> FigureKind | None:
+    """Return a kind that some plugin brings."""
+    found: FigureKind | None = hook().bench_figure(kind=name)
+    return found
+
+
+def has_place(value: float, log: bool) -> bool:
+    """Return whether an axis can hold a value: it is finite, and above 0 where the axis is logarithmic."""
+    return abs(value) <= FARTHEST and (value > 0 or not log)
 
 
 def axis_label(metrics: Sequence[str], numbers: Mapping[str, Number]) -> str:
@@ -145,5 +173,5 @@ def axis_label(metrics: Sequence[str], numbers: Mapping[str, Number]) -> str:
 
 def with_unit(name: str, number: Number) -> str:
     """Return a name with the unit of its number; a bound or an estimate is always called so."""
-    told = [number.unit, number.kind if number.kind in ("bound", "estimate") else ""]
-    return f"{name} ({', '.join(filter(None, told))})" if any(told) else name
+    words = [number.unit, number.kind if number.kind in ("bound", "estimate") else ""]
+    return f"{name} ({', '.join(filter(None, words))})" if any(words) else name

@@ -1,4 +1,4 @@
-"""Figures of a report: what is drawn of whom, from the run alone, before anything is drawn."""
+"""Computes the data of every figure of a suite: here those of line and scatter plots."""
 
 from __future__ import annotations
 
@@ -17,13 +17,23 @@ from bench_core.suites.cells import join
 from bench_core.suites.figure_schema import Figure
 from bench_reports.content.cost_tables import Spent, cost_label
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.binning import has_place
-from bench_reports.figures.figure_data import Draft, Names, Picture, Point, Series, Spot, axis_label, with_unit
+from bench_reports.figures.figure_data import (
+    FigureData,
+    Names,
+    Picture,
+    Point,
+    Series,
+    Spot,
+    axis_label,
+    has_place,
+    kind_of,
+    with_unit,
+)
 from bench_reports.figures.heatmap import heat_picture
 from bench_reports.figures.histograms import spread_picture
-from bench_reports.figures.kinds import kind_of
 from bench_reports.statistics.intervals import summary
 
+History: TypeAlias = Sequence[Mapping[str, Any]]  # the evaluations of one training
 Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed
 
 
@@ -36,24 +46,24 @@ def pictures(run: Run) -> list[Picture]:
     Those of costs depend on clocks, and say where they are.
     """
     figures = run.suite.figures
-    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(Draft(run, one)) for one in figures]
+    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(FigureData(run, one)) for one in figures]
 
 
 def cost_pictures(run: Run) -> list[Picture]:
     """Return the figures that show what stages cost."""
-    return [_picture(Draft(run, figure)) for figure in run.suite.figures if figure.costs]
+    return [_picture(FigureData(run, figure)) for figure in run.suite.figures if figure.costs]
 
 
-def _picture(draft: Draft) -> Picture:
+def _picture(data: FigureData) -> Picture:
     try:
-        found = _maker(draft.figure.kind)(draft)
+        found = _maker(data.figure.kind)(data)
     except SuiteError as error:
-        return Picture(draft.figure, cells=draft.cells, missing=[*draft.missing], empty=str(error))
-    lack = "none of its cells has anything to draw." if draft.cells else "the run has no cells for it."
-    return replace(found, cells=draft.cells, missing=[*draft.missing], empty="" if found.series else lack)
+        return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))
+    lack = "none of its cells has anything to draw." if data.cells else "the run has no cells for it."
+    return replace(found, cells=data.cells, missing=[*data.missing], empty="" if found.series else lack)
 
 
-def _maker(kind: str) -> Callable[[Draft], Picture]:
+def _maker(kind: str) -> Callable[[FigureData], Picture]:
     if kind in MAKERS:
         return MAKERS[kind]
     if brought := kind_of(kind):
@@ -61,14 +71,14 @@ def _maker(kind: str) -> Callable[[Draft], Picture]:
     raise SuiteError(f"no installed plugin draws figures of the kind {kind!r}.")
 
 
-def line_picture(draft: Draft) -> Picture:
+def line_picture(data: FigureData) -> Picture:
     """Return training curves; raise SuiteError if no history tells what is asked for."""
-    figure = draft.figure
-    found = {names: list(_histories(draft, cells)) for names, cells in draft.groups.items()}
+    figure = data.figure
+    found = {names: list(_histories(data, cells)) for names, cells in data.groups.items()}
     histories = [history for group in found.values() for _, history in group]
-    told = list(dict.fromkeys(key for history in histories for entry in history for key in entry))
-    if told and figure.y not in told:
-        known = [key for key in told if key not in ("step", "epoch", "best")]
+    keys = list(dict.fromkeys(key for history in histories for entry in history for key in entry))
+    if keys and figure.y not in keys:
+        known = [key for key in keys if key not in ("step", "epoch", "best")]
         raise SuiteError(f"no training of this run tells its {figure.y!r}. {suggestion(figure.y, known)}")
     curves: dict[Names, list[Curve]] = defaultdict(list)
     for names, group in found.items():
@@ -78,27 +88,27 @@ def line_picture(draft: Draft) -> Picture:
             else:
                 lacks = not any(figure.y in entry for entry in history)
                 reason = f"its history does not tell {figure.y}" if lacks else "it ended before its first epoch did"
-                draft.leave_out(one, reason)
+                data.leave_out(one, reason)
     series = [Series(join(*names), list(_means(group)), len(group)) for names, group in curves.items()]
     x_label = {"step": "updates", "epoch": "epochs"}[figure.x]
     notes = [*_uneven(curves.values()), *_outside(series, figure)]
-    return Picture(figure, series, x_label, _entry_label(draft), notes=notes)
+    return Picture(figure, series, x_label, _entry_label(data), notes=notes)
 
 
-def _histories(draft: Draft, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, Sequence[Mapping[str, Any]]]]:
+def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, History]]:
     """Yield one cell of every training, and how that went."""
     for one in {tuple(one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")): one for one in cells}.values():
-        history = draft.run.histories.get(one.artifacts.get("train", "")[:SHORT])
+        history = data.run.histories.get(one.artifacts.get("train", "")[:SHORT])
         if history:
             yield one, history
         else:
-            draft.leave_out(one, one.reason or "the run keeps no history of it; run the suite again")
+            data.leave_out(one, one.reason or "the run keeps no history of it; run the suite again")
 
 
-def _curve(history: Sequence[Mapping[str, Any]], x: str, y: str) -> Curve:
+def _curve(history: History, x: str, y: str) -> Curve:
     """Return the points of one training; none if it has not gone through an epoch, where those are counted.
 
-    A history tells which epochs are over, not how far the next one is: that is told by the updates.
+    A history tells which epochs are over, not how far the next one is: the updates say that.
     """
     points = [(entry["step"], float(entry[y])) for entry in history if isinstance(entry.get(y), int | float)]
     if x == "step":
@@ -138,39 +148,39 @@ def _has_place(figure: Figure, x: float, y: float) -> bool:
     return has_place(x, figure.scales.x == "log") and has_place(y, figure.scales.y == "log")
 
 
-def _entry_label(draft: Draft) -> str:
+def _entry_label(data: FigureData) -> str:
     """Return what a history tells, with its unit: that of the metric behind it, or per token for a loss."""
-    name = draft.figure.y
+    name = data.figure.y
     if name.split()[-1] == "loss":
         return f"{name} (per token)"
-    metrics = {metric for metric, part in draft.run.suite.metrics.items() if name.endswith(f" {part.get('name')}")}
-    units = {number.unit for one in draft.run.cells for metric, number in one.numbers.items() if metric in metrics}
+    metrics = {metric for metric, part in data.run.suite.metrics.items() if name.endswith(f" {part.get('name')}")}
+    units = {number.unit for one in data.run.cells for metric, number in one.numbers.items() if metric in metrics}
     return with_unit(name, Number(unit=units.pop() if len(units) == 1 else ""))
 
 
-def scatter_picture(draft: Draft) -> Picture:
+def scatter_picture(data: FigureData) -> Picture:
     """Return a point for each group, means over seeds that have both numbers, of metrics or of costs."""
-    x, y, costs = draft.figure.x, draft.figure.y, draft.figure.costs
-    if unknown := {x, y}.difference(draft.run.suite.metrics, costs):
+    x, y, costs = data.figure.x, data.figure.y, data.figure.costs
+    if unknown := {x, y}.difference(data.run.suite.metrics, costs):
         raise SuiteError(f"the run does not measure {' and '.join(sorted(unknown))}.")
-    numbers = {metric: draft.number(metric) for metric in (x, y) if metric not in costs}
+    numbers = {metric: data.number(metric) for metric in (x, y) if metric not in costs}
     labels = [cost_label(name) if name in costs else axis_label([name], numbers) for name in (x, y)]
-    spent, series, notes = Spent(draft.run), [], [COSTED] if costs else []
-    for names, cells in draft.groups.items():
-        pairs = list(_pairs(draft, spent, applicable(draft.run, applicable(draft.run, cells, x), y)))
+    spent, series, notes = Spent(data.run), [], [COSTED] if costs else []
+    for names, cells in data.groups.items():
+        pairs = list(_pairs(data, spent, applicable(data.run, applicable(data.run, cells, x), y)))
         if not pairs:
             continue
         across, along = (summary(values) for values in zip(*pairs, strict=True))
         spot = Spot(across.mean, across.std, along.mean, along.std, len(pairs))
-        if _has_place(draft.figure, spot.x, spot.y):
+        if _has_place(data.figure, spot.x, spot.y):
             series.append(Series(join(*names), [spot], len(pairs)))
         else:
             notes.append(f"{join(*names)} is off the axes, at {spot.x:g} and {spot.y:g}.")
-    return Picture(draft.figure, series, labels[0], labels[1], numbers, notes)
+    return Picture(data.figure, series, labels[0], labels[1], numbers, notes)
 
 
-def _pairs(draft: Draft, spent: Spent, cells: Iterable[CellResult]) -> Iterator[tuple[float, float]]:
-    figure = draft.figure
+def _pairs(data: FigureData, spent: Spent, cells: Iterable[CellResult]) -> Iterator[tuple[float, float]]:
+    figure = data.figure
     for one in cells:
         x, y = (_along(spent, one, name, name in figure.costs) for name in (figure.x, figure.y))
         if x is not None and y is not None:
@@ -178,7 +188,7 @@ def _pairs(draft: Draft, spent: Spent, cells: Iterable[CellResult]) -> Iterator[
             continue
         lacking = figure.x if x is None else figure.y
         unknown = one.reason or f"the run does not tell its {cost_label(lacking)}" if lacking in figure.costs else ""
-        draft.leave_out(one, unknown or why_missing(one, lacking))
+        data.leave_out(one, unknown or why_missing(one, lacking))
 
 
 def _along(spent: Spent, one: CellResult, name: str, cost: bool) -> float | None:
@@ -186,7 +196,7 @@ def _along(spent: Spent, one: CellResult, name: str, cost: bool) -> float | None
 
 
 COSTED = "Costs are those of the machine where a stage was computed, whatever else it did then."
-MAKERS: Mapping[str, Callable[[Draft], Picture]] = {
+MAKERS: Mapping[str, Callable[[FigureData], Picture]] = {
     "histogram": spread_picture,
     "box": spread_picture,
     "line": line_picture,

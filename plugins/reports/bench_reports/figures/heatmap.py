@@ -1,33 +1,44 @@
-"""Heat maps: a metric of the cells of a matrix, whose columns and rows are names on axes or settings of these."""
+"""Heat maps: their data from a run, their layout and their drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.axes import SECTIONS, Axis
 from bench_core.suites.cells import join
 from bench_core.suites.figure_check import label
-from bench_reports.content.grid import Status
+from bench_reports.content.numbers import rounded
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.binning import has_place
-from bench_reports.figures.figure_data import Draft, Names, Picture, Series, Tile, with_unit
+from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, Tile, has_place, with_unit
 from bench_reports.statistics.intervals import summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Place: TypeAlias = tuple[str, str]  # names of column and row
 
+ROW, HEAD = 0.36, 0.85  # inches of a row, and of what stands above and below
+LABELS = 0.35  # of the width, at most, for the names of rows
+EDGES = 0.4  # inches, of the width
+LETTER = 0.6  # of a letter's size, its width
+SMALLEST, USUAL = 2.0, 8.0  # points
+PALEST, DARKEST = 0.08, 0.92  # of the scale of colours, on which nothing is white
+DARK = 0.55  # of it, from where on letters are white
 
-def heat_picture(draft: Draft) -> Picture:
+
+def heat_picture(data: FigureData) -> Picture:
     """Return a series for each row, a tile in it for each column; raise SuiteError where two groups share a place."""
-    figure = draft.figure
-    if figure.value not in draft.run.suite.metrics:
+    figure = data.figure
+    if figure.value not in data.run.suite.metrics:
         raise SuiteError(f"the run does not measure {figure.value}.")
-    number = draft.number(figure.value)
-    groups = dict(_placed(draft))
+    number = data.number(figure.value)
+    groups = dict(_placed(data))
     columns, rows = (list(dict.fromkeys(place[side] for place in groups)) for side in (0, 1))
-    tiles = {place: _tile(draft, place[0], cells) for place, cells in groups.items()}
+    tiles = {place: _tile(data, place[0], cells) for place, cells in groups.items()}
     series = [
         Series(row, found, max(tile.seeds for tile in found))
         for row in rows
@@ -35,28 +46,27 @@ def heat_picture(draft: Draft) -> Picture:
     ]
     if not any(tile.seeds for tile in tiles.values()):
         series = []
-    notes = [*_notes(series, figure.scale == "log")]
-    titles = figure.x, figure.y, with_unit(figure.value, number)
-    return Picture(figure, series, *titles[:2], {figure.value: number}, notes, title=titles[2])
+    notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.value, number)
+    return Picture(figure, series, figure.x, figure.y, {figure.value: number}, notes, title=title)
 
 
-def _placed(draft: Draft) -> Iterator[tuple[Place, Sequence[CellResult]]]:
+def _placed(data: FigureData) -> Iterator[tuple[Place, Sequence[CellResult]]]:
     """Yield the cells of each place of the matrix."""
     seen: dict[Place, Names] = {}
-    for names, cells in draft.groups.items():
-        place = _place(draft, dict(zip(draft.figure.grouped, names, strict=True)))
+    for names, cells in data.groups.items():
+        place = _place(data, dict(zip(data.figure.grouped, names, strict=True)))
         if place in seen:
             raise SuiteError(f"{join(*seen[place])} and {join(*names)} have one place: {join(*place)}.")
         seen[place] = names
         yield place, cells
 
 
-def _place(draft: Draft, names: Mapping[Axis, str]) -> Place:
+def _place(data: FigureData, names: Mapping[Axis, str]) -> Place:
     """Return the names of a group's column and row; raise SuiteError if one goes by a setting that is not given."""
     found = []
-    for axis, setting in draft.figure.sides:
+    for axis, setting in data.figure.sides:
         name = next(known for own, known in names.items() if own == axis)
-        section = getattr(draft.run.suite, SECTIONS[axis]) if setting is not None else {}
+        section = getattr(data.run.suite, SECTIONS[axis]) if setting is not None else {}
         one = label(name, setting, section)
         if one is None:
             raise SuiteError(f"{axis} {name} does not give a single {setting!r}.")
@@ -65,36 +75,103 @@ def _place(draft: Draft, names: Mapping[Axis, str]) -> Place:
     return column, row
 
 
-def _tile(draft: Draft, column: str, cells: Sequence[CellResult]) -> Tile:
+def _tile(data: FigureData, column: str, cells: Sequence[CellResult]) -> Tile:
     """Average over seeds, and note those without a number."""
-    values, states = [], []
-    for one in applicable(draft.run, cells, draft.figure.value):
-        value = one.numbers.get(draft.figure.value, Number()).value
+    metric, values, missing = data.figure.value, list[float](), list[CellResult]()
+    for one in applicable(data.run, cells, metric):
+        value = one.numbers.get(metric, Number()).value
         if value is not None:
             values.append(value)
         else:
-            draft.leave_out(one, why_missing(one, draft.figure.value))
-            states.append("failed" if one.status == "failed" else "not run")
-    if not values:
-        return Tile(column, status=_status(states))
-    found = summary(values)
-    return Tile(column, found.mean, found.std, found.n, "done")
+            data.leave_out(one, why_missing(one, metric))
+            missing.append(one)
+    if values:
+        found = summary(values)
+        return Tile(column, found.mean, found.std, found.n, "done")
+    failed = any(one.status == "failed" for one in missing)
+    return Tile(column, status="failed" if failed else "not run" if missing else "none")
 
 
-def _status(states: Sequence[str]) -> Status:
-    if not states:
-        return "none"
-    return "failed" if "failed" in states else "not run"
-
-
-def _notes(series: Sequence[Series], log: bool) -> Iterator[str]:
+def _notes(series: Sequence[Series], logarithmic: bool) -> Iterator[str]:
     """Yield what colours mean, and what readers must know of places without a number, or without a colour."""
-    yield f"The darker, the higher{', by the logarithm' if log else ''}."
+    yield f"The darker, the higher{', by the logarithm' if logarithmic else ''}."
     tiles = [tile for one in series for tile in one.rows]
     lacking = sum(tile.status == "none" for tile in tiles)
     if lacking:
         yield f"–: {lacking:,} of {len(tiles):,} places have no cell that tells it."
-    white = [tile for tile in tiles if tile.mean is not None and not has_place(tile.mean, log)]
+    white = [tile for tile in tiles if tile.mean is not None and not has_place(tile.mean, logarithmic)]
     if white:
-        why = "infinite, undefined, or not above 0" if log else "infinite or undefined"
+        why = "infinite, undefined, or not above 0" if logarithmic else "infinite or undefined"
         yield f"{len(white):,} of {len(tiles):,} places have a number without a colour ({why})."
+
+
+class Layout:
+    """How large a heat map is, in inches, and how its names are written."""
+
+    def __init__(self, picture: Picture, letter: float) -> None:
+        self.rows = [one.label for one in picture.series]
+        self.columns = [tile.x for tile in picture.series[0].rows]
+        self.width = picture.figure.width
+        self.room = LABELS * self.width  # for the name of a row, or of a column that leans
+        side = min(self.room, letter * max(map(len, self.rows)))
+        self.tile = (self.width - side - EDGES) / len(self.columns)
+        longest = letter * max(map(len, self.columns))
+        self.leaning = longest > self.tile
+        self.height = HEAD + ROW * len(self.rows) + (0.75 * min(self.room, longest) if self.leaning else 0)
+
+
+def draw_tiles(axes: Axes, picture: Picture, layout: Layout, names: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Draw a matrix with its first row on top; `names` are those of columns and rows as they are to be drawn."""
+    from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
+
+    colours, logarithmic = colormaps["Blues"], picture.figure.scale == "log"
+    digits = picture.numbers[picture.figure.value].digits
+    words = [[_words(tile, digits) for tile in one.rows] for one in picture.series]
+    size = _size([text for line in words for text in line], layout)
+    means = [tile.mean for one in picture.series for tile in one.rows if tile.mean is not None]
+    place = _shades(means, logarithmic)
+    for row, one in enumerate(picture.series):
+        for column, tile in enumerate(one.rows):
+            shade = None if tile.mean is None else place(tile.mean)
+            face = "white" if shade is None else colours(shade)
+            ink = "0.4" if tile.mean is None else ("white" if shade is not None and shade > DARK else "black")
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=face, edgecolor="0.8", linewidth=0.5))
+            axes.text(column, row, words[row][column], size=size, color=ink, ha="center", va="center")
+    axes.set(xlim=(-0.5, len(names[0]) - 0.5), ylim=(len(names[1]) - 0.5, -0.5))
+    lean: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if layout.leaning else {}
+    axes.set_xticks(range(len(names[0])), names[0], **lean)
+    axes.set_yticks(range(len(names[1])), names[1])
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _shades(values: Sequence[float], logarithmic: bool) -> Callable[[float], float | None]:
+    """Return what places numbers between the palest colour and the darkest; None for one that has no place there."""
+    along: Callable[[float], float] = log if logarithmic else float
+    known = [along(value) for value in values if has_place(value, logarithmic)]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+
+    def shade(value: float) -> float | None:
+        if not has_place(value, logarithmic):
+            return None
+        share = (along(value) - low) / (high - low) if high > low else 0.5
+        return PALEST + (DARKEST - PALEST) * share
+
+    return shade
+
+
+def _words(tile: Tile, digits: int) -> str:
+    """Return the mean, with the deviation below it, or why there is none."""
+    if tile.mean is None:
+        return "–" if tile.status == "none" else tile.status
+    return rounded(tile.mean, digits) + ("" if tile.std is None else f"\n± {rounded(tile.std, digits)}")
+
+
+def _size(words: Sequence[str], layout: Layout) -> float:
+    """Return the size of letters at which every text fits into its tile, in points."""
+    longest = max(len(line) for text in words for line in text.split("\n"))
+    lines = max(text.count("\n") + 1 for text in words)
+    wide, high = 72 * 0.9 * layout.tile / (LETTER * longest), 72 * 0.9 * ROW / (1.25 * lines)
+    return max(SMALLEST, min(USUAL, wide, high))

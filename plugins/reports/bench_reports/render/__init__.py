@@ -1,1 +1,1 @@
-"""Files of a report: Markdown, LaTeX, HTML, CSV and JSON."""
+"""Output formats of a report: HTML, Markdown, LaTeX, plain text, CSV and JSON."""

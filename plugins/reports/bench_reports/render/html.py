@@ -1,4 +1,4 @@
-"""`report.html` and `costs.html`: a document as a page that loads nothing, to read, to print, and to compare outputs.
+"""Writes a document as a self-contained HTML page (`report.html`, `costs.html`).
 
 Its parts are macros of `templates/blocks.html.j2`, in which all text is escaped.
 """
@@ -21,8 +21,7 @@ from jinja2.filters import do_mark_safe as as_html
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Section
-from bench_reports.render.markup import Markup
+from bench_reports.document import Block, Document, Markup, Section
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = re.compile(r"https?://[^\s<>\"']*[\w/]|arXiv:\d{4}\.\d{4,5}(?:v\d+)?")

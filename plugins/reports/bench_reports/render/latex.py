@@ -1,4 +1,4 @@
-r"""`report.tex`: a document as LaTeX, and files of its tables that a paper can `\input` as they stand."""
+r"""Writes a document as LaTeX (`report.tex`), and its tables as files that a paper can `\input`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import assert_never
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Section
-from bench_reports.render.markup import Markup
+from bench_reports.document import Block, Document, Markup, Section
 
 MOST_ROWS = 40  # of a table that does not break between pages
 MOST_LINES = 55  # of such a table and its notes
@@ -127,8 +126,8 @@ def _block(block: Block) -> str:
         case doc.Figure():
             return _figure(block) + _block(block.notes)
         case doc.Claims(items):
-            told = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.text)) for one in items]
-            return _descriptions(told) + _block(block.notes)
+            claims = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.text)) for one in items]
+            return _descriptions(claims) + _block(block.notes)
         case doc.Example():
             return _example(block)
         case doc.Files() | doc.SideBySide():

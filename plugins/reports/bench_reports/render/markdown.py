@@ -1,4 +1,4 @@
-"""`report.md`: a document as Markdown."""
+"""Writes a document as Markdown (`report.md`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tabulate import tabulate
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Section
-from bench_reports.render.markup import Markup
+from bench_reports.document import Block, Document, Markup, Section
 
 
 def markdown_report(document: Document) -> str:

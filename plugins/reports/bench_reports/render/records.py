@@ -1,4 +1,4 @@
-"""What programs read of a report: CSV and JSON."""
+"""Writes the tables of a report as CSV, and all of a report as JSON."""
 
 from __future__ import annotations
 

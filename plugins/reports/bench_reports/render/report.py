@@ -1,4 +1,4 @@
-"""The files of a report, written from the run's folder alone: for people, papers and programs."""
+"""Writes the files of a report from a run folder."""
 
 from __future__ import annotations
 

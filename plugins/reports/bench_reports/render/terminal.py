@@ -1,4 +1,4 @@
-"""What a terminal shows of a document: plain text, in tables with spaces between the columns."""
+"""Writes a document as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from tabulate import tabulate
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document
-from bench_reports.render.markup import Markup
+from bench_reports.document import Block, Document, Markup
 
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 

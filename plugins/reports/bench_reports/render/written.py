@@ -1,4 +1,4 @@
-"""Whether the report of a run is there already, just as it would be written: then it is only shown."""
+"""Skips writing a report that is already up to date, and shows it from its last text."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def report(run: Run, folder: Path) -> str:
 def note(run: Run, folder: Path, files: Iterable[Path], screen: str) -> None:
     """Leave in a run what its report is like, and what was shown of it on a screen."""
     digests = {path.relative_to(folder).as_posix(): digest(path) for path in files}
-    told = {"code": _code(), "files": digests, "screen": screen}
-    (run.folder / REPORTED).write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+    record = {"code": _code(), "files": digests, "screen": screen}
+    (run.folder / REPORTED).write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
 
 
 def shown(run: Run, folder: Path) -> str | None:
     """Return what is shown on a screen of the report in a folder; None unless it is just what would be written."""
     try:
-        told = json.loads((run.folder / REPORTED).read_text(encoding="utf-8"))
-        same = told["code"] == _code() and all(digest(folder / name) == one for name, one in told["files"].items())
-        return str(told["screen"]) if same else None
+        record = json.loads((run.folder / REPORTED).read_text(encoding="utf-8"))
+        files = record["files"].items()
+        same = record["code"] == _code() and all(digest(folder / name) == one for name, one in files)
+        return str(record["screen"]) if same else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

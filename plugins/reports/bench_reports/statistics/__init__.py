@@ -1,1 +1,1 @@
-"""Intervals, tests and bootstraps: numbers from numbers, of no suite or report."""
+"""Intervals, significance tests and bootstraps."""

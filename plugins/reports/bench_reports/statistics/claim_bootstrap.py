@@ -1,4 +1,4 @@
-"""Claims under resampling: of the seeds as they are, and of many draws from them and from their examples."""
+"""Evaluates the expressions of claims on bootstrap replicates over seeds and examples."""
 
 from __future__ import annotations
 

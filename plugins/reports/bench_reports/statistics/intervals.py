@@ -1,4 +1,4 @@
-"""Numbers about numbers: what a few seeds have in common."""
+"""Mean and standard deviation over seeds, and rounding of p-values."""
 
 from __future__ import annotations
 

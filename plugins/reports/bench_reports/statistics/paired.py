@@ -1,4 +1,4 @@
-"""Two cells of a run beside each other: what a run folder tells of their difference."""
+"""Paired comparison of two cells from the bootstrap replicates of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.significance import koehn_p_value, nested, nested_p_value
 
-Couple: TypeAlias = tuple[CellResult, CellResult]  # A and B
+Pair: TypeAlias = tuple[CellResult, CellResult]  # A and B
 
 NO_DRAWS = "the run keeps no draws of it, as those of old: run the suite again"
 
@@ -27,7 +27,7 @@ class Contrast:
     """A metric of two cells, over the seeds in which both have a number."""
 
     metric: str
-    couples: Sequence[Couple]
+    pairs: Sequence[Pair]
     number: Number  # one of A's, for unit, digits and direction
     ours: Summary
     theirs: Summary
@@ -49,7 +49,7 @@ class Contrast:
         return not (self.unlike or self.unpaired)
 
 
-def couples_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[Couple]:
+def pairs_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[Pair]:
     """Return two cells seed by seed: by the seeds that both have, or in their order if both have as many others."""
     known = {seed_of(one): one for one in theirs}
     found = [(one, known[seed_of(one)]) for one in ours if seed_of(one) in known]
@@ -63,33 +63,29 @@ def couples_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list
     return found
 
 
-def contrasts(run: Run, couples: Sequence[Couple]) -> list[Contrast]:
+def contrasts(run: Run, pairs: Sequence[Pair]) -> list[Contrast]:
     """Return every metric that both cells have, in the order of the suite."""
-    names = dict.fromkeys([*run.suite.metrics, *(name for one, _ in couples for name in one.numbers)])
-    found = []
-    for name in names:
-        having = [couple for couple in couples if all(_has(one, name) for one in couple)]
-        if having:
-            found.append(_tested(run, contrast(name, having)))
-    return found
+    names = dict.fromkeys([*run.suite.metrics, *(name for one, _ in pairs for name in one.numbers)])
+    having = {name: [pair for pair in pairs if all(_has(one, name) for one in pair)] for name in names}
+    return [_tested(run, contrast(name, both)) for name, both in having.items() if both]
 
 
-def one_sided(couples: Sequence[Couple], found: Sequence[Contrast]) -> list[str]:
+def one_sided(pairs: Sequence[Pair], found: Sequence[Contrast]) -> list[str]:
     """Return the metrics that only one of both cells has."""
-    told = {name for couple in couples for one in couple for name in one.numbers if _has(one, name)}
-    return sorted(told - {one.metric for one in found})
+    metrics = {name for pair in pairs for one in pair for name in one.numbers if _has(one, name)}
+    return sorted(metrics - {one.metric for one in found})
 
 
 def _has(one: CellResult, name: str) -> bool:
     return name in one.numbers and one.numbers[name].value is not None
 
 
-def contrast(name: str, couples: Sequence[Couple]) -> Contrast:
+def contrast(name: str, pairs: Sequence[Pair]) -> Contrast:
     """Return a metric of two cells that both have it, untested."""
-    ours, theirs = ([couple[side].numbers[name] for couple in couples] for side in (0, 1))
+    ours, theirs = ([pair[side].numbers[name] for pair in pairs] for side in (0, 1))
     values = [summary([float(one.value or 0) for one in numbers]) for numbers in (ours, theirs)]
     return Contrast(
-        name, couples, ours[0], values[0], values[1], _unlike([*ours, *theirs]), _unpaired(name, couples, values)
+        name, pairs, ours[0], values[0], values[1], _unlike([*ours, *theirs]), _unpaired(name, pairs, values)
     )
 
 
@@ -102,13 +98,13 @@ def _unlike(numbers: Sequence[Number]) -> str:
     return ""
 
 
-def _unpaired(name: str, couples: Sequence[Couple], values: Sequence[Summary]) -> str:
+def _unpaired(name: str, pairs: Sequence[Pair], values: Sequence[Summary]) -> str:
     """Return why two numbers are not of the same examples, or cannot be compared by chance."""
     for axis in ("task", "split"):
-        words = dict.fromkeys(str(one.cell.get(axis)) for couple in couples for one in couple)
+        words = dict.fromkeys(str(one.cell.get(axis)) for pair in pairs for one in pair)
         if len(words) > 1:
             return f"they are of different examples: those of {axis} {' and '.join(words)}"
-    numbers = [one.numbers[name] for couple in couples for one in couple]
+    numbers = [one.numbers[name] for pair in pairs for one in pair]
     if len({one.sample for one in numbers}) > 1:
         counts = sorted({one.examples for one in numbers})
         sizes = f" ({' and '.join(f'{count:,}' for count in counts)})" if len(counts) > 1 else ""
@@ -122,9 +118,8 @@ def _tested(run: Run, found: Contrast) -> Contrast:
     """Return a contrast with its paired bootstrap over examples nested in seeds, where that can be had."""
     if not found.paired:
         return found
-    keys = [
-        [couple[side].artifacts.get(f"measure/{found.metric}", "") for couple in found.couples] for side in (0, 1)
-    ]
+    name = f"measure/{found.metric}"
+    keys = [[pair[side].artifacts.get(name, "") for pair in found.pairs] for side in (0, 1)]
     if not all(key in run.draws for side in keys for key in side):
         return replace(found, untested=NO_DRAWS)
     ours, theirs = (np.stack([run.draws[key] for key in side]) for side in keys)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from bench_core.metric import Metric
+from bench_core.metric import Metric
 
 DRAWS = 1_000
 AT_ONCE = 2**22  # exchanges that are worked on at a time
@@ -24,17 +23,17 @@ Parts: TypeAlias = Sequence[Any]
 
 
 def permutation_p_value(
-    metric: Metric[Any], couples: Sequence[tuple[Parts, Parts]], draws: int = DRAWS, block: int = 1
+    metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], draws: int = DRAWS, block: int = 1
 ) -> float:
     """Return how often an exchange by chance leads as far from 0 as the difference of two scores, to either side.
 
-    `couples` are the parts of both cells by seed, all of the same examples. An example is exchanged with probability
+    `pairs` are the parts of both cells by seed, all of the same examples. An example is exchanged with probability
     1/2, in all seeds at once, and with the others of its block of so many in a row. The score is the mean over seeds.
     What is found counts as one of the draws, so that no p-value is below 1 / (draws + 1).
     """
     differences, largest = [], 0.0
-    for chosen in _exchanged(len(couples[0][0]), draws, block):
-        ours, theirs = _scores(metric, couples, chosen)
+    for chosen in _exchanged(len(pairs[0][0]), draws, block):
+        ours, theirs = _scores(metric, pairs, chosen)
         largest = max(largest, float(np.abs([ours[:1], theirs[:1]]).max(initial=0.0)))
         differences.append(ours - theirs)
     apart = np.abs(np.concatenate(differences))
@@ -43,12 +42,12 @@ def permutation_p_value(
 
 
 def _scores(
-    metric: Metric[Any], couples: Sequence[tuple[Parts, Parts]], chosen: NDArray[np.uint8]
+    metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], chosen: NDArray[np.uint8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the scores of both cells [D], where the examples that are `chosen` [D, N] have changed places."""
     kept = 1 - chosen
     counts = np.hstack([kept, chosen]), np.hstack([chosen, kept])
-    scores = [[metric.resample([*ours, *theirs], one) for one in counts] for ours, theirs in couples]
+    scores = [[metric.resample([*ours, *theirs], one) for one in counts] for ours, theirs in pairs]
     ours, theirs = np.mean(np.array(scores, dtype=np.float64), axis=0)
     return ours, theirs
 

@@ -1,11 +1,12 @@
-"""Which numbers of a table are better than the others by more than chance: over examples, nested in seeds."""
+"""Significance within the columns of a table: a paired bootstrap over examples nested in seeds, Holm-corrected."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import erfc, inf, isfinite, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,58 +18,45 @@ LEVEL = 0.05  #: below which a difference counts
 POWER = 1.96 + 0.84  #: standard errors of a difference that is found in four of five cases, at 5 %
 
 
-@dataclass
-class Sampled:
-    """What draws say of the numbers of a table."""
-
-    grid: Grid
-    draws: Mapping[str, Draws]
-    known: dict[Place, Draws | None] = field(default_factory=dict)  # [S, D] of each
-
-    def tests(self) -> Iterator[Test]:
-        """Yield the best of each column against every other number of it that is of the same examples."""
-        for place, column in enumerate(self.grid.columns):
-            alike: dict[str, list[Place]] = defaultdict(list)
-            for row, entries in enumerate(self.grid.entries):
-                if column.number.better and self.of((row, place)) is not None:
-                    alike[entries[place].sample].append((row, place))
-            for places in alike.values():
-                yield from self._against_best(places, column.number.better)
-
-    def _against_best(self, places: Sequence[Place], better: int) -> Iterator[Test]:
-        best = max(places, key=lambda one: better * self.mean(one))
-        for other in places:
-            if other != best:
-                ours, theirs = self.of(best), self.of(other)
-                assert ours is not None
-                assert theirs is not None
-                p = nested_p_value(self.mean(best) - self.mean(other), ours, theirs)
-                yield Test(best, other, p, float((nested(ours) - nested(theirs)).std()))
-
-    def mean(self, place: Place) -> float:
-        """Return the number that a table shows."""
-        found = self.grid.entries[place[0]][place[1]].summary
-        assert found
-        return found.mean
-
-    def of(self, place: Place) -> Draws | None:
-        """Return the draws of a number, for each seed over the examples [S, D]; None where there are none."""
-        if place not in self.known:
-            self.known[place] = self._of(self.grid.entries[place[0]][place[1]])
-        return self.known[place]
-
-    def _of(self, entry: Entry) -> Draws | None:
-        if entry.summary is None or not entry.sample or not isfinite(entry.summary.mean):
-            return None
-        if not all(key in self.draws for key in entry.keys):
-            return None
-        found: Draws = np.stack([self.draws[key] for key in entry.keys])
-        return found if np.isfinite(found).all() else None
-
-
 def tested(grid: Grid, draws: Mapping[str, Draws]) -> Grid:
     """Return a table in which the numbers are marked that are better than all others of their column."""
-    return marked(grid, [*Sampled(grid, draws).tests()])
+    return marked(grid, [*_tests(grid, draws)])
+
+
+def _tests(grid: Grid, draws: Mapping[str, Draws]) -> Iterator[Test]:
+    """Yield the best of each column against every other number of it that is of the same examples."""
+    for place, column in enumerate(grid.columns):
+        alike: dict[str, list[_Sampled]] = defaultdict(list)
+        for row, entries in enumerate(grid.entries):
+            found = _draws_of(entries[place], draws) if column.number.better else None
+            if found is not None and (summary := entries[place].summary):
+                alike[entries[place].sample].append(_Sampled((row, place), summary.mean, found))
+        for numbers in alike.values():
+            best = max(numbers, key=lambda one: column.number.better * one.mean)
+            yield from (_test(best, other) for other in numbers if other is not best)
+
+
+class _Sampled(NamedTuple):
+    """A number of a table, and what draws say of it."""
+
+    place: Place
+    mean: float
+    draws: Draws  # for each seed over the examples [S, D]
+
+
+def _test(best: _Sampled, other: _Sampled) -> Test:
+    p = nested_p_value(best.mean - other.mean, best.draws, other.draws)
+    return Test(best.place, other.place, p, float((nested(best.draws) - nested(other.draws)).std()))
+
+
+def _draws_of(entry: Entry, draws: Mapping[str, Draws]) -> Draws | None:
+    """Return the draws of a number [S, D]; None where there are none, or some are not finite."""
+    if entry.summary is None or not entry.sample or not isfinite(entry.summary.mean):
+        return None
+    if not all(key in draws for key in entry.keys):
+        return None
+    found: Draws = np.stack([draws[key] for key in entry.keys])
+    return found if np.isfinite(found).all() else None
 
 
 def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
