@@ -6,6 +6,8 @@ Imports inside of functions count, and those for type checkers, too.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
@@ -150,3 +152,15 @@ def test_an_import_that_should_not_be_is_seen(where, line, caught, tmp_path):
     edges = imports({**files, name: planted})
     assert name in files
     assert [*caught(edges)] != []
+
+
+def test_reports_are_made_without_planning_computing_or_execution():
+    """A report is read and written from a run folder alone."""
+    package = ROOT / "plugins/reports/bench_reports"
+    names = sorted(path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
+    modules = [".".join(name.parts) for name in names if not {"diff", "__init__"} & {*name.parts}]
+    check = f"import importlib, sys\nfor name in {modules!r}:\n    importlib.import_module(name)\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout.split()
+    beyond = tuple(f"bench_core.{layer}" for layer in ("planning", "computing", "execution"))
+    assert [name for name in loaded if name.startswith(beyond)] == []
+    assert "bench_reports.render.report" in loaded

@@ -25,7 +25,7 @@ SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 COMPUTING = (
     "config.py", "data.py", "decoder.py", "generation_loop.py", "metric.py", "model.py", "probe.py",
     "random_numbers.py", "storage/bootstrap_replicates.py", "storage/outcomes.py", "suites/training.py", "task.py",
-    "tensor_tensor_rows.py",
+    "tensor_rows.py",
 )  # fmt: skip
 
 #: Files of a package that decide nothing: what they say is for people, or for type checkers.

@@ -10,18 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run, plain_file
-from bench_core.storage.store import Store
 from bench_reports.content.grid import Entry, Grid
 from bench_reports.content.sorting import seed_of
 from bench_reports.diff.example_diff import StoredExamples, tried
 from bench_reports.statistics.paired import contrast
 from bench_reports.statistics.permutation import DRAWS
 from bench_reports.statistics.significance import marked
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 FILE = "permutations.json"  # in the folder of a run
 MARGIN = 40  # exchanges for each comparison of a table, so that Holm's correction leaves values below 5 %

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from math import fsum, isclose, isfinite, isnan
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, PluginError
@@ -16,10 +16,12 @@ from bench_core.registry import configured
 from bench_core.runs.results import CellResult
 from bench_core.storage.bootstrap_replicates import block_length
 from bench_core.storage.outcomes import read_lines, read_outcomes
-from bench_core.storage.store import Store
 from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.paired import Contrast, Pair
 from bench_reports.statistics.permutation import Parts, permutation_p_value
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 LONGEST = 3_000  # characters of a text that is shown
 

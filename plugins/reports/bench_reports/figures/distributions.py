@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Axes, CellResult, Run, as_json, plain_file
 from bench_core.storage.file_formats import Real, parsed
 from bench_core.storage.outcomes import read_lines
-from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
 
 FILE = "distributions.jsonl"  # in the folder of a run
 LONGEST = 250  # characters of what is wrong with it
