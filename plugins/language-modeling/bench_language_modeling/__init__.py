@@ -1,1 +1,4 @@
-"""Language modeling: the sentence completion and stream tasks."""
+"""Language modeling: the sentence completion and stream tasks.
+
+Not here: models, metrics, and the catalogue of corpora (`bench_text`).
+"""

@@ -1,1 +1,4 @@
-"""Metrics of text and of likelihood."""
+"""Metrics of text and of likelihood.
+
+Not here: metrics of one task (captions, code, words, generation order), which come with the plugin of that task.
+"""

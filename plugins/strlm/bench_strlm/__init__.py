@@ -1,1 +1,4 @@
-"""Self-terminating language models, and the consistency probe."""
+"""Self-terminating language models, and the consistency probe.
+
+Not here: the consistent decoders (`bench_decoders`).
+"""

@@ -1,1 +1,4 @@
-"""Machine translation: parallel corpora, your own files, and a generated language."""
+"""Machine translation: parallel corpora, your own files, and a generated language.
+
+Not here: models, and metrics of translation (`bench_metrics`).
+"""

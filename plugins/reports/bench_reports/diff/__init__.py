@@ -1,1 +1,4 @@
-"""Comparison of two cells of a run."""
+"""Comparison of two cells of a run.
+
+Not here: the tests of tables (`statistics.significance`).
+"""

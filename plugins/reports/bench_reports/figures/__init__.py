@@ -1,1 +1,4 @@
-"""Figures: their data from a run, and their drawing."""
+"""Figures: their data from a run, and their drawing.
+
+Not here: figures of generation order, which `bench_indigo` adds.
+"""
