@@ -48,7 +48,7 @@ def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
 
 def parsed(expression):
     """Return code that makes something else of the text of modules in keys."""
-    return f"from bench_core.planning import cache_keys as keys\nparsed = cache_keys as keys.parsed\nkeys.parsed = lambda source: {expression}\n"
+    return f"from bench_core.planning import cache_keys as keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
 
 
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):

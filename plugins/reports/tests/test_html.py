@@ -222,7 +222,7 @@ def test_an_output_is_cut_with_a_note_and_among_many_sooner(tmp_path):
     long = Reader(html(run, tmp_path / "report")).data()["examples"][1]["outputs"][0]["text"]
     assert long == f"{'x' * MOST} … [{MOST:,} of 1,000,000 characters]"
     (one,) = samples(run_of(tmp_path, [], {}, samples=[sample("rnn", "greedy", "y" * 5_000)]))
-    many = replace(one, outputs=[*one.outputs] * 5_000, told=[*one.told] * 5_000)
+    many = replace(one, outputs=[*one.outputs] * 5_000, records=[*one.records] * 5_000)
     assert side_by_side([many])["examples"][0]["outputs"][0]["text"].startswith(f"{'y' * 600} …")
 
 
