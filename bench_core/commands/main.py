@@ -12,7 +12,7 @@ import traceback
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.abc import SourceLoader
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from io import StringIO, TextIOWrapper
@@ -100,7 +100,7 @@ def _line(entry: EntryPoint) -> str:
     """Return the first line of the docstring of a command's module, without importing it."""
     try:
         spec = find_spec(entry.module)
-        source = spec.loader.get_source(entry.module) if spec and isinstance(spec.loader, SourceLoader) else None
+        source = spec.loader.get_source(entry.module) if spec and isinstance(spec.loader, SourceFileLoader) else ""
         return (ast.get_docstring(ast.parse(source or "")) or "").partition("\n")[0]
     except (ImportError, SyntaxError, ValueError):
         return "(cannot be imported)"

@@ -8,7 +8,6 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from bench_captioning import corpus
 from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 
@@ -48,6 +47,8 @@ class CaptioningConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of annotations, features and weights, and one of all images where these are read."""
+        from bench_captioning import corpus  # only where data are read
+
         return corpus.reads(self.corpus, self.features, data)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench_code_generation import library
 from bench_code_generation.settings import Corpus, CPythonPairs, Named
 from bench_core import DataError, Split
 from bench_text.api import corpora
@@ -55,6 +54,8 @@ def collection(corpus: Corpus, data: Path) -> Collection:
 def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
     """Return the digest of all that is read; raise DataError if files are missing or empty."""
     if isinstance(corpus, CPythonPairs):
+        from bench_code_generation import library  # which takes a while to import
+
         return {f"{corpus.name} {library.VERSION}": library.digest()}
     return reads(_files(corpus, data), SIDES, data)
 
@@ -91,6 +92,8 @@ def _part(files: Files, data: Path, part: slice) -> Pairs:
 
 
 def _library(corpus: CPythonPairs) -> Collection:
+    from bench_code_generation import library
+
     found = library.choose(library.pairs(library.sources()), corpus.pairs)
     few = [split for split, pairs in found.items() if len(pairs) < 2]
     if few:

@@ -8,7 +8,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_code_generation import corpus
 from bench_code_generation.settings import Corpus, CPythonPairs
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 from bench_language_modeling.api import Words
