@@ -44,6 +44,8 @@ class CodeGenerationConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file, or of the library."""
+        from bench_code_generation import corpus  # only where data are read
+
         return corpus.digests(self.corpus, data)
 
 
