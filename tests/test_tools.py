@@ -14,9 +14,14 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import fresh
 import install
 import projects
 import release_check
+
+
+def test_the_tests_that_a_fresh_machine_runs_are_there():
+    assert [path for path in fresh.TESTS if not (ROOT / path).is_file()] == []
 
 
 def test_a_release_could_be_made_of_the_files_as_they_are():

@@ -22,7 +22,9 @@ HIDDEN = re.compile(
 )
 KEPT = re.compile(r"(PIP|SSL|REQUESTS|CURL)_.*|(https?|no)_proxy", re.I)  # how a package index is reached
 CACHES = ("PIP_CACHE_DIR", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
-TESTS = ["tests/test_rows.py", "tests/test_suite.py", "tests/test_extras.py", "plugins/rnn/tests/test_rnn_cells.py"]
+TESTS = [
+    "tests/test_tensor_rows.py", "tests/test_suite.py", "tests/test_extras.py", "plugins/rnn/tests/test_rnn_cells.py"
+]  # fmt: skip
 LEAN = ("bench-core", "bench-decoders", "bench-language-modeling", "bench-metrics", "bench-rnn")
 
 
