@@ -119,8 +119,8 @@ def wheels(newcomer: Newcomer, place: Path) -> None:
     suite = place / "suites" / "quickstart.yaml"
     run = [site / "bin" / "bench", "run", suite, "--profile", "smoke"]
     lean = newcomer.types("a smoke run without extras", run, newcomer.home)
-    if "not written: needs" not in lean:
-        sys.exit(f"{lean}\nfresh: without the extra there is a report.")
+    if "not written: install bench-reports" not in lean:
+        sys.exit(f"{lean}\nfresh: without bench-reports there is a report.")
     install("bench-all")
     newcomer.types("its report, with bench-all", [*run], newcomer.home)
     if not (newcomer.home / "reports/quickstart-smoke/report.md").is_file():

@@ -24,6 +24,7 @@ from bench_core.files import data_folder
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
+from bench_core.registry import hook
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.storage.store import Store
@@ -143,7 +144,10 @@ class Runner:
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
             if record.equals(folder):
                 with suppress(StoreError, SuiteError):  # other files of it are damaged
-                    return read_run(folder)
+                    found = read_run(folder)
+                    with suppress(OSError):  # a read-only folder; else plugins installed since add their files
+                        hook().bench_run_written(run=found, store=self.store)
+                    return found
         return None
 
     @property

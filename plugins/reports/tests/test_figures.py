@@ -440,6 +440,16 @@ def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
     assert "figures/ends.svg" in written(read_run(run.folder), tmp_path / "report")
 
 
+def test_a_run_from_before_reports_were_installed_gets_what_its_figures_show(suite_file, tmp_path):
+    path, places = suite_file(SUITE.replace("profiles:", f"{FIGURES}profiles:")), {"store": tmp_path / "store"}
+    before = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
+    kept = (before.folder / FILE).read_bytes()
+    (before.folder / FILE).unlink()
+    again = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
+    assert again.folder == before.folder
+    assert (again.folder / FILE).read_bytes() == kept
+
+
 def test_a_run_without_figures_keeps_no_single_values(suite_file, tmp_path):
     run = bench_core.run(suite_file(), "tiny", store=tmp_path / "store", out=tmp_path / "runs")
     assert not (run.folder / "distributions.jsonl").exists()

@@ -68,7 +68,7 @@ def distributions(run: Run) -> list[Distribution]:
 
 def keep_distributions(run: Run, store: Store) -> None:
     """Write the distributions that figures of a run show, from the artifacts in the store."""
-    if any(figure.values for figure in run.suite.figures):
+    if any(figure.values for figure in run.suite.figures) and not (run.folder / FILE).exists():
         write_distributions(run.folder / FILE, _of_run(run, store))
 
 
