@@ -1,0 +1,58 @@
+"""Metrics and decoders whose one method is in their Config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+from bench_core.decoder import Decoder
+from bench_core.errors import PluginError
+from bench_core.generation_loop import generate
+from bench_core.metric import Additive
+from bench_core.model import Stepper
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bench_core.data import Batch, Hypothesis, Outcome
+    from bench_core.kit.configs import ExampleMetricConfig, StepDecoderConfig
+    from bench_core.random_numbers import Noise
+
+
+class ExampleMean(Additive[list[float]]):
+    """The mean of the Config's `score` over examples, by their weights; NaN if these sum to 0."""
+
+    config: ExampleMetricConfig
+
+    def __init__(self, config: ExampleMetricConfig) -> None:
+        super().__init__(config)
+        self.better, self.unit = config.better, config.unit  # type: ignore[misc]
+        self.signature = "|".join([config.name, *(f"{name}:{value}" for name, value in config)])
+
+    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
+        return [[outcome.weight * self._score(outcome), outcome.weight] for outcome in outcomes]
+
+    def from_sums(self, sums: Sequence[float], examples: int) -> float:
+        return (100 if self.unit == "%" else 1) * sums[0] / sums[1] if examples and sums[1] else nan
+
+    def _score(self, outcome: Outcome) -> float:
+        score = self.config.score(outcome.texts[0], outcome.references)
+        if not isinstance(score, int | float) or not isfinite(score):
+            raise PluginError(
+                f"{type(self.config).__name__}.score returned {score!r} for example {outcome.id}. It must return a "
+                "finite number."
+            )
+        return float(score)
+
+
+class StepDecoder(Decoder[Stepper]):
+    """Generate by the Config's `choose`, one call per step for all unfinished rows."""
+
+    config: StepDecoderConfig
+
+    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
+            return self.config.choose(log_probs, noise.uniform(ids, step))
+
+        return [[hypothesis] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
