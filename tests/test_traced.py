@@ -149,7 +149,7 @@ def stages(executed, tmp_path_factory):
 
 def in_core_key(module):
     path = "/".join(module.split(".")[1:])
-    return path.startswith("computing") or f"{path}.py" in keys.COMPUTING
+    return path.startswith(("computing", "kit")) or f"{path}.py" in keys.COMPUTING
 
 
 def test_every_module_of_the_core_that_executes_in_a_stage_is_in_its_key_or_only_carries(stages):
@@ -174,7 +174,11 @@ def test_numpy_and_torch_are_in_the_key_of_every_stage_in_which_they_execute(sta
 
 def test_what_is_in_the_key_of_the_core_builds_on_nothing_of_the_core_that_is_not():
     home = Path(bench_core.__file__).parent
-    inside = [*(home / name for name in keys.COMPUTING if name.endswith(".py")), *(home / "computing").glob("*.py")]
+    inside = [
+        *(home / name for name in keys.COMPUTING if name.endswith(".py")),
+        *(home / "computing").glob("*.py"),
+        *(home / "kit").glob("*.py"),
+    ]
     outside = {
         f"{path.name}: {name}"
         for path in inside

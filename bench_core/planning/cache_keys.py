@@ -21,7 +21,7 @@ from bench_core.registry import installed
 
 SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
-#: The files of the core that decide what a stage computes, besides all of `computing`.
+#: The files of the core that decide what a stage computes, besides all of `computing` and `kit`.
 COMPUTING = (
     "config.py", "data.py", "decoder.py", "generation_loop.py", "metric.py", "model.py", "probe.py",
     "random_numbers.py", "storage/bootstrap_replicates.py", "storage/outcomes.py", "suites/training.py", "task.py",
@@ -42,7 +42,7 @@ def key_of(ingredients: Mapping[str, Any]) -> str:
 def core_code() -> str:
     """Return the digest of the computing modules of the core."""
     core = Path(__file__).parent.parent
-    return _digest(core, [*(core / name for name in COMPUTING), *_files(core / "computing")])
+    return _digest(core, [*(core / name for name in COMPUTING), *_files(core / "computing"), *_files(core / "kit")])
 
 
 @cache

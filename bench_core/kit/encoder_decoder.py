@@ -1,0 +1,107 @@
+"""Models of a target given a source: `encode` reads the source once, `forward` is as in a language model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from bench_core.data import STOP, Batch
+from bench_core.kit.language_model import LanguageModel, LanguageModelState
+from bench_core.model import State
+
+Scores: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # [B, *, Q, D] and [B, *, S, D] to [B, *, Q, S]
+
+
+def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return the scores q . k [B, *, Q, S] of queries [B, *, Q, D] and keys [B, *, S, D]."""
+    return queries @ keys.mT
+
+
+@dataclass(frozen=True)
+class SourceStates(State):
+    """What the encoder computed for B sources, stored once for all rows that are about one source, as in a beam.
+
+    `encode` returns `SourceStates(keys, values, mask)`, and `forward` calls `source.attend(queries)`.
+    """
+
+    keys: Tensor  # [B, S, D], or [B, heads, S, D]
+    values: Tensor  # likewise
+    mask: Tensor  # [B, S] true where a position is real
+    rows: Tensor | None = None  # [N] the source of each row; None while it is 0, 1, ...
+
+    def select(self, rows: Tensor) -> Self:
+        """Select which source each row is about; drop sources that no row is about, once these are half of all."""
+        owner = rows if self.rows is None else self.rows[rows]
+        used = torch.unique(owner)
+        if 2 * len(used) > len(self.keys):
+            return replace(self, rows=owner)
+        found = torch.searchsorted(used, owner)
+        return replace(self, keys=self.keys[used], values=self.values[used], mask=self.mask[used], rows=found)
+
+    def attend(self, queries: Tensor, scores: Scores = dot_products) -> Tensor:
+        """Return a mean of values for each query [N, K, D], or [N, heads, K, D], weighted by a softmax of scores.
+
+        `scores` maps queries [B, *, Q, D] and keys [B, *, S, D] to scores [B, *, Q, S]; by default q . k, not scaled.
+        """
+        rows, number = self.rows, len(self.keys)
+        if rows is None:
+            return self._weights(queries, scores) @ self.values
+        sharing = rows.bincount(minlength=number)  # [B]
+        order = rows.argsort(stable=True)
+        place = torch.empty_like(rows)
+        place[order] = torch.arange(len(rows), device=rows.device) - (sharing.cumsum(0) - sharing)[rows[order]]
+        table = queries.new_zeros(number, int(sharing.max()), *queries.shape[1:])  # [B, W, *, K, D]
+        table[rows, place] = queries
+        width, steps = table.shape[1], queries.shape[-2]
+        table = table.movedim(1, -3).flatten(-3, -2)  # [B, *, W K, D]
+        means = self._weights(table, scores) @ self.values
+        split: Tensor = means.view(*means.shape[:-2], width, steps, -1)
+        return split.movedim(-3, 1)[rows, place]
+
+    def _weights(self, queries: Tensor, scores: Scores) -> Tensor:
+        mask = self.mask.view(len(self.mask), *[1] * (queries.dim() - 2), -1)
+        return scores(queries, self.keys).masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+class EncoderDecoder(LanguageModel):
+    """p(y | x) = prod_t p(y_t | y_<t, x), with `encode` for x, and `forward` as in a `LanguageModel`.
+
+    `encode(source, mask)` returns what `forward` needs of the source: `SourceStates` to attend to, or tensors whose
+    first dimension is the row, in tuples, lists, mappings or States. It is called once per batch or generation; its
+    result is the second argument of `forward(tokens, source)` or `forward(tokens, source, past=None)`.
+    """
+
+    @abstractmethod
+    def encode(self, source: Tensor, mask: Tensor) -> Any:
+        """Return what is known of `source`: tokens or a bag [N, S], a vector [N, D], a grid [N, S, D].
+
+        `mask` [N, S] is true where the source is real, at least at one position of each row: an empty source is a
+        lone stop. Tokens are padded with stop. Of a vector, the mask is [N, 1].
+        """
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, source: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a state after each of `tokens` [N, K, H], perhaps with a `past`; see `LanguageModel`."""
+
+    def _source(self, batch: Batch) -> Any:
+        source, length = batch.source, batch.source_length
+        assert source is not None, "its Config declares that it takes a source"
+        if length is None:
+            mask = torch.ones(source.shape[: max(1, source.dim() - 1)], dtype=torch.bool, device=source.device)
+            return self.encode(source, mask[:, None] if mask.dim() == 1 else mask)
+        source = pad(source, (0, 0) * (source.dim() - 2) + (0, not source.shape[1]))
+        places = torch.arange(source.shape[1], device=source.device)
+        real = (places < length[:, None]).view(*source.shape[:2], *[1] * (source.dim() - 2))
+        return self.encode(source.where(real, STOP), places < length.clamp(min=1)[:, None])
+
+    def _forward(self, tokens: Tensor, state: LanguageModelState) -> Any:
+        return self(tokens, state.source, *(() if state.past is None else (state.past,)))
+
+    def _memory(self, before: Any, state: LanguageModelState, head: State) -> None:
+        """Leave no memory: every batch has sources of its own."""

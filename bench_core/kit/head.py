@@ -1,0 +1,98 @@
+"""Output heads: from the states of a language model to probabilities of tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from typing_extensions import TypeVar
+
+from bench_core.data import Batch, TaskInfo
+from bench_core.errors import SuiteError
+from bench_core.model import State, Training
+from bench_core.random_numbers import Noise
+
+S = TypeVar("S", bound=State, default=Any)
+
+LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
+
+
+class Head(nn.Module, ABC, Generic[S]):
+    """The last layer of a `LanguageModel`, where it is more than a map from states to the logits of a softmax.
+
+    It turns the states of K successive target steps [N, K, H] into probabilities of V tokens. It is given each target
+    step of a row once, in order; what it must remember from step to step is in the State that it returns. Of a batch
+    it evaluates the M real tokens of `gold`, row by row; `states[batch.mask]` [M, H] are the states before them.
+    """
+
+    continues: bool = True  #: whether its State of one window of a stream can be given to the next window
+
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        """Compute buffers that are fixed before training, such as a codebook; by default nothing."""
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        """Share the embedding's weight [V, H] as that of the logits; by default there is none: SuiteError."""
+        raise SuiteError(f"{type(self).__name__} has no weight that could be the embedding's. Set `tied: false`.")
+
+    def start(self, prefix: Tensor) -> S:
+        """Return its State before the first target step; by default an empty one.
+
+        `prefix` [N, P, H] are the states before it, those that predict the prefix; P may be 0.
+        """
+        return State()  # type: ignore[return-value]
+
+    @abstractmethod
+    def log_probs(self, states: Tensor, past: S) -> tuple[Tensor, S]:
+        """Return log-probabilities [N, K, V], and the State after these steps."""
+
+    def score(self, states: Tensor, batch: Batch, past: S, by: str) -> tuple[Tensor, S]:
+        """Return the log-probability of each real token of `gold` [M]; override it where [N, K, V] is too much."""
+        log_probs, past = self.log_probs(states, past)
+        return log_probs.gather(2, batch.gold[:, :, None])[:, :, 0][batch.mask], past
+
+    def loss(self, states: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
+        """Return the loss of each real token of `gold` [M]; by default its negative log-probability."""
+        log_probs, past = self.score(states, batch, past, "exact")
+        return -log_probs, past
+
+
+class HeadLike(Protocol):
+    """What a language model calls of its head."""
+
+    continues: bool
+
+    def start(self, prefix: Tensor) -> Any: ...
+    def log_probs(self, states: Tensor, past: Any) -> tuple[Tensor, Any]: ...
+    def score(self, states: Tensor, batch: Batch, past: Any, by: str) -> tuple[Tensor, Any]: ...
+    def loss(self, states: Tensor, batch: Batch, past: Any, training: Training) -> tuple[Tensor, Any]: ...
+
+
+@dataclass
+class Softmax:
+    """The head of a model whose `head` is any module that maps states [*, H] to logits [*, V]."""
+
+    logits: nn.Module
+    continues: bool = True
+
+    def start(self, prefix: Tensor) -> State:
+        return State()
+
+    def log_probs(self, states: Tensor, past: State) -> tuple[Tensor, State]:
+        return self.logits(states).log_softmax(-1), past
+
+    def score(self, states: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
+        return -self._costs(states, batch), past
+
+    def loss(self, states: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        return self._costs(states, batch), past
+
+    def _costs(self, states: Tensor, batch: Batch) -> Tensor:
+        """Return -log p of each real token of `gold` [M], with at most LOGITS logits of a linear layer at a time."""
+        mask = batch.mask
+        most = max(1, LOGITS // getattr(self.logits, "out_features", 1))
+        parts = zip(torch.split(states[mask], most), torch.split(batch.gold[mask], most), strict=True)
+        return torch.cat([cross_entropy(self.logits(few), gold, reduction="none") for few, gold in parts])

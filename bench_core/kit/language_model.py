@@ -1,0 +1,172 @@
+"""Language models in one method: `forward` is written; training, scoring, generation and streams follow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench_core.data import Batch, TaskInfo
+from bench_core.errors import PluginError, SuiteError
+from bench_core.kit.cache import Cache
+from bench_core.kit.head import Head, HeadLike, Softmax
+from bench_core.model import Loss, Scorer, Scores, Scoring, State, Stepper, Training
+from bench_core.random_numbers import Noise
+from bench_core.tensor_rows import Rows
+
+
+@dataclass(frozen=True)
+class LanguageModelState(State):
+    """What N generations go on from."""
+
+    past: Any = None  # what `forward` returned besides its states; None if it returned states alone
+    tokens: Tensor | None = None  # [N, K] all tokens read, if it returned states alone
+    source: Any = None  # what `encode` returned, in an `EncoderDecoder`
+    head: State = field(default_factory=State)  # of the head
+
+
+class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
+    """p(y) = prod_t p(y_t | y_<t), with the states that `forward` computes from y_<t.
+
+    `forward(tokens)` returns a state after each of `tokens`, [N, K] -> [N, K, H]. `self.head` maps states to logits,
+    computed for target tokens only: `nn.Linear`, any other module, or a `Head`. Without a head, the states are the
+    logits [N, K, V].
+
+    Such a model reads all tokens again at every step. One that can continue has `forward(tokens, past=None)`
+    and returns `states, past`, where `past` is what it goes on from: tensors whose first dimension is the row, in
+    tuples, lists, mappings or States. It is also the memory that one window of a stream leaves for the next. What
+    grows with every token is a `Cache`; then each window of a stream is read by itself.
+
+    With `extras["weight"]` [N] in a batch, the loss is the mean over target tokens by the weights of their examples.
+    """
+
+    head: nn.Module  # from states to logits, or a `Head`
+    context_length: int | None = None  #: the most tokens that it can read; None if there is no limit
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Return a state after each of `tokens` [N, K, H]; or these, and the `past` to go on from."""
+
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        if isinstance(head := self._head(), Head):
+            head.setup(info, noise)
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        states, state = self.predict(batch, training)
+        costs, head = self._head().loss(states, batch, state.head, training)  # [M] real tokens
+        memory = self._memory(training.memory, state, head)
+        if "weight" not in batch.extras:
+            return Loss(costs.mean(), batch.length.sum(), memory=memory)
+        weight = batch.extras["weight"].to(costs.dtype)[:, None].expand_as(batch.gold)[batch.mask]
+        return Loss((costs * weight).sum() / weight.sum(), weight.sum(), memory=memory)
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        states, state = self.predict(batch, scoring)
+        real, head = self._head().score(states, batch, state.head, scoring.by)  # [M] real tokens
+        mask = batch.mask
+        log_probs = real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
+        return Scores(log_probs.sum(1), memory=self._memory(scoring.memory, state, head))
+
+    def limit(self, batch: Batch) -> Tensor | None:
+        if self.context_length is None:
+            return None
+        room = self.context_length - batch.opening.shape[1]
+        return torch.full_like(batch.ids, room + 1)  # the last token is not read
+
+    def start(self, batch: Batch) -> tuple[Tensor, LanguageModelState]:
+        states, state = self._read(batch.opening, LanguageModelState(source=self._source(batch)))
+        return self._next(states, replace(state, head=self._head().start(states[:, :-1])))
+
+    def step(self, state: LanguageModelState, actions: Tensor) -> tuple[Tensor, LanguageModelState]:
+        states, state = self._read(actions[:, None], state)
+        return self._next(states, state)
+
+    def predict(self, batch: Batch, given: Training | Scoring) -> tuple[Tensor, LanguageModelState]:
+        """Return the states that predict `gold` [N, T, H], and the State before the head reads them.
+
+        Override it where a model is trained otherwise than it is scored, for example on its own predictions.
+        """
+        targets, memory = batch.gold.shape[1], given.memory
+        states, state = self._read(batch.inputs, memory or LanguageModelState(source=self._source(batch)))
+        if memory is None:
+            state = replace(state, head=self._head().start(states[:, :-targets]))
+        return states[:, -targets:], state
+
+    def _read(self, tokens: Tensor, state: LanguageModelState) -> tuple[Tensor, LanguageModelState]:
+        """Return the states after `tokens` [N, K, H], perhaps also after those before, and the State after them."""
+        tokens = tokens if state.tokens is None else torch.cat([state.tokens, tokens], 1)
+        if self.context_length is not None and tokens.shape[1] > self.context_length:
+            raise SuiteError(
+                f"{tokens.shape[1]} tokens exceed the context length {self.context_length} of {type(self).__name__}. "
+                "Increase it, or leave out longer texts (`longest:` of a task)."
+            )
+        found = self._forward(tokens, state)
+        states, past = found if isinstance(found, tuple) else (found, None)
+        if states.shape[:2] != tokens.shape:
+            raise PluginError(
+                f"{type(self).__name__}.forward returned states {[*states.shape]} for tokens {[*tokens.shape]}. It "
+                "must return one state per token, [N, K, H]."
+            )
+        if past is not None and state.past is None:
+            _check_rows(past, len(tokens), type(self).__name__)
+        return states, replace(state, past=past, tokens=tokens if past is None else None)
+
+    def _forward(self, tokens: Tensor, state: LanguageModelState) -> Any:
+        return self(tokens) if state.past is None else self(tokens, state.past)
+
+    def _source(self, batch: Batch) -> Any:
+        return None
+
+    def _next(self, states: Tensor, state: LanguageModelState) -> tuple[Tensor, LanguageModelState]:
+        log_probs, head = self._head().log_probs(states[:, -1:], state.head)
+        return log_probs[:, 0], replace(state, head=head)
+
+    def _head(self) -> HeadLike:
+        head = getattr(self, "head", None)
+        return head if isinstance(head, Head) else Softmax(nn.Identity() if head is None else head)
+
+    def _memory(self, before: Any, state: LanguageModelState, head: State) -> LanguageModelState | None:
+        """Return the memory for the next window of a stream; raise PluginError if it grows from window to window."""
+        if state.past is None or isinstance(state.past, Cache) or not self._head().continues:
+            return None
+        after = LanguageModelState(state.past, head=head)
+        if before is not None and _sizes(after) != _sizes(before):
+            raise PluginError(
+                f"the `past` of {type(self).__name__}.forward grows: its tensors had {_sizes(before)} numbers a row "
+                f"after one window of a stream, and {_sizes(after)} after the next. Return a `Cache` instead."
+            )
+        return after
+
+
+def _sizes(state: Rows) -> list[int]:
+    """Return the number of elements per row of each tensor."""
+    found: list[int] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor[0].numel())
+        return tensor
+
+    state.change(note)
+    return found
+
+
+def _check_rows(past: Any, rows: int, model: str) -> None:
+    """Raise PluginError unless all that is in `past` can be selected by row."""
+    if isinstance(past, Tensor):
+        if not past.dim() or len(past) != rows:
+            raise PluginError(
+                f"{model}.forward returned a `past` with a tensor {[*past.shape]}, but there are {rows} rows. The "
+                "first dimension must be the row; `BatchFirstRNN` does that for torch's recurrent layers."
+            )
+    elif isinstance(past, tuple | list | Mapping):
+        for item in past.values() if isinstance(past, Mapping) else past:
+            _check_rows(item, rows, model)
+    elif not (past is None or isinstance(past, Rows | bool | int | float | str)):
+        raise PluginError(
+            f"{model}.forward returned a `past` with a {type(past).__name__}, whose rows cannot be selected. Use "
+            "tensors in tuples, lists, mappings or a State, or a `Cache`."
+        )

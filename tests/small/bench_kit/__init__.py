@@ -1,0 +1,1 @@
+"""Parts in as few lines as the kit allows."""

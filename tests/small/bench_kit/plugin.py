@@ -1,0 +1,86 @@
+"""Their Configs."""
+
+from math import log
+
+import torch
+
+from bench_core import DecoderConfig, MetricConfig, ModelConfig, Source, hookimpl
+from bench_core.kit import EncoderDecoderConfig, ExampleMetricConfig, LanguageModelConfig, StepDecoderConfig
+
+
+supports = (2, 2)
+
+
+class BigramConfig(LanguageModelConfig):
+    """Each token depends on the one before it."""
+
+    size: int = 32
+
+
+class StackedLSTMConfig(LanguageModelConfig):
+    """Stacked LSTM layers."""
+
+    size: int = 256
+    layers: int = 2
+
+
+class SmallGPTConfig(LanguageModelConfig):
+    """A small GPT."""
+
+    size: int = 256
+    layers: int = 4
+    heads: int = 4
+
+
+class MinGRUConfig(LanguageModelConfig):
+    """A recurrent layer whose steps are computed all at once."""
+
+    size: int = 256
+
+
+class AttentiveConfig(EncoderDecoderConfig):
+    """A recurrent encoder-decoder with attention."""
+
+    size: int = 256
+
+
+class AnySourceConfig(EncoderDecoderConfig):
+    """Begins with the mean of its source."""
+
+    sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID}
+    size: int = 6
+
+
+class OverlapConfig(ExampleMetricConfig):
+    """The words of the best reference that the output has, as a share."""
+
+    unit = "%"
+
+    def score(self, hypothesis, references):
+        found, wanted = {*hypothesis.split()}, [{*text.split()} for text in references]
+        return max((len(words & found) / max(1, len(words)) for words in wanted), default=0)
+
+
+class EpsilonGreedyConfig(StepDecoderConfig):
+    """The most probable action, or with probability epsilon the least probable one of two."""
+
+    epsilon: float = 0.1
+
+    def choose(self, log_probs, uniform):
+        best = log_probs.topk(2).indices
+        return torch.where((uniform < self.epsilon) & (log_probs.amax(1) < log(0.9)), best[:, 1], best[:, 0])
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    return [BigramConfig, StackedLSTMConfig, SmallGPTConfig, MinGRUConfig, AttentiveConfig, AnySourceConfig]
+
+
+@hookimpl
+def bench_metrics() -> list[type[MetricConfig]]:
+    return [OverlapConfig]
+
+
+@hookimpl
+def bench_decoders() -> list[type[DecoderConfig]]:
+    return [EpsilonGreedyConfig]
