@@ -1,4 +1,7 @@
-"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports."""
+"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports.
+
+A hook without arguments returns Configs. A plugin defines hooks for others in a module that it names `hookspecs`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pluggy import HookimplMarker, HookspecMarker
 from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.data import Outcome
 
-API = 2  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
+API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
 
 hookspec = HookspecMarker("bench")
 hookimpl = HookimplMarker("bench")
