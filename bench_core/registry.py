@@ -64,7 +64,7 @@ class Installed:
                     if caller.spec is None and not own.optionalhook:
                         raise PluginError(self._undefined(caller.name, module, needed or ()))
                     if caller.spec is not None and not caller.spec.argnames:
-                        list(cast("Iterable[type[Config]]", own.function()))
+                        [one.name for one in cast("Iterable[type[Config]]", own.function())]
         except Exception:
             if self.manager.get_plugin(plugin) is module:
                 self.manager.unregister(name=plugin)

@@ -31,7 +31,9 @@ def written(tmp_path):
     info = tmp_path / "bench-bigram" / "bench_bigram-0.1.0.dist-info"  # what `pip install` would leave
     info.mkdir()
     entry = re.search(r"bigram = \"(.*)\"", block("[project.entry-points.bench]"))[1]
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-bigram\nVersion: 0.1.0\n")
+    (core,) = re.findall(r'"(bench-core\S*)"', block("[project.entry-points.bench]"))
+    about = f"Metadata-Version: 2.1\nName: bench-bigram\nVersion: 0.1.0\nRequires-Dist: {core}\n"
+    (info / "METADATA").write_text(about)
     (info / "entry_points.txt").write_text(f"[bench]\nbigram = {entry}\n")
     return tmp_path
 

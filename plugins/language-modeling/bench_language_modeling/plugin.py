@@ -12,8 +12,6 @@ from bench_core import Purpose, TaskConfig, hookimpl
 from bench_language_modeling import corpus, pretrained
 from bench_language_modeling.settings import Corpus, Named, Pretrained, Tokenizer, Words
 
-supports = (2, 2)
-
 
 class TokenizedConfig(TaskConfig):
     """What the tasks of this plugin have in common."""

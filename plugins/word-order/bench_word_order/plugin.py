@@ -11,8 +11,6 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_
 from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import BytePairs, Corpus, Words, digests
 
-supports = (2, 2)
-
 
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
