@@ -51,7 +51,7 @@ def applied(processor: ProcessorConfig, log_probs: Tensor, actions: Tensor, step
 def _refusal(processor: ProcessorConfig, step: int, what: str) -> PluginError:
     kind = type(processor)
     return PluginError(
-        f"processor {processor.name!r} ({kind.__module__}.{kind.__name__}.process) {what}, at step {step}."
+        f"processor {processor.name!r} ({kind.__module__}.{kind.__name__}.process) {what}, at step {step + 1}."
     )
 
 
