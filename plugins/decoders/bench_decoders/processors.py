@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, GetJsonSchemaHandler, PlainSerializer, ValidationError
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from bench_core import Config, SuiteError, part, parts, suggestion
 from bench_core.kit import name_by_convention
@@ -58,10 +57,8 @@ def _chosen(value: Any) -> Any:
 
 def _wrong(problems: Mapping[Any, str], given: Mapping[Any, Any]) -> ValidationError:
     """Return an error with a message for each wrong key."""
-    errors = [
-        InitErrorDetails(
-            type=PydanticCustomError("processor", "{text}", {"text": text}), loc=(str(key),), input=given[key]
-        )
+    errors: list[Any] = [
+        {"type": "value_error", "loc": (str(key),), "input": given[key], "ctx": {"error": text}}
         for key, text in problems.items()
     ]
     return ValidationError.from_exception_data("processor", errors)
@@ -75,7 +72,7 @@ class _InstalledProcessors:
     """Describes a processor in the schema of suites: the name or the settings of any that is installed."""
 
     @staticmethod
-    def __get_pydantic_json_schema__(schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
         for name, found in parts("processor").items():
             one = dict(handler.resolve_ref_schema(handler(found.config.__pydantic_core_schema__)))

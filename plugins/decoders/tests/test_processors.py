@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -381,6 +383,20 @@ def test_a_processor_of_another_plugin_runs_in_a_suite(suite_file, tmp_path, thi
         if cell.cell["decoder"] == "argmax":
             outputs = json.loads((tmp_path / "store/decode" / cell.artifacts["decode"] / "samples.json").read_text())
             assert all(len(one["text"]) >= 2 for one in outputs), "stop was left out twice"
+
+
+def test_the_processor_of_the_readme_does_what_it_says(recurrent, batch):
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    module = ModuleType("bench_readme")
+    exec(compile(code, "README.md", "exec", dont_inherit=True), vars(module))
+    with extra(module):
+        rows, settings = batch(60), {"max_tokens": 9, "temperature": 1}
+        free, held = (
+            decode(TemperatureConfig(**settings, processors=chain), recurrent(seed=1), rows)
+            for chain in ([], [{"name": "least-actions", "number": 4}])
+        )
+    assert min(len(one.actions) for one in free) < 4 == min(len(one.actions) for one in held)
 
 
 def test_a_processor_that_fails_fails_its_cells_with_its_name(suite_file, tmp_path):

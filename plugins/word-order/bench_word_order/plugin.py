@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_
 from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import BytePairs, Corpus, Words, digests
 
-
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
