@@ -25,6 +25,7 @@ from bench_core import (
     Stepper,
     SuiteError,
     Training,
+    Vmappable,
     registry,
 )
 from bench_core.kit import (
@@ -262,7 +263,10 @@ def test_what_grows_with_a_stream_is_refused_by_name():
     [
         (lambda states: (states, nn.LSTM(2, 2)), r"a `past` with a LSTM, whose rows cannot be selected"),
         (lambda states: (states, [{states}]), r"a `past` with a set"),
-        (lambda states: (states, states.transpose(0, 1)), r"a `past` with a tensor \[6, 5, 5\], but there are 5 rows"),
+        (
+            lambda states: (states, states.transpose(0, 1)),
+            r"a `past` with a tensor \[6, 5, 5\], but there are 5 rows",
+        ),
         (lambda states: states[:, -1], r"states \[5, 5\] for tokens \[5, 6\]"),
     ],
     ids=["module", "set", "layers first", "one state"],
@@ -418,3 +422,13 @@ def test_they_run_in_a_suite(tmp_path):
     with registry.extra(parts):
         assert registry.part("model", "small-gpt").package == "bench_kit"
         assert registry.configured("decoder", {"name": "epsilon-greedy", "epsilon": 0.2}).epsilon == 0.2
+
+
+@pytest.mark.parametrize("config", [BIGRAM, GPT, MINGRU], ids=named)
+def test_several_seeds_of_it_train_together(config, monkeypatch):
+    class Together(config.load(), Vmappable):
+        pass
+
+    monkeypatch.setattr(type(config), "load", classmethod(lambda cls: Together))
+    monkeypatch.setattr(type(config), "capabilities", {Stepper, Scorer, Vmappable})
+    assert "copies_in_a_stack_lose_what_they_lose_alone" in check_model(Case.of(config))

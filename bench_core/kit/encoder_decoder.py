@@ -51,7 +51,7 @@ class SourceStates(State):
         """
         rows, number = self.rows, len(self.keys)
         if rows is None:
-            return self._weights(queries, scores) @ self.values
+            return self.weights(queries, scores) @ self.values
         sharing = rows.bincount(minlength=number)  # [B]
         order = rows.argsort(stable=True)
         place = torch.empty_like(rows)
@@ -60,11 +60,12 @@ class SourceStates(State):
         table[rows, place] = queries
         width, steps = table.shape[1], queries.shape[-2]
         table = table.movedim(1, -3).flatten(-3, -2)  # [B, *, W K, D]
-        means = self._weights(table, scores) @ self.values
+        means = self.weights(table, scores) @ self.values
         split: Tensor = means.view(*means.shape[:-2], width, steps, -1)
         return split.movedim(-3, 1)[rows, place]
 
-    def _weights(self, queries: Tensor, scores: Scores) -> Tensor:
+    def weights(self, queries: Tensor, scores: Scores = dot_products) -> Tensor:
+        """Return the weights [B, *, Q, S] of the positions of each source for queries [B, *, Q, D] about it."""
         mask = self.mask.view(len(self.mask), *[1] * (queries.dim() - 2), -1)
         return scores(queries, self.keys).masked_fill(~mask, -torch.inf).softmax(-1)
 
@@ -76,6 +77,8 @@ class EncoderDecoder(LanguageModel):
     first dimension is the row, in tuples, lists, mappings or States. It is called once per batch or generation; its
     result is the second argument of `forward(tokens, source)` or `forward(tokens, source, past=None)`.
     """
+
+    continues = False  # every batch has sources of its own
 
     @abstractmethod
     def encode(self, source: Tensor, mask: Tensor) -> Any:
@@ -89,19 +92,18 @@ class EncoderDecoder(LanguageModel):
     def forward(self, tokens: Tensor, source: Any, *args: Any, **kwargs: Any) -> Any:
         """Return a state after each of `tokens` [N, K, H], perhaps with a `past`; see `LanguageModel`."""
 
-    def _source(self, batch: Batch) -> Any:
-        source, length = batch.source, batch.source_length
-        assert source is not None, "its Config declares that it takes a source"
-        if length is None:
-            mask = torch.ones(source.shape[: max(1, source.dim() - 1)], dtype=torch.bool, device=source.device)
-            return self.encode(source, mask[:, None] if mask.dim() == 1 else mask)
-        source = pad(source, (0, 0) * (source.dim() - 2) + (0, not source.shape[1]))
-        places = torch.arange(source.shape[1], device=source.device)
-        real = (places < length[:, None]).view(*source.shape[:2], *[1] * (source.dim() - 2))
-        return self.encode(source.where(real, STOP), places < length.clamp(min=1)[:, None])
+    def begin(self, batch: Batch) -> LanguageModelState:
+        return LanguageModelState(source=self.encode(*_masked(batch)))
 
-    def _forward(self, tokens: Tensor, state: LanguageModelState) -> Any:
-        return self(tokens, state.source, *(() if state.past is None else (state.past,)))
 
-    def _memory(self, before: Any, state: LanguageModelState, head: State) -> None:
-        """Leave no memory: every batch has sources of its own."""
+def _masked(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the source, with stop as padding, and its mask [N, S]."""
+    source, length = batch.source, batch.source_length
+    assert source is not None, "the Config of the model declares that it takes a source"
+    if length is None:
+        mask = torch.ones(source.shape[: max(1, source.dim() - 1)], dtype=torch.bool, device=source.device)
+        return source, mask[:, None] if mask.dim() == 1 else mask
+    source = pad(source, (0, 0) * (source.dim() - 2) + (0, not source.shape[1]))
+    places = torch.arange(source.shape[1], device=source.device)
+    real = (places < length[:, None]).view(*source.shape[:2], *[1] * (source.dim() - 2))
+    return source.where(real, STOP), places < length.clamp(min=1)[:, None]

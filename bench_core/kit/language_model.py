@@ -46,6 +46,7 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
 
     head: nn.Module  # from states to logits, or a `Head`
     context_length: int | None = None  #: the most tokens that it can read; None if there is no limit
+    continues: bool = True  #: whether a window of a stream leaves its `past` as memory for the next
 
     @abstractmethod
     def forward(self, tokens: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -55,8 +56,9 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
         if isinstance(head := self._head(), Head):
             head.setup(info, noise)
 
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        states, state = self.predict(batch, training)
+    def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
+        """Return the loss; `more` is given to `predict`, and by that to `forward`."""
+        states, state = self.predict(batch, training, **more)
         costs, head = self._head().loss(states, batch, state.head, training)  # [M] real tokens
         memory = self._memory(training.memory, state, head)
         if "weight" not in batch.extras:
@@ -78,25 +80,30 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
         return torch.full_like(batch.ids, room + 1)  # the last token is not read
 
     def start(self, batch: Batch) -> tuple[Tensor, LanguageModelState]:
-        states, state = self._read(batch.opening, LanguageModelState(source=self._source(batch)))
+        states, state = self._read(batch.opening, self.begin(batch))
         return self._next(states, replace(state, head=self._head().start(states[:, :-1])))
 
     def step(self, state: LanguageModelState, actions: Tensor) -> tuple[Tensor, LanguageModelState]:
         states, state = self._read(actions[:, None], state)
         return self._next(states, state)
 
-    def predict(self, batch: Batch, given: Training | Scoring) -> tuple[Tensor, LanguageModelState]:
+    def begin(self, batch: Batch) -> LanguageModelState:
+        """Return the State before the first token; by default an empty one."""
+        return LanguageModelState()
+
+    def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
         """Return the states that predict `gold` [N, T, H], and the State before the head reads them.
 
-        Override it where a model is trained otherwise than it is scored, for example on its own predictions.
+        Override it where a model is trained otherwise than it is scored, for example on its own predictions; `more`
+        is given to `forward`.
         """
         targets, memory = batch.gold.shape[1], given.memory
-        states, state = self._read(batch.inputs, memory or LanguageModelState(source=self._source(batch)))
+        states, state = self._read(batch.inputs, memory or self.begin(batch), **more)
         if memory is None:
             state = replace(state, head=self._head().start(states[:, :-targets]))
         return states[:, -targets:], state
 
-    def _read(self, tokens: Tensor, state: LanguageModelState) -> tuple[Tensor, LanguageModelState]:
+    def _read(self, tokens: Tensor, state: LanguageModelState, **more: Any) -> tuple[Tensor, LanguageModelState]:
         """Return the states after `tokens` [N, K, H], perhaps also after those before, and the State after them."""
         tokens = tokens if state.tokens is None else torch.cat([state.tokens, tokens], 1)
         if self.context_length is not None and tokens.shape[1] > self.context_length:
@@ -104,7 +111,8 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
                 f"{tokens.shape[1]} tokens exceed the context length {self.context_length} of {type(self).__name__}. "
                 "Increase it, or leave out longer texts (`longest:` of a task)."
             )
-        found = self._forward(tokens, state)
+        given = [part for part in (state.source, state.past) if part is not None]
+        found = self(tokens, *given, **more)
         states, past = found if isinstance(found, tuple) else (found, None)
         if states.shape[:2] != tokens.shape:
             raise PluginError(
@@ -114,12 +122,6 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
         if past is not None and state.past is None:
             _check_rows(past, len(tokens), type(self).__name__)
         return states, replace(state, past=past, tokens=tokens if past is None else None)
-
-    def _forward(self, tokens: Tensor, state: LanguageModelState) -> Any:
-        return self(tokens) if state.past is None else self(tokens, state.past)
-
-    def _source(self, batch: Batch) -> Any:
-        return None
 
     def _next(self, states: Tensor, state: LanguageModelState) -> tuple[Tensor, LanguageModelState]:
         log_probs, head = self._head().log_probs(states[:, -1:], state.head)
@@ -131,7 +133,7 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
 
     def _memory(self, before: Any, state: LanguageModelState, head: State) -> LanguageModelState | None:
         """Return the memory for the next window of a stream; raise PluginError if it grows from window to window."""
-        if state.past is None or isinstance(state.past, Cache) or not self._head().continues:
+        if state.past is None or isinstance(state.past, Cache) or not (self.continues and self._head().continues):
             return None
         after = LanguageModelState(state.past, head=head)
         if before is not None and _sizes(after) != _sizes(before):

@@ -159,7 +159,7 @@ class Ecoc(Layer):
         )
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
-        return self.bit_costs(units, gold)
+        return super().costs(units, gold, batch, training) if self.exact else self.bit_costs(units, gold)
 
     def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
         if by != "bits":

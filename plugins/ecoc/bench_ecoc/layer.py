@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
-from bench_rnn.api import LOGITS, Output, Softmax
+from bench_core.kit import Head
+from bench_core.kit.head import LOGITS
 
 
-class Layer(Output[State]):
+class Layer(Head[State]):
     """An output layer without a memory, whose scores of all tokens can be had for some positions."""
 
     tokens: int
@@ -58,12 +59,16 @@ class Layer(Output[State]):
         return self.costs(hidden[mask], batch.gold[mask], batch, training), past
 
 
-class Full(Softmax, Layer):
-    """The softmax of `bench_rnn`: p(v) is proportional to exp(u_v . h + c_v)."""
+class Full(Layer):
+    """p(v) is proportional to exp(u_v . h + c_v)."""
 
     def __init__(self, hidden: int, tokens: int) -> None:
-        super().__init__(hidden, tokens)
+        super().__init__()
         self.tokens = tokens
+        self.logits = nn.Linear(hidden, tokens)
+
+    def tie(self, embedding: nn.Embedding) -> None:
+        self.logits.weight = embedding.weight
 
     def scores(self, hidden: Tensor) -> Tensor:
         return self.logits(hidden)  # type: ignore[no-any-return]

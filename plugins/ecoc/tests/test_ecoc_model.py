@@ -131,7 +131,7 @@ def test_a_probability_of_1_reads_what_greedy_choice_would(kind, cell):
                 own.append(log_probs.argmax(1))
                 costs.append(-log_probs[0, token])
                 log_probs, state = plain.step(state, own[-1])
-    lm.by_bits = False  # of a code, the exact costs are compared
+    lm.head.exact = True  # of a code, the exact costs are compared
     loss = lm.loss(rows, TRAINING).value
     assert loss.item() == pytest.approx(torch.stack(costs).mean().item(), rel=1e-9)
 
@@ -146,12 +146,12 @@ def test_a_probability_of_1_reads_the_hard_latents_of_the_model(kind):
     for places, read in seen:
         assert places.coins.all()
         if kind == "ecoc":
-            predicted = lm.output.bits(places.hidden) > 0
-            differing = (lm.output.codebook[:, None].bool() != predicted).sum(2)  # [V, M]
+            predicted = lm.head.bits(places.hidden) > 0
+            differing = (lm.head.codebook[:, None].bool() != predicted).sum(2)  # [V, M]
             assert torch.equal(differing[read, torch.arange(len(read))], differing.amin(0))
         else:
-            classes = lm.output.class_logits(places.hidden).argmax(1)
-            assert torch.equal(lm.output.class_of[read], classes)
+            classes = lm.head.class_logits(places.hidden).argmax(1)
+            assert torch.equal(lm.head.class_of[read], classes)
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
@@ -239,7 +239,7 @@ def test_a_source_begins_the_units_of_all_layers(shape, cell):
     hidden = (vectors @ lm.source.weight.T + lm.source.bias).view(4, 2, 5)
     units = (hidden, torch.zeros_like(hidden)) if cell == "lstm" else (hidden,)
     masks = lm.rnn.masks(hidden, 4)
-    expected = lm.output.logits(lm.rnn(lm.embed(rows.opening), units, masks)[0]).log_softmax(2)[:, 0]
+    expected = lm.head.logits(lm.rnn(lm.embed(rows.opening), units, masks)[0]).log_softmax(2)[:, 0]
     torch.testing.assert_close(lm.start(replace(rows, source=source))[0], expected)
     assert not torch.allclose(lm.start(replace(rows, source=source.flip(0)))[0], expected)
 
@@ -260,8 +260,8 @@ def test_the_bit_error_rate_of_an_example_is_over_all_its_tokens():
     for row, length in enumerate(rows.length.tolist()):
         one = rows.select(torch.tensor([row]))
         hidden, _ = lm.rnn(lm.embed(one.inputs), None, lm.rnn.masks(torch.zeros(1), 1))
-        predicted = lm.output.bits(hidden[0, 2 : 2 + length]) > 0
-        wrong = predicted != lm.output.codebook[one.gold[0, :length]].bool()
+        predicted = lm.head.bits(hidden[0, 2 : 2 + length]) > 0
+        wrong = predicted != lm.head.codebook[one.gold[0, :length]].bool()
         assert rates[row].item() == pytest.approx(wrong.double().mean().item())
     assert 0 < rates.mean() < 1
 
@@ -299,12 +299,12 @@ def test_the_exact_loss_is_minus_the_exact_score():
 def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps():
     lm = model("ecoc", loss="exact")
     hidden = torch.randn(3, 5)
-    assert lm.output.gain == pytest.approx((2 / 6) ** 0.5)
-    torch.testing.assert_close(lm.output.bits(hidden), lm.output.gain * hidden @ lm.output.linear.weight.T)
-    assert model("ecoc", loss="exact", order="identity", bits=None).output.gain == 1
-    assert model("ecoc", loss="exact", gain=0.25).output.gain == 0.25
-    assert model("ecoc").output.gain == 1
-    assert model("ecoc").output.linear.bias.any()
+    assert lm.head.gain == pytest.approx((2 / 6) ** 0.5)
+    torch.testing.assert_close(lm.head.bits(hidden), lm.head.gain * hidden @ lm.head.linear.weight.T)
+    assert model("ecoc", loss="exact", order="identity", bits=None).head.gain == 1
+    assert model("ecoc", loss="exact", gain=0.25).head.gain == 0.25
+    assert model("ecoc").head.gain == 1
+    assert model("ecoc").head.linear.bias.any()
     with pytest.raises(ValueError, match="`gain` is of `loss: exact`"):
         model("ecoc", gain=0.25)
 
@@ -312,8 +312,8 @@ def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps()
 def test_vectors_are_learnt_of_whole_rows_and_told_of():
     lm = model("ecoc", order="embedding", vector_size=3)
     rows, seen = batch(), []
-    survey = lm.output.fit_statistics
-    lm.output.fit_statistics = lambda sentences, info, noise: seen.extend(sentences) or survey(sentences, info, noise)
+    survey = lm.head.fit_statistics
+    lm.head.fit_statistics = lambda sentences, info, noise: seen.extend(sentences) or survey(sentences, info, noise)
     assert not lm.notes()
     lm.fit_statistics(lambda: iter([rows, rows]), NOISE)
     assert len(seen) == 8

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from bench_core import State
+from bench_core.kit import SourceStates
 
 if TYPE_CHECKING:
     from bench_rnn.plugin import AttentionKind
 
 TERMS = 2**25  # of additive attention computed at a time, 128 MiB in float32
-
-
-@dataclass(frozen=True)
-class Sources(State):
-    """What M generations attend to; a source is kept once, however many of them are about it."""
-
-    keys: Tensor  # [B, S, H]
-    values: Tensor  # [B, S, H]
-    real: Tensor  # [B, S] whether a place is one of the source
-    rows: Tensor | None = None  # [M] the source of each generation; None while they are 0, 1, ...
-
-    def change(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """Follow a change that chooses rows; the sources stay where they are."""
-        rows = torch.arange(len(self.keys), device=self.keys.device) if self.rows is None else self.rows
-        return replace(self, rows=change(rows))
-
-    def compacted(self) -> Self:
-        """Return the same without the sources of generations that have ended, once these are the half."""
-        if self.rows is None:
-            return self
-        alive = torch.unique(self.rows)
-        if 2 * len(alive) > len(self.keys):
-            return self
-        return replace(
-            self,
-            keys=self.keys[alive],
-            values=self.values[alive],
-            real=self.real[alive],
-            rows=torch.searchsorted(alive, self.rows),
-        )
 
 
 class Attention(nn.Module):
@@ -67,34 +35,14 @@ class Attention(nn.Module):
         self.weight = nn.Linear(hidden, 1, bias=False) if kind == "additive" else None
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)
 
-    def read(self, states: Tensor, length: Tensor) -> Sources:
-        """Keep encoder units [N, S, H], of which the first `length` [N] are real, for queries to come."""
-        places = torch.arange(states.shape[1], device=states.device)
-        return Sources(self.keys(states), states, places < length[:, None])
+    def read(self, states: Tensor, mask: Tensor) -> SourceStates:
+        """Keep encoder units [N, S, H], real where `mask` [N, S] is true, for queries to come."""
+        return SourceStates(self.keys(states), states, mask)
 
-    def forward(self, hidden: Tensor, sources: Sources) -> Tensor:
-        """Return s~ [M, K, H] of the units s [M, K, H] of M generations."""
-        contexts = self._contexts(self.queries(hidden), sources)
+    def forward(self, hidden: Tensor, sources: SourceStates) -> Tensor:
+        """Return s~ [N, K, H] of the decoder's units s [N, K, H]."""
+        contexts = sources.attend(self.queries(hidden), self._scores)
         return torch.tanh(self.combine(torch.cat([hidden, contexts], 2)))
-
-    def _contexts(self, queries: Tensor, sources: Sources) -> Tensor:
-        """Return c [M, K, H]; generations about the same source ask together."""
-        rows, number = sources.rows, len(sources.keys)
-        if rows is None:
-            return self.weights(queries, sources) @ sources.values
-        sharing = rows.bincount(minlength=number)  # [B]
-        order = rows.argsort(stable=True)
-        place = torch.empty_like(rows)
-        place[order] = torch.arange(len(rows), device=rows.device) - (sharing.cumsum(0) - sharing)[rows[order]]
-        table = queries.new_zeros(number, int(sharing.max()), *queries.shape[1:])
-        table[rows, place] = queries
-        contexts = self.weights(table.flatten(1, 2), sources) @ sources.values
-        return contexts.view(*table.shape[:3], -1)[rows, place]
-
-    def weights(self, queries: Tensor, sources: Sources) -> Tensor:
-        """Return a [B, K, S] of queries [B, K, H], those of each source."""
-        scores = self._scores(queries, sources.keys).masked_fill(~sources.real[:, None], -torch.inf)
-        return scores.softmax(2)
 
     def _scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         if self.weight is None:

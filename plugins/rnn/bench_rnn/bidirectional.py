@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training
+from bench_core.kit import Softmax
 from bench_rnn.encoder import Encoder
-from bench_rnn.output import Softmax
 
 if TYPE_CHECKING:
     from bench_rnn.plugin import BidirectionalLMConfig
@@ -28,16 +28,16 @@ class BidirectionalLM(nn.Module, Scorer):
         tokens, width = len(info.vocabulary), config.embedding or config.hidden
         self.embed = nn.Embedding(tokens, width)
         self.encoder = Encoder(config.cell, width, config.hidden, config.layers, config.dropout, bidirectional=True)
-        self.output = Softmax(2 * config.hidden, tokens)
+        self.head = nn.Linear(2 * config.hidden, tokens)
         self.dropout = nn.Dropout(config.dropout)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        costs, _ = self.output.loss(self._leaking(batch), batch, State(), training)  # [M] real tokens
+        costs, _ = Softmax(self.head).loss(self._leaking(batch), batch, State(), training)  # [M] real tokens
         return Loss(costs.mean(), batch.length.sum())
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         hidden = self._leaking(batch) if scoring.by == "leak" else self._hiding(batch)
-        real, _ = self.output.score(hidden, batch, State(), scoring.by)  # [M] real tokens
+        real, _ = Softmax(self.head).score(hidden, batch, State(), scoring.by)  # [M] real tokens
         mask = batch.mask
         return Scores(real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double()).sum(1))
 

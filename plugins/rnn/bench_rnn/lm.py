@@ -3,90 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from bench_core import Batch, Loss, Noise, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
+from bench_core import Batch, Scoring, TaskInfo, Training
+from bench_core.kit import Head, LanguageModel, LanguageModelState
 from bench_rnn.bptt import through_time
 from bench_rnn.cells import Recurrent, Units
-from bench_rnn.output import Output, Softmax
 
 if TYPE_CHECKING:
     from bench_rnn.plugin import RNNLMConfig
 
-Layers: TypeAlias = Callable[[Tensor, Units | None], tuple[Tensor, Units]]
 
-
-@dataclass(frozen=True)
-class Memory(State):
-    """What is left of the tokens read so far."""
-
-    units: Units  # [N, L, H] hidden units, and for the LSTM its cells
-    output: State  # what the output layer remembers
-
-
-class RecurrentLM(nn.Module, Stepper[Memory], Scorer):
+class RecurrentLM(LanguageModel):
     """p(y) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
-    How h_t becomes a probability is up to the output layer, which another model hands over as `output`.
+    How h_t becomes a probability is up to the head; by default a linear layer and a softmax.
     """
 
-    def __init__(self, config: RNNLMConfig, info: TaskInfo, output: Output | None = None) -> None:
+    def __init__(self, config: RNNLMConfig, info: TaskInfo, head: Head | None = None) -> None:
         super().__init__()
         self.cell, self.bptt = config.cell, config.bptt
         tokens = len(info.vocabulary)
         width = tokens if config.embedding == "one-hot" else config.embedding or config.hidden
         self.embed = OneHot(tokens) if config.embedding == "one-hot" else nn.Embedding(tokens, width)
         self.rnn = Recurrent(config.cell, width, config.hidden, config.layers, config.dropout, variant=config.variant)
-        self.output = output or Softmax(config.hidden, tokens)
+        self.head = head or nn.Linear(config.hidden, tokens)
         self.dropout = nn.Dropout(config.dropout)
         if config.tied:
             assert isinstance(self.embed, nn.Embedding)
-            self.output.tie(self.embed)
+            tie(self.head, self.embed)
         if config.initial_scale is not None:
             start_small(self, config.initial_scale)
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
-        self.output.setup(info, noise)
+    def forward(
+        self, tokens: Tensor, past: Units | None = None, layers: Callable[..., tuple[Tensor, Units]] | None = None
+    ) -> tuple[Tensor, Units]:
+        """Return h after each of `tokens` [N, K, H] and the units to go on from, by other `layers` if given."""
+        hidden, units = (layers or self.rnn)(self.dropout(self.embed(tokens)), past)
+        return self.dropout(hidden), units
 
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        learning = partial(through_time, self.rnn, bptt=self.bptt, ids=batch.ids, noise=training.noise)
-        layers = learning if torch.is_grad_enabled() else self.rnn
-        hidden, past = self._run(batch.inputs, batch.gold.shape[1], training.memory, layers)
-        costs, output = self.output.loss(hidden, batch, past.output, training)  # [M] real tokens
-        return Loss(costs.mean(), batch.length.sum(), memory=replace(past, output=output))
+    def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
+        if isinstance(given, Training) and torch.is_grad_enabled() and not more:
+            more["layers"] = partial(through_time, self.rnn, bptt=self.bptt, ids=batch.ids, noise=given.noise)
+        return super().predict(batch, given, **more)
 
-    def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        hidden, past = self._run(batch.inputs, batch.gold.shape[1], scoring.memory)
-        real, output = self.output.score(hidden, batch, past.output, scoring.by)  # [M] real tokens
-        mask = batch.mask
-        log_probs = real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
-        return Scores(log_probs.sum(1), memory=replace(past, output=output))
 
-    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
-        return self._next(batch.opening, None)
-
-    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
-        return self._next(actions[:, None], state)
-
-    def _next(self, tokens: Tensor, past: Memory | None) -> tuple[Tensor, Memory]:
-        hidden, past = self._run(tokens, 1, past)
-        log_probs, output = self.output.log_probs(hidden, past.output)
-        return log_probs[:, 0], replace(past, output=output)
-
-    def _run(
-        self, tokens: Tensor, last: int, past: Memory | None, layers: Layers | None = None
-    ) -> tuple[Tensor, Memory]:
-        """Return the units after the `last` tokens [N, last, H], and a memory that `output` has yet to see."""
-        hidden, units = (layers or self.rnn)(self.dropout(self.embed(tokens)), past.units if past else None)
-        hidden = self.dropout(hidden)
-        output = past.output if past else self.output.start(hidden[:, :-last])
-        return hidden[:, -last:], Memory(units, output)
+def tie(head: nn.Module, embedding: nn.Embedding) -> None:
+    """Share the embedding's weight [V, H] as that of the logits."""
+    if isinstance(head, Head):
+        head.tie(embedding)
+    else:
+        head.weight = embedding.weight
 
 
 class OneHot(nn.Module):

@@ -61,7 +61,7 @@ def test_hidden_scores_come_of_nothing_but_the_tokens_before():
         gains, read = 0.0, rows.opening[row].tolist()
         for token in rows.gold[row, :length].tolist():
             states, _ = one.encoder(one.embed(torch.tensor([read])), torch.tensor([len(read)]))
-            gains += one.output.logits(states[0, -1]).log_softmax(0)[token].item()
+            gains += one.head(states[0, -1]).log_softmax(0)[token].item()
             read.append(token)
         assert total.item() == pytest.approx(gains)
 

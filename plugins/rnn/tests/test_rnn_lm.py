@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from torch.nn.functional import linear
 
 from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
-from bench_rnn import output
 from bench_rnn.cells import NotesGRU
 from bench_rnn.plugin import Cell, RNNLMConfig
 
@@ -134,7 +133,7 @@ def test_characters_are_learnt_from_as_many_guesses_as_there_are_to_less_than_tw
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
     config = RNNLMConfig(hidden=3)
     lm, rows = config.load()(config, TaskInfo([str(token) for token in range(27)])), batch()
-    for weight in lm.output.parameters():
+    for weight in lm.head.parameters():
         torch.nn.init.zeros_(weight)
     assert (-lm.score(rows, SCORING).log_probs.sum() / 14).exp().item() == pytest.approx(27)
 
@@ -143,7 +142,7 @@ def test_an_lstm_gives_what_torch_gives():
     lm, rows = model(embedding=3), batch()
     lstm, logits = torch.nn.LSTM(3, 5, 2, batch_first=True), torch.nn.Linear(5, 7)
     lstm.load_state_dict(lm.rnn.layers.state_dict())
-    logits.load_state_dict(lm.output.logits.state_dict())
+    logits.load_state_dict(lm.head.state_dict())
     read = torch.cat([rows.opening, rows.gold], 1)[:, :-1]
     expected = logits(lstm(lm.embed.weight[read])[0]).log_softmax(2)[:, 2:]  # from the last token of the prefix on
     first, _ = lm.start(rows)
@@ -194,7 +193,7 @@ def test_the_loss_is_the_mean_over_target_tokens():
 def test_projecting_real_tokens_only_changes_neither_loss_nor_gradients(tied):
     lm, rows = model(tied=tied), batch()
     hidden, _ = lm.rnn(lm.embed(rows.inputs))
-    log_probs = linear(hidden, lm.output.logits.weight, lm.output.logits.bias).log_softmax(2)[:, 2:]
+    log_probs = linear(hidden, lm.head.weight, lm.head.bias).log_softmax(2)[:, 2:]
     full = -(log_probs.gather(2, rows.gold[:, :, None])[:, :, 0] * rows.mask).sum() / rows.mask.sum()
     ours = lm.loss(rows, TRAINING).value
     torch.testing.assert_close(ours, full, rtol=0, atol=1e-12)
@@ -203,7 +202,7 @@ def test_projecting_real_tokens_only_changes_neither_loss_nor_gradients(tied):
 
 def test_only_real_target_tokens_are_projected(monkeypatch):
     lm, rows, seen = model(), batch(), []
-    lm.output.logits.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
+    lm.head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
     lm.loss(rows, TRAINING)
     lm.score(rows, SCORING)
     assert seen == [(14, 5), (14, 5)]
@@ -212,8 +211,8 @@ def test_only_real_target_tokens_are_projected(monkeypatch):
 def test_scoring_by_portions_gives_the_same(monkeypatch):
     lm, rows, seen = model(), batch(), []
     expected = lm.score(rows, SCORING).log_probs
-    lm.output.logits.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    monkeypatch.setattr(output, "LOGITS", 4 * 7)
+    lm.head.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    monkeypatch.setattr("bench_core.kit.head.LOGITS", 4 * 7)
     torch.testing.assert_close(lm.score(rows, SCORING).log_probs, expected)
     assert seen == [4, 4, 4, 2]
 
@@ -232,13 +231,13 @@ def test_the_gradient_of_the_loss_is_that_of_finite_differences(cell):
 
 def test_a_tied_model_has_one_matrix_whose_gradient_adds_both_uses():
     lm, apart, rows = model(tied=True), model(), batch()
-    assert lm.output.logits.weight is lm.embed.weight
+    assert lm.head.weight is lm.embed.weight
     assert [weight.shape for weight in lm.parameters()].count((7, 5)) == 1
     apart.load_state_dict(lm.state_dict())
     tied, free = (gradients(m, m.loss(rows, TRAINING).value) for m in (lm, apart))
-    torch.testing.assert_close(tied["embed.weight"], free["embed.weight"] + free["output.logits.weight"])
+    torch.testing.assert_close(tied["embed.weight"], free["embed.weight"] + free["head.weight"])
     assert free["embed.weight"].any()
-    assert free["output.logits.weight"].any()
+    assert free["head.weight"].any()
 
 
 def test_neither_loss_nor_score_depends_on_what_stands_right_of_the_stop():

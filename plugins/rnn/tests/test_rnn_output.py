@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import STOP, Batch, Noise, Scoring, State, SuiteError, TaskInfo, Training
+from bench_core.kit import Head
 from bench_core.testing import Case, check_model
-from bench_rnn.api import Output, RecurrentLM, Softmax
+from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 
 FACTS = TaskInfo(vocabulary=["</s>", *"abcd"], counts=[5, 4, 3, 2, 1])
@@ -25,7 +26,7 @@ class Taken(State):
     steps: Tensor  # [N] target steps so far
 
 
-class Impatient(Output[Taken]):
+class Impatient(Head[Taken]):
     """Stop becomes more probable with every target step."""
 
     def __init__(self, hidden: int, tokens: int) -> None:
@@ -60,7 +61,7 @@ class ImpatientLM(RecurrentLM):
         super().__init__(config, info, Impatient(config.hidden, len(info.vocabulary)))
 
 
-class Codes(Output):
+class Codes(Head):
     """Costs by the bits of a token's number; tells by which likelihood it was asked, and draws in training."""
 
     def __init__(self, hidden: int, tokens: int) -> None:
@@ -99,14 +100,14 @@ def impatient():
 
 
 def test_the_softmax_is_the_output_layer_by_default():
-    assert isinstance(RecurrentLM(RNNLMConfig(hidden=4), FACTS).output, Softmax)
+    assert isinstance(RecurrentLM(RNNLMConfig(hidden=4), FACTS).head, nn.Linear)
 
 
 def test_another_output_layer_counts_target_steps_alone(impatient):
     first, state = impatient.start(ROWS)
-    assert state.output.steps.tolist() == [1, 1, 1]  # three tokens of the opening leave no trace
+    assert state.head.steps.tolist() == [1, 1, 1]  # three tokens of the opening leave no trace
     hidden, _ = impatient.rnn(impatient.embed(OPENING))
-    logits = impatient.output.logits(hidden[:, -1])
+    logits = impatient.head.logits(hidden[:, -1])
     torch.testing.assert_close(first, (logits + torch.tensor([1.0, 0, 0, 0, 0])).log_softmax(1))
 
 
@@ -134,12 +135,12 @@ def test_its_loss_follows_from_its_score_and_teaches_it(impatient):
 
 def test_its_memory_is_selected_with_the_units(impatient):
     _, state = impatient.start(ROWS)
-    state = replace(state, output=Taken(torch.tensor([2.0, 9.0, 4.0])))  # as if some rows had begun before others
+    state = replace(state, head=Taken(torch.tensor([2.0, 9.0, 4.0])))  # as if some rows had begun before others
     actions, chosen = torch.tensor([3, 1, 4]), torch.tensor([1, 1, 0])
     together, _ = impatient.step(state, actions)
     selected, after = impatient.step(state.select(chosen), actions[chosen])
     torch.testing.assert_close(selected, together[chosen])
-    assert after.output.steps.tolist() == [10, 10, 3]
+    assert after.head.steps.tolist() == [10, 10, 3]
 
 
 def test_its_memory_goes_on_through_a_stream(impatient):
@@ -153,24 +154,24 @@ def test_its_memory_goes_on_through_a_stream(impatient):
     first = impatient.score(window(0, 3), SCORING)
     second = impatient.score(window(3, 7), replace(SCORING, memory=first.memory))
     torch.testing.assert_close(first.log_probs + second.log_probs, whole.log_probs)
-    assert second.memory.output.steps.tolist() == [7, 7]
-    assert impatient.loss(window(3, 7), replace(TRAINING, memory=first.memory)).memory.output.steps.tolist() == [7, 7]
+    assert second.memory.head.steps.tolist() == [7, 7]
+    assert impatient.loss(window(3, 7), replace(TRAINING, memory=first.memory)).memory.head.steps.tolist() == [7, 7]
 
 
 def test_setup_reaches_the_output_layer(impatient):
     impatient.setup(FACTS, NOISE)
-    assert impatient.output.counts.tolist() == FACTS.counts
+    assert impatient.head.counts.tolist() == FACTS.counts
 
 
 def test_a_layer_without_a_matrix_of_logits_cannot_be_tied():
-    with pytest.raises(SuiteError, match="Impatient has no matrix"):
+    with pytest.raises(SuiteError, match="Impatient has no weight"):
         ImpatientLM(ImpatientConfig(hidden=4, tied=True), FACTS)
 
 
 def test_a_layer_may_cost_draw_and_score_in_its_own_way():
     lm = RecurrentLM(RNNLMConfig(hidden=4, layers=1), FACTS, Codes(4, 5))
     hidden, _ = lm.rnn(lm.embed(ROWS.inputs))
-    costs = lm.output.costs(hidden[:, 2:], ROWS)
+    costs = lm.head.costs(hidden[:, 2:], ROWS)
     drawn = torch.cat([NOISE.uniform(ROWS.ids, 0, 4)[row, :length] for row, length in enumerate([3, 4, 1])])
     torch.testing.assert_close(lm.loss(ROWS, TRAINING).value, (costs * drawn).mean())
     by_row = torch.stack([part.sum() for part in costs.split([3, 4, 1])])

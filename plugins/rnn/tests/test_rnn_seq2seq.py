@@ -8,9 +8,10 @@ import torch
 from pydantic import ValidationError
 
 from bench_core import STOP, Batch, Noise, Scoring, Source, State, SuiteError, TaskInfo, Training
+from bench_core.kit import Head
 from bench_core.testing import Case, check_decoder, check_model, tiny_batch
 from bench_decoders.plugin import BeamConfig, GreedyConfig
-from bench_rnn.api import Output, Seq2Seq
+from bench_rnn.api import Seq2Seq
 from bench_rnn.plugin import Seq2SeqConfig
 
 NOISE = Noise(7)
@@ -67,7 +68,7 @@ class Told(State):
     steps: torch.Tensor  # [N] target steps so far
 
 
-class Impatient(Output[Told]):
+class Impatient(Head[Told]):
     """Stop becomes more probable with every target step."""
 
     def __init__(self, hidden, tokens):
@@ -136,7 +137,7 @@ def test_two_vocabularies_cannot_share_an_embedding(source, told):
 
 def test_a_shared_matrix_is_one():
     one = model(ALIKE, shared=True, tied=True)
-    assert one.source.weight is one.embed.weight is one.output.logits.weight
+    assert one.source.weight is one.embed.weight is one.head.weight
     assert [weight.shape for weight in one.parameters()].count((5, 6)) == 1
 
 
@@ -162,7 +163,7 @@ def test_without_attention_every_step_reads_the_state_that_was_handed_over(doubl
     _, handed = one.encoder(one.source(row.source[:, : int(row.source_length)]), row.source_length)
     read = torch.cat([one.embed(row.inputs), handed[0][:, -1:].expand(-1, row.inputs.shape[1], -1)], 2)
     state = tuple(part.transpose(0, 1).contiguous() for part in handed)
-    wanted = one.output.logits(one.decoder.layers(read, state)[0]).log_softmax(2)
+    wanted = one.head(one.decoder.layers(read, state)[0]).log_softmax(2)
     gains = wanted.gather(2, row.gold[:, :, None])[0, : int(row.length)]
     torch.testing.assert_close(one.score(row, SCORING).log_probs[0], gains.sum())
 
@@ -199,7 +200,7 @@ def test_an_empty_source_is_a_lone_stop(double, attention):
 
 def test_only_real_target_tokens_are_projected_and_a_source_is_encoded_once():
     one, projected, encoded = model(attention="dot").eval(), [], []
-    one.output.logits.register_forward_pre_hook(lambda _, inputs: projected.append(inputs[0].shape))
+    one.head.register_forward_pre_hook(lambda _, inputs: projected.append(inputs[0].shape))
     one.encoder.register_forward_hook(lambda *_: encoded.append(1))
     one.score(ROWS, SCORING)
     assert projected == [(int(ROWS.length.sum()), 6)]

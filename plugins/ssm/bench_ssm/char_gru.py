@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,23 +26,18 @@ class CharGRU(RecurrentLM, Averaging, Vmappable):
     prod_t P(w_t | h_t) is a distribution over words, but not the GRU's: h_t has not seen the letters of w.
     """
 
+    continues = False  # a word ends
+
     def __init__(self, config: CharGRUConfig, info: TaskInfo) -> None:
         check_apart(config.name, info.consecutive)
         super().__init__(RNNLMConfig(cell="gru", hidden=config.state, layers=1, embedding=config.embedding), info)
         self.config = config
 
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        return replace(super().loss(batch, training), memory=None)  # a word does not go on
-
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
-        hidden, past = self._run(batch.inputs, batch.gold.shape[1], None, partial(in_a_loop, self.rnn))
-        costs, _ = self.output.loss(hidden, batch, past.output, training)  # [M] real tokens
-        return Loss(costs.mean(), batch.length.sum())
+        return self.loss(batch, training, layers=partial(in_a_loop, self.rnn))
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        if scoring.by == "trajectories":
-            return self.averaged(batch, scoring.noise)
-        return replace(super().score(batch, scoring), memory=None)
+        return self.averaged(batch, scoring.noise) if scoring.by == "trajectories" else super().score(batch, scoring)
 
     def drawn_from(self) -> Tensor:
         return torch.cat([weights.flatten() for weights in self.parameters()])

@@ -20,7 +20,7 @@ from bench_decoders.plugin import (
     TemperatureConfig,
     TopKConfig,
 )
-from bench_rnn.api import RecurrentLM, Softmax
+from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
 from bench_strlm.magnitudes import log_least_stop, magnitudes, rounding
 from bench_strlm.plugin import ConsistencyConfig
@@ -52,7 +52,7 @@ class Consistency(Probe):
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
         """Return what follows where every premise holds."""
-        plain = type(model) is RecurrentLM and type(model.output) is Softmax  # others may step, or draw, otherwise
+        plain = type(model) is RecurrentLM and type(model.head) is nn.Linear  # others may step, or draw, otherwise
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem is about this kind of model")
         if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop
@@ -65,8 +65,8 @@ class Consistency(Probe):
         if isinstance(model, SelfTerminatingLM):
             return _self_terminating(model, model.epsilon, decoder, room)
         assert isinstance(model, RecurrentLM)
-        assert isinstance(model.output, Softmax)
-        return _softmax(model, model.output.logits, decoder, room)
+        assert isinstance(model.head, nn.Linear)
+        return _softmax(model, model.head, decoder, room)
 
 
 def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Statement:

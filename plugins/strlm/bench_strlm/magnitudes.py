@@ -48,6 +48,12 @@ def magnitudes(model: RecurrentLM, logits: nn.Linear, tokens: int) -> Magnitudes
     return Magnitudes(inputs, float(torch.cat(found).max()))
 
 
+def logits_of(model: RecurrentLM) -> nn.Linear | None:
+    """Return the linear layer that gives the logits: the head, or a part of it; None if there is no such layer."""
+    found = getattr(model.head, "logits", model.head)
+    return found if isinstance(found, nn.Linear) else None
+
+
 def rounding(model: Model) -> float:
     """Return the distance from 1 to the next number, of the coarsest type of the weights."""
     types = {weight.dtype for weight in model.parameters()} if isinstance(model, nn.Module) else {torch.float32}

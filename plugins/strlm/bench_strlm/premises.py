@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bench_core import STOP, Batch, Model, Noise, Premise, Stepper
 from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
-from bench_strlm.magnitudes import BOUNDED, magnitudes
+from bench_strlm.magnitudes import BOUNDED, logits_of, magnitudes
 
 ROWS, STEPS = 8, 64  # of the random sequences on which probabilities are watched
 ROUNDING = 1e-5  # of float32, as a share of p(stop)
@@ -89,8 +89,8 @@ class Watched:
 
 def finite(model: Model, room: Room) -> Premise:
     """Return whether numbers stay finite: proven of a recurrent model's, and of others that their weights are."""
-    logits = model.output.logits if isinstance(model, RecurrentLM) else None
-    if isinstance(model, RecurrentLM) and isinstance(logits, nn.Linear):
+    logits = logits_of(model) if isinstance(model, RecurrentLM) else None
+    if isinstance(model, RecurrentLM) and logits is not None:
         fit = magnitudes(model, logits, room.read).fit(logits.weight.dtype)
         return Premise("every weight is finite, and so is all that can be computed of them", fit)
     weights = model.parameters() if isinstance(model, nn.Module) else ()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from bench_core import STOP, Batch, Loss, Scores, Scoring, TaskInfo, Training
-from bench_rnn.api import LOGITS, Output, RecurrentLM
+from bench_core import STOP, Batch, TaskInfo
+from bench_core.kit import Head
+from bench_core.kit.head import LOGITS
+from bench_rnn.api import RecurrentLM
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 from bench_strlm.survival import SelfTerminatingLM, Survival, of_gold, self_terminating, survive, words_of
 
 
-class SelfTerminating(Output[Survival]):
+class SelfTerminating(Head[Survival]):
     """Stop becomes ever more probable: p_n(stop) = 1 - prod_{m <= n} (1 - eps) sigmoid(a_m)."""
+
+    continues = False  # what has stopped does not go on
 
     def __init__(self, hidden: int, tokens: int, epsilon: float, context: bool) -> None:
         super().__init__()
@@ -57,12 +59,6 @@ class SelfTerminatingRNNLM(RecurrentLM, SelfTerminatingLM):
     """A recurrent language model that must stop (Welleck et al., 2020, section 4.2)."""
 
     def __init__(self, config: SelfTerminatingRNNLMConfig, info: TaskInfo) -> None:
-        output = SelfTerminating(config.hidden, len(info.vocabulary), config.epsilon, config.st_context)
-        super().__init__(config, info, output)
+        head = SelfTerminating(config.hidden, len(info.vocabulary), config.epsilon, config.st_context)
+        super().__init__(config, info, head)
         self.epsilon = config.epsilon
-
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        return replace(super().loss(batch, training), memory=None)  # what has stopped does not go on
-
-    def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        return replace(super().score(batch, scoring), memory=None)

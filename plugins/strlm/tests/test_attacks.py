@@ -19,6 +19,7 @@ from bench_decoders.plugin import (
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.consistency import METRIC, Consistency
+from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.rnn import SelfTerminatingRNNLM
 
@@ -60,10 +61,10 @@ def recurrent(cell="tanh", epsilon=0.01, **settings):
 def late(model, words=(1,)):
     """Let stop be as improbable as it can be, and some words equally probable."""
     with torch.no_grad():
-        model.output.logits.weight.zero_()
-        model.output.logits.bias.zero_()
-        model.output.logits.bias[STOP] = 100.0
-        model.output.logits.bias[list(words)] = 60.0
+        logits_of(model).weight.zero_()
+        logits_of(model).bias.zero_()
+        logits_of(model).bias[STOP] = 100.0
+        logits_of(model).bias[list(words)] = 60.0
     return model
 
 
@@ -137,9 +138,9 @@ def test_a_stop_that_no_draw_hits_makes_no_sample_end():
     """p(stop) > 0 at every step, and yet below what 52 bits can tell: Lemma 3.2 holds of numbers, not of draws."""
     model = Case.of(RNNLMConfig(cell="tanh", hidden=4, layers=1), info=FACTS).model
     with torch.no_grad():
-        model.output.logits.weight.zero_()
-        model.output.logits.bias.zero_()
-        model.output.logits.bias[STOP] = -40.0
+        logits_of(model).weight.zero_()
+        logits_of(model).bias.zero_()
+        logits_of(model).bias[STOP] = -40.0
     decoder = AncestralConfig(max_tokens=10**18)
     found = certified(model, decoder, limit=10**18)
     assert found.source.startswith("Lemma 3.2")
@@ -157,8 +158,8 @@ def test_nothing_is_promised_of_weights_whose_sums_overflow_or_are_no_numbers(ce
     """Of the words: the logit of stop stays what it was, and with it all that p(stop) shows."""
     model = late(recurrent(cell))
     with torch.no_grad():
-        model.output.logits.weight[2] = value
-        model.output.logits.weight[3] = -value
+        logits_of(model).weight[2] = value
+        logits_of(model).weight[3] = -value
     found = certified(model, decoder)
     assert not found.premises[0].holds
     assert says_nothing(found)
@@ -193,7 +194,7 @@ def test_units_that_overflow_after_more_steps_than_are_watched_are_seen_to():
     with torch.no_grad():
         model.rnn.layers.weight_hh_l0.copy_(2 * torch.eye(4))
         model.rnn.layers.bias_ih_l0.fill_(1.0)
-        model.output.logits.weight[2], model.output.logits.weight[3] = 1.0, -1.0
+        logits_of(model).weight[2], logits_of(model).weight[3] = 1.0, -1.0
     found = certified(model, GreedyConfig(max_tokens=1500))
     assert [premise.holds for premise in found.premises] == [False, True]
 

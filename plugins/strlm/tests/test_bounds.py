@@ -19,6 +19,7 @@ from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
 from bench_strlm.consistency import last_step
+from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival, log1mexp, survive
 
@@ -185,9 +186,9 @@ def late(epsilon, words, config=SelfTerminatingRNNLMConfig, favourite=0.0, stop=
     settings = config(cell="tanh", hidden=hidden, layers=1, **own)
     model = settings.load()(settings, TaskInfo(["</s>", *(f"w{n}" for n in range(words))]))
     with torch.no_grad():
-        model.output.logits.weight.zero_()
-        model.output.logits.bias.zero_()
-        model.output.logits.bias[:2] = torch.tensor([stop, favourite])
+        logits_of(model).weight.zero_()
+        logits_of(model).bias.zero_()
+        logits_of(model).bias[:2] = torch.tensor([stop, favourite])
     return model.eval()
 
 
@@ -200,7 +201,7 @@ def branching(epsilon, words, dtype, config=SelfTerminatingRNNLMConfig, stop=LAT
             weights.zero_()
         model.embed.weight.copy_(20 * same)
         model.rnn.layers.weight_ih_l0.copy_(same)  # units are the last token, one-hot
-        model.output.logits.weight[1:, 1:] = 60 * same[1:, 1:]
+        logits_of(model).weight[1:, 1:] = 60 * same[1:, 1:]
     return model
 
 
@@ -226,13 +227,13 @@ def decoded(config, model):
 
 def with_past(model, change):
     """Let `change` of log alpha pass from one step to the next."""
-    other, output = deepcopy(model), model.output
+    other, output = deepcopy(model), model.head
 
     def log_probs(hidden, past):
         found, after = output.log_probs(hidden, past)
         return found, Survival(change(after.log_alpha))
 
-    other.output.log_probs = log_probs
+    other.head.log_probs = log_probs
     return other
 
 
@@ -248,13 +249,13 @@ def adds_up_in_float32(model):
 def forgets_epsilon(model):
     """The sigmoid itself, which may come as near to 1 as it likes."""
     other = deepcopy(model)
-    other.output.epsilon = 1e-12
+    other.head.epsilon = 1e-12
     return other
 
 
 def epsilon_acts_at_half_its_strength(model):
     other = deepcopy(model)
-    other.output.epsilon = model.output.epsilon / 2
+    other.head.epsilon = model.head.epsilon / 2
     return other
 
 
@@ -342,7 +343,7 @@ def test_a_beam_that_needs_two_finished_chains_takes_the_one_step_more_that_is_a
     """Two chains so near that stop is no better than the second before the last step, nor that than the first after."""
     model = branching(0.01, 2, torch.float64)
     with torch.no_grad():
-        model.output.logits.weight[1, 0] = log(1.01)  # after the opening stop
+        logits_of(model).weight[1, 0] = log(1.01)  # after the opening stop
     steps = {
         finish: decoded(BeamConfig(width=2, finish=finish, outputs=2, max_tokens=99), model)[1]
         for finish in ("first", "k")

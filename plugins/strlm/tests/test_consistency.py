@@ -31,7 +31,7 @@ from bench_reports.render.report import write_report
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
 from bench_strlm.consistency import METRIC, Consistency, last_step, open_from
-from bench_strlm.magnitudes import log_least_stop, magnitudes
+from bench_strlm.magnitudes import log_least_stop, logits_of, magnitudes
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
 
@@ -49,7 +49,7 @@ def softmax(**settings):
 def smoothed(model):
     """Return the model with an output layer so flat that stop cannot become improbable."""
     with torch.no_grad():
-        model.output.logits.weight.mul_(0.2)
+        logits_of(model).weight.mul_(0.2)
     return model
 
 
@@ -58,8 +58,8 @@ def late(epsilon, words=4, seed=0):
     config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon)
     model = Case.of(config, info=bench_core.TaskInfo(["</s>", *map(str, range(words))]), seed=seed, scale=3).model
     with torch.no_grad():
-        model.output.logits.weight[STOP] = 0
-        model.output.logits.bias[STOP] = 30
+        logits_of(model).weight[STOP] = 0
+        logits_of(model).bias[STOP] = 30
     return model
 
 
@@ -70,8 +70,8 @@ def checked(model, decoder, limit=MOST, batches=None):
 
 def least_bound(model, temperature=1.0, tokens=MOST):
     with torch.no_grad():
-        units = magnitudes(model, model.output.logits, tokens).units
-        return log_least_stop(model.output.logits, units, temperature)
+        units = magnitudes(model, logits_of(model), tokens).units
+        return log_least_stop(logits_of(model), units, temperature)
 
 
 def holds(finding):
@@ -225,7 +225,7 @@ def test_a_softmax_whose_stop_stays_open_ends_with_a_probability(decoder, theore
 def test_a_stop_that_may_be_too_improbable_for_the_limit_proves_nothing(decoder, theorem, temperature):
     model = softmax()
     with torch.no_grad():
-        model.output.logits.weight[STOP] -= 9 * temperature
+        logits_of(model).weight[STOP] -= 9 * temperature
     found = checked(model, decoder)
     assert found.source.partition(",")[0] == theorem
     assert (found.says, found.bound, found.promises) == ("nothing is proven within 100 tokens", "", None)
@@ -332,10 +332,10 @@ def test_lemma_3_2_is_all_but_met_by_units_of_one(cell, temperature):
         model.rnn.layers.bias_ih_l0.fill_(20)
         if cell == "gru":
             model.rnn.layers.bias_ih_l0[4:8] = -20  # keep nothing of the units before
-        model.output.logits.weight.fill_(2.0)
-        model.output.logits.weight[STOP] = -2.0
-        model.output.logits.bias.fill_(0.3)
-        model.output.logits.bias[STOP] = -0.3
+        logits_of(model).weight.fill_(2.0)
+        logits_of(model).weight[STOP] = -2.0
+        logits_of(model).bias.fill_(0.3)
+        logits_of(model).bias[STOP] = -0.3
         batch = contexts(1)
         log_probs, state = model.start(batch)
         for _ in range(20):
@@ -350,8 +350,8 @@ def test_lemma_3_2_says_nothing_of_units_without_a_bound():
     model = softmax(cell="relu", hidden=4, layers=1)
     with torch.no_grad():
         model.rnn.layers.bias_ih_l0.fill_(1e3)
-        model.output.logits.weight[STOP] = -model.output.logits.weight[1:].abs().max()
-        model.output.logits.weight[1:] = model.output.logits.weight[1:].abs()
+        logits_of(model).weight[STOP] = -logits_of(model).weight[1:].abs().max()
+        logits_of(model).weight[1:] = logits_of(model).weight[1:].abs()
         model.cell = "tanh"  # what would be proven if they were bounded
         claimed = least_bound(model)
         model.cell = "relu"
@@ -371,7 +371,7 @@ def test_lemma_3_2_says_nothing_of_units_without_a_bound():
 def test_a_weight_that_is_no_number_leaves_nothing_of_a_theorem(make, decoder, value):
     model = make()
     with torch.no_grad():
-        model.output.logits.weight[2, 1] = value
+        logits_of(model).weight[2, 1] = value
     found = checked(model, decoder)
     if found.premises:
         assert not found.premises[0].holds
@@ -384,8 +384,8 @@ def test_a_weight_that_is_no_number_leaves_nothing_of_a_theorem(make, decoder, v
 def with_past(model, change):
     """Return the model with an output layer that goes on from `change` of what it should remember."""
     other = deepcopy(model)
-    intact = model.output.log_probs
-    other.output.log_probs = lambda hidden, past: intact(hidden, Survival(change(past.log_alpha)))
+    intact = model.head.log_probs
+    other.head.log_probs = lambda hidden, past: intact(hidden, Survival(change(past.log_alpha)))
     return other
 
 
@@ -402,14 +402,14 @@ def forgets_half_of_it(model):
 def forgets_epsilon(model):
     """The sigmoid itself."""
     other = deepcopy(model)
-    other.output.epsilon = 1e-12
+    other.head.epsilon = 1e-12
     return other
 
 
 def is_a_softmax(model):
     """The class says that it is self-terminating, and its output layer is not."""
     other = deepcopy(model)
-    other.output.log_probs = lambda hidden, past: (model.output.logits(hidden).log_softmax(2), past)
+    other.head.log_probs = lambda hidden, past: (logits_of(model)(hidden).log_softmax(2), past)
     return other
 
 
@@ -434,7 +434,7 @@ def test_no_model_that_keeps_the_definition_raises_an_alarm(epsilon, stop):
         config = SelfTerminatingRNNLMConfig(cell="tanh", hidden=4, epsilon=epsilon, st_context=seed % 2 == 1)
         model = Case.of(config, seed=seed, scale=3).model.float()
         with torch.no_grad():
-            model.output.logits.bias[STOP] += stop
+            logits_of(model).bias[STOP] += stop
         assert holds(checked(model, GreedyConfig())) == [True, True]
 
 

@@ -10,7 +10,7 @@ import torch
 from bench_core import STOP, Noise, TaskInfo
 from bench_core.testing import Case, tiny_batch
 from bench_rnn.plugin import RNNLMConfig
-from bench_strlm.magnitudes import log_least_stop, magnitudes
+from bench_strlm.magnitudes import log_least_stop, logits_of, magnitudes
 
 CELLS = ["tanh", "gru", "lstm", "relu", "identity"]
 STEPS = 30
@@ -23,13 +23,13 @@ def model_of(cell, scale=3.0, dtype=torch.float32, seed=0, **settings):
 
 def proven(model, tokens=STEPS + 2):
     with torch.no_grad():
-        return magnitudes(model, model.output.logits, tokens)
+        return magnitudes(model, logits_of(model), tokens)
 
 
 def seen(model):
     """Return the largest hidden units [H] and logits of random sequences, and the least log p(stop) of them."""
     tops, logits, stops = [], [], []
-    for module, found in ((model.rnn, tops), (model.output.logits, logits)):
+    for module, found in ((model.rnn, tops), (logits_of(model), logits)):
         module.register_forward_hook(partial(lambda found, module, given, out: found.append(out), found))
     batch = tiny_batch(prefix=1)
     with torch.no_grad():
@@ -64,20 +64,18 @@ def test_what_is_proven_is_met_by_weights_without_a_sign(cell):
     with torch.no_grad():
         for weights in model.parameters():
             weights.fill_(0.5 if cell in ("relu", "identity") else 9.0)
-        model.output.logits.bias.fill_(1.0)
+        logits_of(model).bias.fill_(1.0)
         if cell == "gru":
             model.rnn.layers.weight_ih_l0[5:10] = -9.0  # keep nothing of the units before
             model.rnn.layers.bias_ih_l0[5:10] = -500.0
     bound = proven(model)
     units, logit, _ = seen(model)
     torch.testing.assert_close(units, bound.units, rtol=0.15, atol=0)
-    weight = model.output.logits.weight.detach().double()
+    weight = logits_of(model).weight.detach().double()
     assert logit == pytest.approx(float((weight.abs() @ bound.units).max()) + 1, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    "part", ["embed.weight", "rnn.layers.weight_ih_l1", "rnn.layers.bias_hh_l0", "output.logits.bias"]
-)
+@pytest.mark.parametrize("part", ["embed.weight", "rnn.layers.weight_ih_l1", "rnn.layers.bias_hh_l0", "head.bias"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 3e38])
 @pytest.mark.parametrize("cell", ["gru", "relu"])
 def test_one_weight_that_is_no_number_or_too_large_is_seen_wherever_it_is(cell, value, part):
@@ -120,8 +118,8 @@ def test_p_stop_never_lies_below_the_lemma_whatever_the_biases(cell, dtype):
         for seed in range(3):
             model = model_of(cell, 3.0, dtype, seed=seed)
             with torch.no_grad():
-                model.output.logits.bias += shift
-                least = log_least_stop(model.output.logits, proven(model).units)
+                logits_of(model).bias += shift
+                least = log_least_stop(logits_of(model), proven(model).units)
             assert seen(model)[2] > least
 
 
@@ -131,8 +129,8 @@ def test_every_word_counts_by_its_own_distance_to_stop():
     config = RNNLMConfig(cell="tanh", hidden=2, layers=1)
     model = Case.of(config, info=info).model
     with torch.no_grad():
-        model.output.logits.weight.zero_()
-        model.output.logits.bias.zero_()
-        model.output.logits.weight[1] = 2.0
-        least = log_least_stop(model.output.logits, proven(model).units)
+        logits_of(model).weight.zero_()
+        logits_of(model).bias.zero_()
+        logits_of(model).weight[1] = 2.0
+        least = log_least_stop(logits_of(model), proven(model).units)
     assert least == pytest.approx(-float(torch.tensor([4.0] + [0.0] * 50).logsumexp(0)), abs=1e-6)

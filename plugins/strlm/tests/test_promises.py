@@ -26,6 +26,7 @@ from bench_decoders.plugin import (
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
 from bench_strlm.consistency import Consistency
+from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
 
 SAMPLES = 48  # rows that are drawn where something is said of probabilities
@@ -82,7 +83,7 @@ def self_terminating(draw: Random, epsilon: float, tokens: int, prefix: int, lim
     else:
         config = SelfTerminatingRNNLMConfig(**cell_of(draw), **terms)
     model = Case.of(config, info=info, seed=draw.randrange(999), scale=10 ** draw.uniform(0, 3)).model
-    head = model.output.logits if isinstance(config, SelfTerminatingRNNLMConfig) else model.network.lm_head
+    head = logits_of(model) if isinstance(config, SelfTerminatingRNNLMConfig) else model.network.lm_head
     favourites = range(1, 1 + draw.randint(1, min(3, tokens - 1)))
     with torch.no_grad():
         if draw.random() < 0.5:
@@ -108,7 +109,7 @@ def plain(draw: Random, tokens: int) -> Any:
     scale = 10 ** (draw.uniform(0, 3) if kind == "wild" else draw.uniform(-2, 0))
     settings = cell_of(draw) | ({"cell": "tanh", "variant": "torch"} if kind == "met" else {})
     model = Case.of(RNNLMConfig(**settings), info=info, seed=draw.randrange(999), scale=scale).model
-    logits = model.output.logits
+    logits = logits_of(model)
     with torch.no_grad():
         logits.bias[STOP] += draw.uniform(-200, 200) if kind == "wild" else draw.uniform(-6, 3)
         if kind == "met":  # units are 1, words weigh them by w and stop by -w: p(stop) is as small as it can be

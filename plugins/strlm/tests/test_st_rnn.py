@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, SuiteError, Training
+from bench_core.kit import Head
 from bench_core.testing import MODEL_CONTRACTS, Case, catches, check_decoder, check_model, float64, models, tiny_batch
 from bench_core.testing.mutants.models import forgets_to_reorder
 from bench_decoders.plugin import (
@@ -28,8 +28,8 @@ from bench_decoders.plugin import (
     TemperatureConfig,
     TopKConfig,
 )
-from bench_rnn.api import Output
 from bench_strlm import rnn
+from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
 
@@ -67,8 +67,8 @@ def telling(*stop, **settings):
             weights.zero_()
         found.model.embed.weight.copy_(20 * torch.eye(5))
         found.model.rnn.layers.weight_ih_l0.copy_(torch.eye(5))  # units are the last token, one-hot
-        found.model.output.logits.weight[STOP] = torch.tensor(stop) - 1
-        found.model.output.logits.bias[STOP] = 1
+        logits_of(found.model).weight[STOP] = torch.tensor(stop) - 1
+        logits_of(found.model).bias[STOP] = 1
     return found
 
 
@@ -95,7 +95,7 @@ def with_output(case, **methods):
     """Give the output layer other methods; each is handed the intact layer before its own arguments."""
     model = deepcopy(case.model)
     for name, method in methods.items():
-        setattr(model.output, name, partial(method, case.model.output))
+        setattr(model.head, name, partial(method, case.model.head))
     return replace(case, model=model)
 
 
@@ -121,9 +121,8 @@ def starts_again_at_every_step(case):
 
 @dataclass(frozen=True)
 class InPlace(Survival):
-    def change(self, change: Callable[[Tensor], Tensor]) -> InPlace:
-        number = len(change(self.log_alpha))
-        return InPlace(self.log_alpha[torch.arange(number) % len(self.log_alpha)])
+    def select(self, rows: Tensor) -> InPlace:
+        return InPlace(self.log_alpha[torch.arange(len(rows)) % len(self.log_alpha)])
 
 
 def keeps_log_alpha_in_place(case):
@@ -151,7 +150,7 @@ def leaves_stop_among_the_words(case):
 def forgets_epsilon(case):
     """The sigmoid itself, which may come as near to 1 as it likes."""
     model = deepcopy(case.model)
-    model.output.epsilon = 1e-12
+    model.head.epsilon = 1e-12
     return replace(case, model=model)
 
 
@@ -159,7 +158,7 @@ def leaves_the_bias_of_stop_out(case):
     """As Definition 4.3 does, but not the proof of Theorem 4.2."""
     model = deepcopy(case.model)
     with torch.no_grad():
-        model.output.logits.bias[STOP] = 0
+        logits_of(model).bias[STOP] = 0
     return replace(case, model=model)
 
 
@@ -336,11 +335,11 @@ def test_settings_without_a_meaning_are_refused(wrong):
 def test_projecting_real_words_only_changes_neither_scores_nor_gradients(tied, context, portion, monkeypatch):
     monkeypatch.setattr(rnn, "LOGITS", portion)
     one = case(tied=tied, st_context=context)
-    layer, found = one.model.output, []
-    for score in (layer.score, partial(Output.score, layer)):  # the second gathers from log_probs [N, T, V]
+    layer, found = one.model.head, []
+    for score in (layer.score, partial(Head.score, layer)):  # the second gathers from log_probs [N, T, V]
         with float64():
-            hidden, past = one.model._run(one.batch.inputs, one.batch.gold.shape[1], None)
-            log_probs, after = score(hidden, one.batch, past.output, "exact")
+            hidden, past = one.model.predict(one.batch, Scoring("exact", one.noise))
+            log_probs, after = score(hidden, one.batch, past.head, "exact")
             value = (log_probs * torch.arange(1.0, 1 + len(log_probs))).sum()
             gradients = torch.autograd.grad(value, list(one.model.parameters()))
         found.append((log_probs, after.log_alpha, *gradients))
@@ -427,13 +426,13 @@ def test_what_is_saved_is_what_is_loaded(tied, tmp_path):
     save_model(one.model, str(tmp_path / "weights.safetensors"))
     load_model(other.model, str(tmp_path / "weights.safetensors"))
     assert torch.equal(one.scored("exact"), other.scored("exact"))
-    assert (other.model.output.logits.weight is other.model.embed.weight) == tied
+    assert (logits_of(other.model).weight is other.model.embed.weight) == tied
 
 
 def test_float32_scores_and_steps_agree_over_many_steps():
     model, words = case(cell="lstm", epsilon=1e-3).model.float(), [1 + n % 4 for n in range(500)]
     with torch.no_grad():
-        model.output.logits.bias[STOP] += 12  # or stop would be certain long before
+        logits_of(model).bias[STOP] += 12  # or stop would be certain long before
         score = model.score(row([1], words), SCORING).log_probs.item()
         log_probs, state = model.start(row([1]))
         total = 0.0
