@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires
 from typing import Any
@@ -27,16 +26,12 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
 
 
 def requirements(distribution: str) -> dict[str, Any] | None:
-    """Return each `Requirement` of a distribution by normal name, without extras; None if it is not installed."""
+    """Return each `Requirement` of a distribution by canonical name, without extras; None if it is not installed."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     try:
         found = map(Requirement, requires(distribution) or ())
     except PackageNotFoundError:  # or a test's own plugin
         return None
-    return {normal(one.name): one for one in found if not one.marker or one.marker.evaluate({"extra": ""})}
-
-
-def normal(name: str) -> str:
-    """Return the one spelling of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return {canonicalize_name(one.name): one for one in found if not one.marker or one.marker.evaluate({"extra": ""})}

@@ -1,7 +1,4 @@
-"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports.
-
-A hook without arguments returns Configs. A plugin defines hooks for others in a module that it names `hookspecs`.
-"""
+"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from bench_core.data import Outcome
 
 API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
 
-hookspec = HookspecMarker("bench")
+hookspec = HookspecMarker("bench")  #: marks those of a plugin, too, in its `hookspecs`; without arguments: of Configs
 hookimpl = HookimplMarker("bench")
 
 

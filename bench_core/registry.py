@@ -11,10 +11,11 @@ from importlib.metadata import EntryPoint, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
+from packaging.utils import canonicalize_name
 from pluggy import HookRelay, PluginManager
 
 from bench_core import entry_points, hooks
-from bench_core.entry_points import normal, requirements
+from bench_core.entry_points import requirements
 from bench_core.errors import PluginError, SuiteError
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Installed:
 
     def _undefined(self, hook: str, module: ModuleType, needed: Iterable[str]) -> str:
         known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
-        absent = [one for one in needed if requirements(one) is None or one in map(normal, self.broken)]
+        broken = [*map(canonicalize_name, self.broken)]
+        absent = [one for one in needed if requirements(one) is None or one in broken]
         return (
             f"{module.__name__} implements the hook {hook!r}, which no loaded plugin defines. "
             f"{suggestion(hook, known)} Install {' and '.join(absent) or 'the plugin that defines it'}, "
@@ -96,14 +98,12 @@ def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, A
         first, last = module.supports
         fits, said = first <= hooks.API <= last, f"{module.__name__} says `supports = ({first}, {last})`"
     elif core is None:
-        fits, said = needed is None, f"{distribution} does not declare its dependency, such as `bench-core>={here}`"
+        fits, said = needed is None, f"{distribution} declares no dependency such as `bench-core>={here}`"
     else:
         fits, said = core.specifier.contains(here, prereleases=True), f"{distribution} requires {core}"
     if not fits:
         have = f"bench-core {here}, with version {hooks.API} of the interfaces"
-        raise PluginError(
-            f"{said}; this is {have}. Install releases that go together, or correct its pyproject.toml."
-        )
+        raise PluginError(f"{said}; this is {have}. Install releases that go together, or correct what it declares.")
 
 
 @cache

@@ -87,6 +87,5 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return json.dumps(value.model_dump(mode="json") if isinstance(value, BaseModel) else value, default=str).strip(
-        '"'
-    )
+    shown = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(shown, default=str).strip('"')

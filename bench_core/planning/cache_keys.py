@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from bench_core.config import Config, configs_inside
-from bench_core.entry_points import normal, requirements
+from bench_core.entry_points import requirements
 from bench_core.errors import DataError
 from bench_core.files import digest
 from bench_core.registry import installed
@@ -86,7 +88,7 @@ def _plugin_packages() -> dict[str, str]:
     modules = installed().manager.list_name_plugin()
     origins = installed().origins
     return {
-        normal(origins[name][0]): str(getattr(module, "__name__", "")).partition(".")[0]
+        canonicalize_name(origins[name][0]): str(getattr(module, "__name__", "")).partition(".")[0]
         for name, module in modules
         if module is not None and name in origins
     }
