@@ -46,6 +46,7 @@ class Installed:
     origins: dict[str, tuple[str, str]] = field(default_factory=dict)  # plugin -> distribution, version
     broken: dict[str, str] = field(default_factory=dict)  # distribution -> reason
     defined: list[Any] = field(default_factory=list)  # the hookspecs of plugins
+    core: str = field(default_factory=lambda: version("bench-core"))
 
     def define(self, module: ModuleType) -> None:
         """Add the hooks that a plugin defines for others: the functions marked as `hookspec` in its `hookspecs`."""
@@ -57,7 +58,7 @@ class Installed:
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
         """Register the module of a plugin; raise PluginError if it does not fit this core or lacks another."""
         needed = requirements(distribution) if distribution else None
-        _check_version(module, distribution, needed)
+        _check_version(module, distribution, needed, self.core)
         try:
             self.manager.register(module, plugin)
             for caller in self.manager.get_hookcallers(module) or ():
@@ -91,9 +92,9 @@ class Installed:
         )
 
 
-def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None) -> None:
+def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
     """Raise PluginError unless a plugin works with this core, by its `supports` or by what its distribution needs."""
-    here, core = version("bench-core"), (needed or {}).get("bench-core")
+    core = (needed or {}).get("bench-core")
     if hasattr(module, "supports"):
         first, last = module.supports
         fits, said = first <= hooks.API <= last, f"{module.__name__} says `supports = ({first}, {last})`"
