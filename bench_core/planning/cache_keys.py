@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from bench_core.config import Config, configs_inside
+from bench_core.config import Config
 from bench_core.entry_points import requirements
 from bench_core.errors import DataError
 from bench_core.files import digest
@@ -57,13 +57,11 @@ def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
     return found
 
 
-def code_inside(config: Config) -> dict[str, str]:
-    """Return the code of the plugins that define the Configs inside the settings of a part."""
-    packages = {type(one).__module__.partition(".")[0] for one in configs_inside(config)}
-    owners = _plugin_packages().items() if packages else ()
-    return {
-        name: code for owner in owners if owner[1] in packages for name, code in distribution_code(*owner).items()
-    }
+def definition_code(config: type[Config]) -> Mapping[str, str]:
+    """Return the code of the plugin that defines a Config, and of those it depends on; none of other packages."""
+    package = config.__module__.partition(".")[0]
+    names = [name for name, owned in _plugin_packages().items() if owned == package]
+    return distribution_code(names[0], package) if names else {}
 
 
 @cache
