@@ -424,7 +424,7 @@ def test_they_run_in_a_suite(tmp_path):
         assert registry.configured("decoder", {"name": "epsilon-greedy", "epsilon": 0.2}).epsilon == 0.2
 
 
-@pytest.mark.parametrize("config", [BIGRAM, GPT, MINGRU], ids=named)
+@pytest.mark.parametrize("config", [BIGRAM, GPT], ids=named)
 def test_several_seeds_of_it_train_together(config, monkeypatch):
     class Together(config.load(), Vmappable):
         pass
