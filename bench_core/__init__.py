@@ -12,34 +12,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.computing.guarded_log_probs import checked
     from bench_core.computing.guards import diverged
-    from bench_core.config import (
-        Config,
-        DecoderConfig,
-        ExecutorConfig,
-        MetricConfig,
-        ModelConfig,
-        ProbeConfig,
-        Settings,
-        TaskConfig,
-        kinded,
-    )
-    from bench_core.data import STOP, Batch, Hypothesis, Kind, Outcome, Purpose, Source, TaskInfo
+    from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig
+    from bench_core.config import Settings, TaskConfig, kinded
+    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Purpose, Source
     from bench_core.decoder import Decoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
     from bench_core.execution.workers import Workers
-    from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
     from bench_core.hooks import API, hookimpl
-    from bench_core.metric import Additive, Metric
-    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, State, Stepper, Training, Vmappable
+    from bench_core.metric import Metric, Additive
+    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
+    from bench_core.random_numbers import Noise
     from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
-    from bench_core.random_numbers import Noise
     from bench_core.registry import suggestion
+    from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
-    from bench_core.tensor_rows import Rows
+    from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
 
 _HOMES = {
     "probe": ["Finding", "Premise", "Probe", "Statement"],

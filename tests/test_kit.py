@@ -413,9 +413,13 @@ def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
 
 
 def test_a_decoder_in_one_method_draws_by_example_and_step():
-    case = Case.of(BIGRAM, parts.EpsilonGreedyConfig(max_tokens=5, epsilon=0.5))
-    greedy = Case.of(BIGRAM, parts.EpsilonGreedyConfig(max_tokens=5, epsilon=0))
-    assert [one.tokens for (one,) in case.decoded()] != [one.tokens for (one,) in greedy.decoded()]
+    def tokens(epsilon, decoder=None):
+        case = Case.of(LSTM, decoder or parts.EpsilonGreedyConfig(max_tokens=9, epsilon=epsilon))
+        return [one.tokens for (one,) in case.decoded()]
+
+    case = Case.of(LSTM)
+    assert tokens(1) == [one.tokens for one in case.model.sample(case.batch, 9, case.noise)]
+    assert tokens(0) == tokens(0, GreedyConfig(max_tokens=9)) != tokens(1)
 
 
 def test_they_run_in_a_suite(tmp_path):
