@@ -89,6 +89,18 @@ def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, muta
     assert caught == (drawing if by_chance else applying)
 
 
+@pytest.mark.parametrize("mutant", models.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
+def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutant):
+    (new,) = (one for one in MODEL_CONTRACTS if mutant in one.mutants)
+    tried = [(MODEL_CONTRACTS, case) for case in model_cases().values() if new.applies(case)]
+    tried += [(DECODER_CONTRACTS, case) for case in decoder_cases().values() if new.applies(case)]
+    assert len(tried) >= 15
+    for contracts, case in tried:
+        assert finds(new, mutant(case))
+        others = [one for one in contracts if one is not new and one.applies(case)]
+        assert [str(one) for one in others if finds(one, mutant(case))] == []
+
+
 @named(DECODER_CONTRACTS)
 def test_a_contract_of_decoders_catches_its_mutants(contract, mutant):
     _, caught = catchers(contract, mutant, decoder_cases())

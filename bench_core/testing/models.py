@@ -22,6 +22,7 @@ from bench_core.testing.losses import (
 )
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.stepping import (
+    a_step_leaves_the_state_it_was_given_as_it_was,
     it_stops_only_between_tokens,
     probabilities_sum_to_one_at_every_step,
     reading_a_chain_gives_gold_back,
@@ -145,6 +146,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_score_is_the_sum_of_its_steps,
     reading_a_chain_gives_gold_back,
     selected_rows_go_on_as_they_would,
+    a_step_leaves_the_state_it_was_given_as_it_was,
     a_row_scores_alike_alone_and_in_a_batch,
     a_sample_depends_on_its_id_alone,
     the_loss_does_not_depend_on_the_order_of_rows,

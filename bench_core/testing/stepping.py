@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Scorer, Stepper, draw
+from bench_core import STOP, Scorer, State, Stepper, draw
 from bench_core.testing.cases import Case, can, replay
 from bench_core.testing.contracts import catches, close
 from bench_core.testing.mutants import models as mutants
+from bench_core.testing.mutants import states
 
 
 @catches(mutants.masks_after_the_softmax, when=can(Stepper))
@@ -73,10 +77,77 @@ def selected_rows_go_on_as_they_would(case: Case) -> None:
                 close(log_probs, wanted[step][0][rows], f"step {step} of rows {chosen}, selected before step {turn}")
 
 
-def _walked(case: Case) -> list[tuple[Tensor, Tensor]]:
-    """Return log-probabilities [N, A] and actions drawn [N], never stop, of four tokens if rows may have so many."""
+@catches(states.appends_to_a_list, states.shares_a_buffer, states.counts_its_steps, when=can(Stepper))
+def a_step_leaves_the_state_it_was_given_as_it_was(case: Case) -> None:
+    """So several chains, as those of a beam, go on from one state, and none of them changes another."""
+    walked = _walked(case, 6)
+    number = len(case.batch)
+    choices = (None, [*range(number)], [*range(number)][::-1], [row // 2 for row in range(number)])
+    for taken in range(min(4, len(walked) - 1)):
+        one = [(walked[step][1], walked[step + 1][0]) for step in range(taken, min(taken + 2, len(walked) - 1))]
+        other = _detour(case, walked[: taken + 1], len(one))
+        for chosen in choices:
+            where = f"after {taken} steps" + (f" and `select({chosen})`" if chosen else "")
+            state = _reached(case, walked[:taken])
+            first, second = (_Branch(state, wanted, chosen) for wanted in (one, other))
+            for _ in one:
+                first.go_on(case.model, f"of a first chain from the state {where}")
+                second.go_on(case.model, f"of a second chain from the state {where}")
+            again = _Branch(state, one)
+            for _ in one:
+                again.go_on(case.model, f"of a third chain from the state {where}")
+
+
+@dataclass
+class _Branch:
+    """A chain that goes on from a state that others go on from too."""
+
+    state: State
+    wanted: Sequence[tuple[Tensor, Tensor]]  # actions, and the log-probabilities after them in a chain of its own
+    chosen: Sequence[int] | None = None  # the rows of `wanted` that it goes on from, by default all
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chosen is not None:
+            rows = torch.tensor(self.chosen, device=self.wanted[0][0].device)
+            self.state = self.state.select(rows)
+            self.wanted = [(actions[rows], log_probs[rows]) for actions, log_probs in self.wanted]
+
+    def go_on(self, model: Stepper, what: str) -> None:
+        """Take the next step, and compare what the model says then."""
+        actions, wanted = self.wanted[self.steps]
+        log_probs, self.state = model.step(self.state, actions)
+        self.steps += 1
+        close(log_probs, wanted, f"step {self.steps} {what}")
+
+
+def _reached(case: Case, walked: Sequence[tuple[Tensor, Tensor]]) -> State:
+    """Return the state after the actions of a walk."""
+    _, state = case.model.start(case.batch)
+    for _, actions in walked:
+        _, state = case.model.step(state, actions)
+    return state  # type: ignore[no-any-return]
+
+
+def _detour(case: Case, walked: Sequence[tuple[Tensor, Tensor]], steps: int) -> list[tuple[Tensor, Tensor]]:
+    """Return another action than the last of a walk, and more after it, each with what the model says then."""
+    state, (log_probs, avoided) = _reached(case, walked[:-1]), walked[-1]
+    found = []
+    for step in range(steps):
+        going = log_probs.index_fill(1, torch.tensor([STOP], device=log_probs.device), -torch.inf)
+        actions = going.argmax(1)
+        if step == 0:
+            others = going.scatter(1, avoided[:, None], -torch.inf)
+            actions = torch.where(others.amax(1) > -torch.inf, others.argmax(1), actions)
+        log_probs, state = case.model.step(state, actions)
+        found.append((actions, log_probs))
+    return found
+
+
+def _walked(case: Case, most: int = 4) -> list[tuple[Tensor, Tensor]]:
+    """Return log-probabilities [N, A] and actions drawn [N], never stop, of at most `most` tokens."""
     limit = case.model.limit(case.batch)
-    tokens = 4 if limit is None else min(4, int(limit.min()))
+    tokens = most if limit is None else min(most, int(limit.min()))
     log_probs, state = case.model.start(case.batch)
     pick, walked = draw(case.noise), []
     for step in range(tokens * case.model.actions_per_token):
