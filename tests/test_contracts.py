@@ -24,6 +24,7 @@ from bench_core.testing import (
     check_model,
     check_task,
     decoders,
+    losses,
     metrics,
     models,
     patched,
@@ -32,6 +33,7 @@ from bench_core.testing import (
     toys,
 )
 from bench_core.testing.mutants.models import draws_in_turn, forgets_to_reorder, mixes_rows, weighs_padding
+from bench_core.testing.mutants.weights import weighing
 
 
 def named(contracts):
@@ -99,6 +101,21 @@ def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutan
         assert finds(new, mutant(case))
         others = [one for one in contracts if one is not new and one.applies(case)]
         assert [str(one) for one in others if finds(one, mutant(case))] == []
+
+
+def test_a_loss_may_weigh_its_examples_or_not():
+    def mean(costs, tokens, weights):
+        return (weights * costs).sum() / (weights * tokens).sum(), (weights * tokens).sum()
+
+    cases = model_cases()
+    for case in [*cases.values(), *(weighing(case, mean) for case in cases.values())]:
+        losses.weights_of_examples_are_ignored_or_weigh_their_tokens(case)
+
+
+def test_a_case_whose_examples_have_weights_keeps_the_contracts():
+    weights = torch.tensor([0.5, 0.0, 3.0, 1.0, 2.0])
+    for config in (toys.RecurrentConfig(), toys.LatentConfig()):
+        check_model(Case.of(config, batch=replace(tiny_batch(), extras={"weight": weights})))
 
 
 @named(DECODER_CONTRACTS)

@@ -19,6 +19,7 @@ from bench_core.testing.losses import (
     eight_examples_can_be_learnt_by_heart,
     the_loss_does_not_depend_on_the_order_of_rows,
     the_loss_is_finite_and_weighs_target_tokens,
+    weights_of_examples_are_ignored_or_weigh_their_tokens,
 )
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.stepping import (
@@ -151,6 +152,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     a_sample_depends_on_its_id_alone,
     the_loss_does_not_depend_on_the_order_of_rows,
     the_loss_is_finite_and_weighs_target_tokens,
+    weights_of_examples_are_ignored_or_weigh_their_tokens,
     windows_of_a_stream_score_as_the_whole_does,
     samples_occur_as_often_as_their_score_says,
     copies_in_a_stack_lose_what_they_lose_alone,

@@ -71,8 +71,8 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
     def loss(self, batch: Batch, training: Training) -> Loss:
         hidden, memory = self._read(batch, training.memory)
         gains, memory = self._gains(hidden, batch.gold, memory, "loss")
-        tokens = batch.mask.sum()
-        return Loss(-(gains * batch.mask).sum() / tokens, tokens, memory=memory)
+        weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
+        return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 
     def _begin(self, batch: Batch) -> Memory:
         zeros = self.embed.weight.new_zeros(len(batch), self.cell.hidden_size)
