@@ -32,6 +32,7 @@ from bench_core.testing import (
     tiny_batch,
     toys,
 )
+from bench_core.testing.mutants.leaks import reads_what_it_predicts
 from bench_core.testing.mutants.models import draws_in_turn, forgets_to_reorder, mixes_rows, weighs_padding
 from bench_core.testing.mutants.weights import weighing
 
@@ -59,7 +60,7 @@ def finds(contract, case):
 
 @cache
 def model_cases():
-    return {config.name: Case.of(config()) for config in toys.bench_models()}
+    return {config.name: Case.of(config()) for config in [*toys.bench_models(), toys.RescorerConfig]}
 
 
 @cache
@@ -88,7 +89,9 @@ def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, muta
     applying, caught = catchers(contract, mutant, model_cases())
     drawing = {"toy-insertion", "toy-latent"}  # other toys draw nothing in `score` and `loss`
     by_chance = mutant is draws_in_turn and str(contract) != "a_sample_depends_on_its_id_alone"
-    assert caught == (drawing if by_chance else applying)
+    other_inputs = {"toy-insertion", "toy-latent"} if mutant is reads_what_it_predicts else set()  # read no `inputs`
+    assert caught == (drawing if by_chance else applying - other_inputs)
+    assert caught
 
 
 @pytest.mark.parametrize("mutant", models.a_step_leaves_the_state_it_was_given_as_it_was.mutants)

@@ -230,9 +230,9 @@ def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
     return lambda case: all(isinstance(case.model, capability) for capability in capabilities)
 
 
-def crowd(case: Case, targets: Sequence[Sequence[int]]) -> Batch:
-    """Return the first row again and again, with a number of its own and another target each time."""
-    rows = torch.zeros(len(targets), dtype=torch.long, device=case.batch.ids.device)
+def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
+    """Return one row again and again, with a number of its own and another target each time."""
+    rows = torch.full((len(targets),), row, device=case.batch.ids.device)
     gold = _padded(targets, 1 + max(map(len, targets))).to(rows.device)
     length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
     ids = torch.arange(len(targets), device=rows.device)

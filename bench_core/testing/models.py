@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, Vmappable
 from bench_core.testing.cases import Case, can, crowd, one_row, turned
 from bench_core.testing.contracts import Contract, catches, check, close
+from bench_core.testing.leaks import leak
 from bench_core.testing.losses import (
     copies_in_a_stack_lose_what_they_lose_alone,
     eight_examples_can_be_learnt_by_heart,
@@ -21,6 +22,7 @@ from bench_core.testing.losses import (
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
 )
+from bench_core.testing.mutants import leaks
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.stepping import (
     a_step_leaves_the_state_it_was_given_as_it_was,
@@ -107,6 +109,14 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
         close(total, whole, f"{by} of windows of a stream")
 
 
+@catches(leaks.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
+def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
+    """By any likelihood but estimates. Where there are steps, the score is compared with them."""
+    for by, kind in case.config.likelihoods.items():
+        reason = "" if kind is Kind.ESTIMATE else leak(case, by)
+        assert not reason, reason.strip()
+
+
 @catches(mutants.scores_too_high, mutants.samples_too_sharply, when=can(Sampler, Scorer))
 def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Exact likelihoods and estimates are the shares of many draws, bounds are not above."""
@@ -154,6 +164,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
     windows_of_a_stream_score_as_the_whole_does,
+    a_score_without_steps_does_not_see_what_it_predicts,
     samples_occur_as_often_as_their_score_says,
     copies_in_a_stack_lose_what_they_lose_alone,
     what_is_saved_is_what_is_loaded,

@@ -11,8 +11,9 @@ from torch import Tensor
 from bench_core import STOP, Scorer, State, Stepper, draw
 from bench_core.testing.cases import Case, can, replay
 from bench_core.testing.contracts import catches, close
+from bench_core.testing.leaks import leak
+from bench_core.testing.mutants import leaks, states
 from bench_core.testing.mutants import models as mutants
-from bench_core.testing.mutants import states
 
 
 @catches(mutants.masks_after_the_softmax, when=can(Stepper))
@@ -36,6 +37,7 @@ def it_stops_only_between_tokens(case: Case) -> None:
     mutants.counts_padding,
     mutants.opens_an_action_too_many,
     mutants.takes_every_action_for_the_first,
+    leaks.reads_what_it_predicts,
     when=can(Stepper, Scorer),
 )
 def the_score_is_the_sum_of_its_steps(case: Case) -> None:
@@ -45,7 +47,10 @@ def the_score_is_the_sum_of_its_steps(case: Case) -> None:
     total = torch.zeros_like(scores)
     for rows, log_probs, actions in replay(case.model, case.batch, chain):
         total = total.index_add(0, rows, log_probs.gather(1, actions[:, None])[:, 0])
-    close(scores, total, "score, and sum of the steps along `chain`")
+    try:
+        close(scores, total, "score, and sum of the steps along `chain`")
+    except AssertionError as error:
+        raise AssertionError(f"{leak(case, next(iter(case.config.likelihoods)))}{error}") from None
 
 
 @catches(mutants.reads_backwards, when=can(Stepper))
