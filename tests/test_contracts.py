@@ -85,7 +85,8 @@ def metric_cases():
 
 
 @named(MODEL_CONTRACTS)
-def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant):
+def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
+    monkeypatch.setattr("bench_core.testing.leaks.STEPS", 60)  # enough here; test_leaks.py has slower learners
     applying, caught = catchers(contract, mutant, model_cases())
     drawing = {"toy-insertion", "toy-latent"}  # other toys draw nothing in `score` and `loss`
     by_chance = mutant is draws_in_turn and str(contract) != "a_sample_depends_on_its_id_alone"

@@ -12,7 +12,7 @@ from torch import Tensor
 from bench_core import Batch, Noise, Stepper
 from bench_core.testing.cases import Case, crowd, replay
 
-STEPS, ROWS = 300, 64  #: of a training, each on new tokens
+STEPS, ROWS = 500, 64  #: of a training, each on new tokens
 TOKENS, WORDS = 8, 4  #: of a target, and how many different ones, at most
 SHARE = 0.6  #: of the least possible cost, below which it is no mistake of another kind, such as a token left out
 
