@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, Vmappable
-from bench_core.testing.cases import Case, can, crowd, one_row, turned
+from bench_core.testing.cases import Case, can, crowd, one_row, tiny_info, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.leaks import leak
 from bench_core.testing.losses import (
@@ -61,6 +61,22 @@ def it_builds_on_the_meta_device(case: Case) -> None:
         model = case.config.load()(case.config, case.info)
     for name, tensor in model.state_dict().items():
         assert tensor.is_meta, f"the constructor made {name!r} on {tensor.device}; only `setup` may compute"
+
+
+@catches(mutants.claims_every_source, when=lambda case: not case.batch.extras)
+def it_takes_every_source_of_its_config(case: Case) -> None:
+    """Whatever it does with it."""
+    for source in sorted(case.config.sources):
+        facts = tiny_info(source)
+        info = replace(
+            case.info, source=source, source_vocabulary=facts.source_vocabulary, source_shape=facts.source_shape
+        )
+        try:
+            other = Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type)
+            seen = _seen(other)
+        except Exception as error:
+            raise AssertionError(f"with the source {source}: {type(error).__name__}: {error}") from error
+        assert not any(numbers.isnan().any() for numbers in seen), f"with the source {source} it says NaN"
 
 
 @catches(mutants.draws_in_turn, mutants.counts_padding, mutants.mixes_rows, when=can(Scorer))
@@ -152,6 +168,7 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
 MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_config_says_what_the_class_gives,
     it_builds_on_the_meta_device,
+    it_takes_every_source_of_its_config,
     probabilities_sum_to_one_at_every_step,
     it_stops_only_between_tokens,
     the_score_is_the_sum_of_its_steps,
