@@ -43,8 +43,7 @@ def load_weights(model: Any, path: Path) -> None:
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
     """Return the kind (exact, bound, estimate) of a likelihood of a model."""
-    likelihoods: Mapping[str, Kind] = part("model", model["name"]).config.likelihoods  # type: ignore[attr-defined]
-    return likelihoods[by]
+    return part("model", model["name"]).config.likelihoods[by]  # type: ignore[attr-defined,no-any-return]
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:

@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, Vmappable
+from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 from bench_core.testing.cases import Case, can, crowd, one_row, tiny_info, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.leaks import leak
@@ -65,7 +65,7 @@ def it_builds_on_the_meta_device(case: Case) -> None:
 
 @catches(mutants.claims_every_source, when=lambda case: not case.batch.extras)
 def it_takes_every_source_of_its_config(case: Case) -> None:
-    """Whatever it does with it."""
+    """Whatever it does with it; settings that do not allow one may raise a SuiteError that says so."""
     for source in sorted(case.config.sources):
         facts = tiny_info(source)
         info = replace(
@@ -74,6 +74,8 @@ def it_takes_every_source_of_its_config(case: Case) -> None:
         try:
             other = Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type)
             seen = _seen(other)
+        except SuiteError:
+            continue
         except Exception as error:
             raise AssertionError(f"with the source {source}: {type(error).__name__}: {error}") from error
         assert not any(numbers.isnan().any() for numbers in seen), f"with the source {source} it says NaN"
