@@ -186,20 +186,20 @@ def tutorial(tmp_path, monkeypatch):
     *_, (_, suite) = merged(ROOT / "docs" / "tutorial.md")
     (tmp_path / "stop.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path / "bench-endings")
+    monkeypatch.syspath_prepend(tmp_path / "bench-first")
     return tmp_path
 
 
 @pytest.fixture
-def endings(tutorial):
+def first(tutorial):
     """Install the plugin of the tutorial for the time of a test."""
-    import bench_endings.plugin
+    import bench_first
 
     from bench_core import registry
 
-    with registry.extra(bench_endings.plugin):
+    with registry.extra(bench_first):
         yield
-    for module in [one for one in sys.modules if one.startswith("bench_endings")]:
+    for module in [one for one in sys.modules if one.startswith("bench_first")]:
         del sys.modules[module]
 
 
@@ -213,7 +213,7 @@ def test_the_mistakes_of_the_tutorial_are_told_as_it_says(tutorial):
     assert "Did you mean 'hidden'?" in found.stderr
 
 
-def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, endings):
+def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     own = next(
         words[3:] for words in commands(ROOT / "docs" / "tutorial.md") if "metrics.ending={name: ending}" in words
     )
@@ -223,18 +223,19 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, endings):
     assert found.return_value == 0
     (folder,) = (tutorial / "runs").iterdir()
     run = read_run(folder)
-    assert len(run.cells) == 2 * 3
+    assert len(run.cells) == 2 * 3 * 4
     assert all(0 <= one.numbers["ending"].value <= 100 for one in run.cells)
     (report,) = (path.read_text() for path in (tutorial / "reports").glob("stop-quick+*/report.md"))
     assert re.search(r"\| decoder +\| +tanh/non-termination \| +tanh/ending \|", report)
-    assert "signature sign:." in report
+    assert re.search(r"\| fresh +\|", report)
+    assert "signature ending|sign:." in report
     assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))
 
 
 def test_the_tests_of_the_tutorials_plugin_pass(tutorial):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "bench-endings"]
-    environment = {"PYTHONPATH": "bench-endings", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    assert "2 passed" in subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "bench-first"]
+    environment = {"PYTHONPATH": "bench-first", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    assert "5 passed" in subprocess.run(command, capture_output=True, text=True, env=environment, check=False).stdout
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from bench_core.commands.main import main
-from bench_core.commands.new import LONGEST, PARTS, class_name
+from bench_core.commands.new import LONGEST, PARTS
 
 BIN = Path(sys.executable).parent
 LONG = "a-name-that-is-as-long-as-can-"[: LONGEST - 1] + "b"
 SUITE = """
 suite: tests/new
-tasks: {runs: {name: fresh-task, letters: 6}}
+tasks: {reversals: {name: fresh-task}}
 models: {pairs: {name: fresh-model, size: 8}}
-decoders: {daring: {name: fresh-decoder}}
+decoders: {daring: {name: fresh-decoder}, greedy: {name: greedy, processors: [fresh-processor]}}
 metrics: {words: {name: fresh-metric}}
 training: {updates: 3, batch_size: 4}
 limits: {max_tokens: 8}
@@ -73,22 +73,23 @@ def installed(made, tmp_path_factory):
 
 
 @pytest.mark.parametrize("folder", ["", "short", "long"])
-def test_what_is_written_is_formatted_and_keeps_the_rules_of_ruff(made, folder):
-    run(made, BIN / "ruff", "format", "--no-cache", "--check", made / folder)
-    run(made, BIN / "ruff", "check", "--no-cache", made / folder)
+def test_what_is_written_keeps_the_rules_of_ruff(made, folder):
+    run(made, BIN / "ruff", "check", "--isolated", "--no-cache", made / folder)
+    if folder != "long":  # whose lines may be too long
+        run(made, BIN / "ruff", "format", "--isolated", "--no-cache", "--check", made / folder)
 
 
 @pytest.mark.parametrize("kind", PARTS)
-def test_a_plugin_has_at_most_sixty_lines_of_python(made, kind):
-    (package,) = (made / f"bench-fresh-{kind}").glob("bench_*")
-    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) <= 60
+def test_a_plugin_has_at_most_fifty_lines_in_all(made, kind):
+    files = [path for path in (made / f"bench-fresh-{kind}").rglob("*") if path.is_file()]
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 50
 
 
 def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed):
     told = run(made, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(
         made / f"bench-fresh-{kind}" for kind in PARTS
     ), **installed)  # fmt: skip
-    assert re.search(r"\b(\d+) passed", told)[1] == "10"
+    assert re.search(r"\b(\d+) passed", told)[1] == "7"
 
 
 def test_the_parts_are_found_and_work_together(made, installed):
@@ -97,13 +98,6 @@ def test_the_parts_are_found_and_work_together(made, installed):
     assert {(kind, f"fresh-{kind}") for kind in PARTS} <= found
     (made / "suite.yaml").write_text(SUITE)
     assert re.search(r"daring +[\d.]+", run(made, BIN / "bench", "run", "suite.yaml", **installed))
-
-
-@pytest.mark.slow
-def test_what_is_written_passes_the_type_checker(made, installed):
-    for kind in PARTS:
-        (package,) = (made / f"bench-fresh-{kind}").glob("bench_*")
-        run(package.parent, BIN / "mypy", "--cache-dir", made / "cache", package.name)
 
 
 def test_a_new_suite_runs_to_its_report(tmp_path):
@@ -158,8 +152,13 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_classes_are_called_by_what_they_are():
-    assert class_name("model", "small-lstm") == "SmallLstmModel"
-    assert class_name("model", "small-model") == "SmallModel"
-    assert class_name("model", "model") == "ModelModel", "Model is a name of the core"
-    assert class_name("decoder", "stepper") == "StepperDecoder"
+@pytest.mark.parametrize(
+    ("kind", "name", "stem"),
+    [("model", "none", "MyNone"), ("metric", "example-metric", "MyExampleMetric"), ("decoder", "top-2", "Top2")],
+)
+def test_a_name_that_is_not_that_of_a_class_is_declared(tmp_path, kind, name, stem):
+    new(kind, name, "--folder", tmp_path)
+    (package,) = (tmp_path / f"bench-{name}").glob("bench_*")
+    code = (package / "__init__.py").read_text()
+    assert f"class {stem}Config(" in code
+    assert f'    name = "{name}"\n' in code

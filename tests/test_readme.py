@@ -13,46 +13,57 @@ import pytest
 README = (Path(__file__).parent.parent / "README.md").read_text()
 BENCH = Path(sys.executable).parent / "bench"
 
+PLUGIN = {
+    "pyproject.toml": "[project.entry-points.bench]",
+    "bench_mine/__init__.py": "class StackedLSTMConfig",
+    "bench_mine/model.py": "class StackedLSTM(LanguageModel)",
+}
+
 
 def block(start):
     """Return the first block of code that has `start` in it."""
     return next(text for text in re.findall(r"```\w+\n(.*?)```", README, re.DOTALL) if start in text)
 
 
-@pytest.fixture
-def written(tmp_path):
-    """Write the plugin and the suite of the README as it says."""
-    package = tmp_path / "bench-bigram" / "bench_bigram"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Write the plugin and the suite of the README as it says, and install the plugin as pip does it."""
+    folder = tmp_path_factory.mktemp("readme")
+    package = folder / "bench-mine" / "bench_mine"
     package.mkdir(parents=True)
-    (package / "plugin.py").write_text(block("class BigramConfig"))
-    (package / "model.py").write_text(block("class Bigram(nn.Module"))
-    (package / "test_bigram.py").write_text(block("check_model"))
-    (tmp_path / "suite.yaml").write_text(block("suite: do-lstms-stop"))
-    info = tmp_path / "bench-bigram" / "bench_bigram-0.1.0.dist-info"  # what `pip install` would leave
-    info.mkdir()
-    entry = re.search(r"bigram = \"(.*)\"", block("[project.entry-points.bench]"))[1]
-    (core,) = re.findall(r'"(bench-core\S*)"', block("[project.entry-points.bench]"))
-    about = f"Metadata-Version: 2.1\nName: bench-bigram\nVersion: 0.1.0\nRequires-Dist: {core}\n"
-    (info / "METADATA").write_text(about)
-    (info / "entry_points.txt").write_text(f"[bench]\nbigram = {entry}\n")
-    return tmp_path
+    for path, start in PLUGIN.items():
+        (package.parent / path).write_text(block(start))
+    (package / "test_mine.py").write_text(block("check_model"))
+    (folder / "suite.yaml").write_text(block("suite: do-lstms-stop"))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", folder / "site", folder / "bench-mine"], check=True)
+    return folder
 
 
 def run(folder, *words):
-    environment = {**os.environ, "PYTHONPATH": str(folder / "bench-bigram"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def test_the_model_of_the_readme_trains_decodes_and_appears_in_a_table(written):
-    assert sum(text.count("\n") for text in (block("class BigramConfig"), block("class Bigram(nn.Module"))) <= 50
-    run(written, BENCH, "run", "suite.yaml", "--profile", "quick", "--set", "models.bigram={name: bigram}")
-    (report,) = (path.read_text() for path in (written / "reports").glob("do-lstms-stop-quick+*/report.md"))
-    assert re.search(r"\| decoder +\| +tanh +\| +lstm +\| +bigram +\|", report)
-    assert re.search(r"\| bigram +\| +[\d.]+ +\|", report)
+def test_the_plugin_of_the_readme_has_at_most_45_lines():
+    lines = [line for start in PLUGIN.values() for line in block(start).splitlines() if line.strip()]
+    assert len(lines) <= 45
+
+
+def test_its_model_trains_and_decodes_and_its_metric_measures(written):
+    added = ["--set", "models.mine={name: stacked-lstm}", "--set", "metrics.overlap={name: word-overlap}"]
+    run(written, BENCH, "run", "suite.yaml", "--profile", "quick", *added)
+    (folder,) = (path.parent for path in (written / "reports").glob("do-lstms-stop-quick+*/report.md"))
+    report = (folder / "report.md").read_text()
+    assert re.search(r"\| decoder +\| +tanh +\| +lstm +\| +mine +\|", report)
+    assert re.search(r"\| mine +\| +[\d.]+ +\|", report)
+    (results,) = (written / "runs").glob("*/rows.csv")
+    assert "overlap" in results.read_text()
 
 
 def test_the_test_of_the_readme_passes(written):
-    assert "1 passed" in run(written, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "bench-bigram")
+    test = written / "bench-mine" / "bench_mine" / "test_mine.py"
+    assert "1 passed" in run(written, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test)
 
 
 def test_links_lead_somewhere():

@@ -14,7 +14,9 @@ import click
 from bench_core.terminal import say
 
 TEMPLATES = Path(__file__).parent / "templates"
-PARTS = ("model", "decoder", "task", "metric")
+PARTS = ("model", "decoder", "task", "metric", "processor")
+NEEDS = {"task": ["bench-text"], "processor": ["bench-decoders"]}
+TAKEN = ("ExampleMetric", "False", "LanguageModel", "None", "Processor", "SequenceTask", "StepDecoder", "True")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 30  # letters of a name, so that no line becomes too long
 
@@ -52,6 +54,7 @@ def _check_name(name: str) -> None:
 def new_plugin(kind: str, name: str, folder: Path) -> Path:
     """Create a distribution with one part in a new folder, and return that; raise SuiteError if the name is taken."""
     from bench_core.errors import SuiteError
+    from bench_core.kit.configs import conventional_name
     from bench_core.registry import parts
 
     package = f"bench_{name.replace('-', '_')}"
@@ -62,13 +65,15 @@ def new_plugin(kind: str, name: str, folder: Path) -> Path:
         )
     if find_spec(package):
         raise SuiteError(f"a package called {package!r} is already installed. Choose another name.")
+    stem = class_name(name)
+    needed = [f"{ours}{_compatible(version(ours))}" for ours in ("bench-core", *NEEDS.get(kind, ()))]
     words = {
-        "kind": kind,
         "part": name,
         "distribution": f"bench-{name}",
         "package": package,
-        "class_name": class_name(kind, name),
-        "core": _compatible(version("bench-core")),
+        "class_name": stem,
+        "naming": "" if conventional_name(stem) == name else f'\n    name = "{name}"',
+        "dependencies": ", ".join(f'"{one}"' for one in (*needed, "torch")),
     }
     return _write(folder / f"bench-{name}", _files(kind, words))
 
@@ -78,10 +83,10 @@ def new_suite(name: str, folder: Path) -> Path:
     return _write(folder, {f"{name}.yaml": _filled("suite.yaml.tmpl", {"part": name})}, new=False) / f"{name}.yaml"
 
 
-def class_name(kind: str, name: str) -> str:
-    """Return the name of a class, such as `SmallLstmModel`, which clashes with no name of the core."""
-    words = [word.capitalize() for word in name.split("-")]
-    return "".join(words if words[-1] == kind.capitalize() and len(words) > 1 else [*words, kind.capitalize()])
+def class_name(name: str) -> str:
+    """Return the name of a class, such as `SmallLstm`, that clashes with no name of Python or of its base class."""
+    stem = "".join(word.capitalize() for word in name.split("-"))
+    return f"My{stem}" if stem in TAKEN else stem
 
 
 def _compatible(release: str) -> str:
@@ -93,15 +98,10 @@ def _compatible(release: str) -> str:
 def _files(kind: str, words: Mapping[str, str]) -> dict[str, str]:
     """Return the text of each file of a distribution."""
     package = words["package"]
-    return {
-        "pyproject.toml": _filled("pyproject.toml.tmpl", words),
-        "README.md": _filled("README.md.tmpl", words),
-        f"{package}/__init__.py": f'"""The {kind} {words["part"]} for bench."""\n',
-        f"{package}/py.typed": "",
-        f"{package}/plugin.py": _filled(f"{kind}/plugin.py.tmpl", words),
-        f"{package}/{kind}.py": _filled(f"{kind}/{kind}.py.tmpl", words),
-        f"tests/test_{package.removeprefix('bench_')}.py": _filled(f"{kind}/test.py.tmpl", words),
-    }
+    places = {"test.py": f"tests/test_{package.removeprefix('bench_')}.py"}
+    names = [path.name.removesuffix(".tmpl") for path in sorted((TEMPLATES / kind).iterdir())]
+    files = {places.get(name, f"{package}/{name}"): _filled(f"{kind}/{name}.tmpl", words) for name in names}
+    return {"pyproject.toml": _filled("pyproject.toml.tmpl", words), **files}
 
 
 def _filled(template: str, words: Mapping[str, str]) -> str:
@@ -128,15 +128,16 @@ def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
 
 
 def _plugin_steps(kind: str, name: str, folder: Path) -> str:
-    module = folder / f"bench_{name.replace('-', '_')}" / f"{kind}.py"
+    package = folder / f"bench_{name.replace('-', '_')}"
+    use = f"{kind}s.{name}={{name: {name}}}" if kind != "processor" else f"decoders.DECODER.processors=[{name}]"
     return f"""{folder} is a distribution with the {kind} {name!r}. Next steps:
 
     python -m pip install -e '{folder}[test]'    # without a network, add --no-build-isolation --no-deps
     python -m pytest {folder}
     bench describe {kind} {name}
-    bench run SUITE --set '{kind}s.{name}={{name: {name}}}'
+    bench run SUITE --set '{use}'
 
-Then write your own {kind} in {module}, and its settings in plugin.py."""
+Then write your own {kind} in {package}; docs/tutorial.md shows how."""
 
 
 def _suite_steps(path: Path) -> str:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+def conventional_name(stem: str) -> str:
+    """Return the name of a part by that of its class, such as `min-gru` for `MinGRU`."""
+    return _WORD_STARTS.sub("-", stem).lower()
+
+
 def name_by_convention(config: type[Config], module: str = "") -> None:
     """Give a Config the `name` and `target` that it does not declare itself.
 
@@ -25,7 +30,7 @@ def name_by_convention(config: type[Config], module: str = "") -> None:
     """
     declared, stem = vars(config), config.__name__.removesuffix("Config")
     if "name" not in declared:
-        config.name = _WORD_STARTS.sub("-", stem).lower()
+        config.name = conventional_name(stem)
     if module and "target" not in declared:
         config.target = f"{config.__module__.removesuffix('.plugin')}.{module}:{stem}"
 

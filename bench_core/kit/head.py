@@ -30,6 +30,7 @@ class Head(nn.Module, ABC, Generic[S]):
     """
 
     continues: bool = True  #: whether its State of one window of a stream can be given to the next window
+    reads_prefix: bool = True  #: whether `start` needs the states of the prefix
 
     def setup(self, info: TaskInfo, noise: Noise) -> None:
         """Compute buffers that are fixed before training, such as a codebook; by default nothing."""
@@ -64,6 +65,7 @@ class HeadLike(Protocol):
     """What a language model calls of its head."""
 
     continues: bool
+    reads_prefix: bool
 
     def start(self, prefix: Tensor) -> Any: ...
     def log_probs(self, states: Tensor, past: Any) -> tuple[Tensor, Any]: ...
@@ -77,6 +79,7 @@ class Softmax:
 
     logits: nn.Module
     continues: bool = True
+    reads_prefix: bool = False
 
     def start(self, prefix: Tensor) -> State:
         return State()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bench_huggingface.head import Head, Softmax
-from bench_huggingface.lm import CausalLM, Memory
+from bench_huggingface.lm import CausalLM
 
-__all__ = ["CausalLM", "Head", "Memory", "Softmax"]
+__all__ = ["CausalLM"]

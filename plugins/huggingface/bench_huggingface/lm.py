@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from bench_core import (
-    STOP,
-    Batch,
-    Loss,
-    Noise,
-    Scorer,
-    Scores,
-    Scoring,
-    State,
-    Stepper,
-    SuiteError,
-    TaskInfo,
-    Training,
-)
+from bench_core import STOP, Batch, Noise, Scores, Scoring, SuiteError, TaskInfo, Training
 from bench_core.files import digest
+from bench_core.kit import Head, LanguageModel, LanguageModelState
 from bench_huggingface import network
 from bench_huggingface.folder import CONFIG, TOKENIZER
-from bench_huggingface.head import Head, Softmax
 from bench_huggingface.kv_cache import Past, kept
 from bench_huggingface.numbering import Numbering
 
@@ -35,21 +22,10 @@ if TYPE_CHECKING:
 LOGITS = 2**27  # scored at a time, 512 MiB in float32, so that scoring needs no more for a larger batch
 
 
-@dataclass(frozen=True)
-class Memory(State):
-    """What is left of the tokens read so far."""
-
-    past: Past  # keys and values, or what else the network keeps
-    head: State  # what the head remembers
-
-    def select(self, rows: Tensor) -> Self:
-        return replace(self, past=self.past.select(rows), head=self.head.select(rows))
-
-
-class CausalLM(nn.Module, Stepper[Memory], Scorer):
+class CausalLM(LanguageModel):
     """p(y) = prod_t p(y_t | y_<t), from the logits that a network of transformers gives after y_<t.
 
-    How logits become probabilities is up to the head, which another model hands over as `head`. Openings of a batch
+    How logits become probabilities is up to the head; by default a softmax. Openings of a batch
     are equally long and padding is on the right, so that causal attention needs no other mask. Windows of a stream
     stand alone. Stepping gives no gradients.
     """
@@ -64,7 +40,8 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
             settings = network.stored(self.folder)
             self.numbering = _numbering(config, info, settings.get_text_config().vocab_size)
         self.network = network.allocated(settings, drawn=self.folder is None)
-        self.head = head or Softmax()
+        if head is not None:
+            self.head = head
         self.cache = network.cache_name(type(self.network)) or ""
         self.positions = network.positions(settings)
         first = getattr(settings.get_text_config(), "bos_token_id", None)
@@ -74,12 +51,7 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         if self.folder is not None:
             network.load(self.network, self.folder)
         network.tried(type(self.network).__name__, self._check)
-        self.head.setup(info, noise)
-
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        logits, past = self._predicted(batch)
-        costs, _ = self.head.loss(logits, batch, past, training)  # [M] real tokens
-        return Loss(costs.mean(), batch.length.sum())
+        super().setup(info, noise)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Take rows of like length together, as many as LOGITS allows."""
@@ -88,48 +60,40 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         for rows in torch.split(batch.length.argsort(stable=True), most):
             part = batch.select(rows)
             part = replace(part, gold=part.gold[:, : int(part.length.max())])
-            logits, past = self._predicted(part)
-            real, _ = self.head.score(logits, part, past, scoring.by)  # [M] real tokens
-            log_probs = total.new_zeros(part.gold.shape).masked_scatter(part.mask, real.double())
-            total = total.index_add(0, rows, log_probs.sum(1))
+            total = total.index_add(0, rows, super().score(part, scoring).log_probs)
         return Scores(total)
 
     def limit(self, batch: Batch) -> Tensor | None:
         if self.positions is None:
             return None
-        room = self.positions[0] - self._read(batch, batch.opening).shape[1]
+        room = self.positions[0] - self._tokens(batch, batch.opening).shape[1]
         return torch.full_like(batch.ids, room + 1)  # the last token is not read
 
     @torch.no_grad()
-    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
-        tokens = self._read(batch, batch.opening)
-        logits, past = self._run(tokens, None, tokens.shape[1] if self.head.reads_prefix else 1)
-        return self._next(logits[:, -1:], past, self.head.start(logits[:, :-1]))
+    def start(self, batch: Batch) -> tuple[Tensor, LanguageModelState]:
+        tokens, head = self._tokens(batch, batch.opening), self._head()
+        logits, past = self(tokens, None, tokens.shape[1] if head.reads_prefix else 1)
+        return self._next(logits, LanguageModelState(past, head=head.start(logits[:, :-1])))
 
     @torch.no_grad()
-    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
-        logits, past = self._run(self.numbering.of_model(actions)[:, None], state.past, 1)
-        return self._next(logits, past, state.head)
+    def step(self, state: LanguageModelState, actions: Tensor) -> tuple[Tensor, LanguageModelState]:
+        logits, past = self(self.numbering.of_model(actions)[:, None], state.past, 1)
+        return self._next(logits, replace(state, past=past))
 
-    def _next(self, logits: Tensor, past: Past, remembered: State) -> tuple[Tensor, Memory]:
-        log_probs, remembered = self.head.log_probs(logits, remembered)
-        return log_probs[:, 0], Memory(past, remembered)
-
-    def _predicted(self, batch: Batch) -> tuple[Tensor, State]:
-        """Return the logits of the target [N, T, V], and what the head remembers before them."""
-        tokens, targets = self._read(batch, batch.inputs), batch.gold.shape[1]
-        last = tokens.shape[1] if self.head.reads_prefix else targets
+    def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
+        tokens, targets, head = self._tokens(batch, batch.inputs), batch.gold.shape[1], self._head()
+        last = tokens.shape[1] if head.reads_prefix else targets
         logits = self.network(input_ids=tokens, use_cache=False, logits_to_keep=last).logits
         logits = self.numbering.of_task(logits)
-        return logits[:, -targets:], self.head.start(logits[:, :-targets])
+        return logits[:, -targets:], LanguageModelState(head=head.start(logits[:, :-targets]))
 
-    def _run(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
+    def forward(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
         """Return the logits after the `last` of more tokens [N, last, V], and what is kept of all."""
         cache = {self.cache: past.opened() if past else None}
         found = self.network(input_ids=tokens, use_cache=True, logits_to_keep=last, **cache)
         return self.numbering.of_task(found.logits), kept(found[self.cache], tokens)
 
-    def _read(self, batch: Batch, tokens: Tensor) -> Tensor:
+    def _tokens(self, batch: Batch, tokens: Tensor) -> Tensor:
         """Return what the network reads for `tokens`, which begin with the opening of `batch`."""
         read = self.numbering.of_model(tokens)
         if self.first is None:
@@ -157,7 +121,7 @@ class CausalLM(nn.Module, Stepper[Memory], Scorer):
         found = self.network(input_ids=tokens, use_cache=True)
         whole, past, alike = self.numbering.of_task(found.logits), None, self.cache in found
         for place in range(tokens.shape[1] if alike else 0):
-            logits, past = self._run(tokens[:, place, None], past, 1)
+            logits, past = self(tokens[:, place, None], past, 1)
             alike &= bool((logits[:, 0] - whole[:, place]).abs().max() < 1e-3 * whole.abs().max())
             past, tokens, whole = past.select(torch.tensor([1, 0], device=device)), tokens.flip(0), whole.flip(0)
         if not alike:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench_core import STOP, Noise, Scoring, State, TaskInfo, Training
+from bench_core.kit import Head, LanguageModelState, Softmax
 from bench_core.testing import Case, check_model
-from bench_huggingface.api import CausalLM, Head, Memory, Softmax
+from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 
 NOISE = Noise(3)
@@ -67,10 +68,6 @@ def impatient(request):
     return model
 
 
-def test_the_softmax_is_the_head_by_default(tiny):
-    assert isinstance(tiny().head, Softmax)
-
-
 @pytest.mark.parametrize("context", [False, True])
 def test_a_model_with_another_head_keeps_the_contracts(context):
     info = TaskInfo(WORDS, range(len(WORDS)))
@@ -96,7 +93,7 @@ def test_its_memory_is_selected_with_keys_and_values(impatient, rows):
     batch, words, chosen = rows(), torch.tensor([1, 2, 3, 4, 5]), torch.tensor([1, 1, 0])
     _, state = impatient.start(batch)
     state = replace(state, head=Taken(torch.tensor([2.0, 9.0, 4.0, 1.0, 1.0])))  # as if some had begun before others
-    assert isinstance(state, Memory)
+    assert isinstance(state, LanguageModelState)
     together, _ = impatient.step(state, words)
     selected, after = impatient.step(state.select(chosen), words[chosen])
     torch.testing.assert_close(selected, together[chosen])
@@ -117,7 +114,7 @@ def test_setup_reaches_the_head(impatient):
 
 def test_the_softmax_costs_what_follows_from_its_log_probabilities(rows):
     batch, logits = rows(), torch.randn(5, 9, len(WORDS))
-    found, _ = Softmax().score(logits, batch, State(), "exact")
-    wanted, _ = Head.score(Softmax(), logits, batch, State(), "exact")
+    found, _ = Softmax(nn.Identity()).score(logits, batch, State(), "exact")
+    wanted, _ = Head.score(Softmax(nn.Identity()), logits, batch, State(), "exact")
     torch.testing.assert_close(found, wanted)
     assert len(found) == batch.length.sum()

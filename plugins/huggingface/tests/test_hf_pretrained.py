@@ -105,7 +105,7 @@ def test_its_own_first_token_begins_texts_alone_and_not_what_goes_on(save):
     """In the windows of a stream the opening is any token; only where it is stop a text begins."""
     saved = save("llama")
     model = saved.model()
-    read = model._read(Batch(torch.arange(2), torch.tensor([[0], [5]]), torch.tensor([[0], [3]]), torch.tensor([1, 1])),
+    read = model._tokens(Batch(torch.arange(2), torch.tensor([[0], [5]]), torch.tensor([[0], [3]]), torch.tensor([1, 1])),
                        torch.tensor([[0, 0, 7], [5, 0, 7]]))  # fmt: skip
     assert read.tolist() == [[1, 2, 7], [5, 2, 7]]
 

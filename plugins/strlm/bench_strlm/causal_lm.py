@@ -7,13 +7,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bench_core import STOP, Batch, TaskInfo
-from bench_huggingface.api import CausalLM, Head
+from bench_core.kit import Head
+from bench_huggingface.api import CausalLM
 from bench_strlm.plugin import SelfTerminatingCausalLMConfig
 from bench_strlm.survival import SelfTerminatingLM, Survival, of_gold, self_terminating, survive, words_of
 
 
 class SelfTerminating(Head[Survival]):
     """Stop becomes ever more probable: p_n(stop) = 1 - prod_{m <= n} (1 - eps) sigmoid(a_m)."""
+
+    continues = False  # what has stopped does not go on
 
     def __init__(self, epsilon: float, context: bool) -> None:
         super().__init__()

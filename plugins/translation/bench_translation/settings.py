@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings, kinded
-from bench_language_modeling.api import BytePairs, Characters, Words
+from bench_core import Settings
+from bench_text.api import LearnedTokenizer, by_name
 
 
 def _listed(value: Any) -> Any:
@@ -59,15 +59,6 @@ class Files(Settings):
     test: Pair  #: pairs to report on
 
 
-def _named(value: Any) -> Any:
-    """Take a bare name for a mapping that holds nothing else."""
-    if isinstance(value, str):
-        return {"name": value}
-    if isinstance(value, dict | Settings):
-        return value
-    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
-
-
 def _choice(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
     return "files" if name is None else "invented" if name == "invented" else "named"
@@ -77,18 +68,14 @@ _Corpus: TypeAlias = Annotated[
     Annotated[Invented, Tag("invented")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
     Discriminator(_choice),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
-
-
-_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]
 
 
 class Both(Settings):
     """Tokens of either language."""
 
-    source: Tokenizer  #: what a source is cut into
-    target: Tokenizer  #: what a target is cut into
+    source: LearnedTokenizer  #: what a source is cut into
+    target: LearnedTokenizer  #: what a target is cut into
 
 
 def _sides(value: Any) -> Any:
@@ -98,7 +85,7 @@ def _sides(value: Any) -> Any:
     return {"source": value, "target": value}
 
 
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | _Tokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | LearnedTokenizer | Both)]
 
 
 class Conllu(Settings):

@@ -1,14 +1,7 @@
 """Their Configs."""
 
-from math import log
-
-import torch
-
-from bench_core import DecoderConfig, MetricConfig, ModelConfig, Source, hookimpl
+from bench_core import DecoderConfig, MetricConfig, ModelConfig, Source, hookimpl, invert
 from bench_core.kit import EncoderDecoderConfig, ExampleMetricConfig, LanguageModelConfig, StepDecoderConfig
-
-
-supports = (2, 2)
 
 
 class BigramConfig(LanguageModelConfig):
@@ -62,13 +55,13 @@ class OverlapConfig(ExampleMetricConfig):
 
 
 class EpsilonGreedyConfig(StepDecoderConfig):
-    """The most probable action, or with probability epsilon the least probable one of two."""
+    """The most probable action, or with probability epsilon a random one."""
 
     epsilon: float = 0.1
 
     def choose(self, log_probs, uniform):
-        best = log_probs.topk(2).indices
-        return torch.where((uniform < self.epsilon) & (log_probs.amax(1) < log(0.9)), best[:, 1], best[:, 0])
+        drawn = invert(log_probs, (uniform / self.epsilon).clamp(max=1))
+        return drawn.where(uniform < self.epsilon, log_probs.argmax(1))
 
 
 @hookimpl
