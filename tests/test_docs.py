@@ -217,8 +217,7 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     own = next(
         words[3:] for words in commands(ROOT / "docs" / "tutorial.md") if "metrics.ending={name: ending}" in words
     )
-    sizes = "tasks.sentences.corpus={name: english, sentences: 400}"
-    words = ["run", "stop.yaml", "--profile", "quick", "--workers", "0", "--set", sizes, *own]
+    words = ["run", "stop.yaml", "--profile", "quick", "--workers", "0", *own]
     found = CliRunner().invoke(bench, words, standalone_mode=False, catch_exceptions=False)
     assert found.return_value == 0
     (folder,) = (tutorial / "runs").iterdir()

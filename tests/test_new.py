@@ -74,7 +74,7 @@ def installed(made, tmp_path_factory):
 
 @pytest.mark.parametrize("folder", ["", "short", "long"])
 def test_what_is_written_keeps_the_rules_of_ruff(made, folder):
-    run(made, BIN / "ruff", "check", "--isolated", "--no-cache", made / folder)
+    run(made, BIN / "ruff", "check", "--isolated", "--ignore=I001", "--no-cache", made / folder)
     if folder != "long":  # whose lines may be too long
         run(made, BIN / "ruff", "format", "--isolated", "--no-cache", "--check", made / folder)
 
