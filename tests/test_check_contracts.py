@@ -29,8 +29,8 @@ SUITE = {
     "skip": [{"model": "codes", "decoder": "draw"}, {"task": "stream"}],
 }
 OK = [
-    "ok  model lstm: 17 contracts",
-    "ok  model codes: 17 contracts",
+    "ok  model lstm: 16 contracts",
+    "ok  model codes: 16 contracts",
     "ok  decoder greedy with lstm: 8 contracts",
     "ok  decoder draw with lstm: 5 contracts",
     "ok  decoder greedy with codes: 8 contracts",
@@ -80,17 +80,22 @@ def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check)
         *OK,
         "suite.yaml --profile same:",
         "suite.yaml --profile other:",
-        "ok  model codes: 17 contracts",
+        "ok  model codes: 16 contracts",
         "ok  decoder greedy with codes: 8 contracts",
     ]
     assert code == 0
+
+
+def test_what_is_never_trained_needs_no_gradient(check):
+    _, lines = check(training={"updates": 0})
+    assert "ok  model lstm: 15 contracts" in lines
 
 
 def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check):
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
     assert lines[1:] == [
-        "broken  model mine: 2 of 17 contracts",
+        "broken  model mine: 2 of 16 contracts",
         "  probabilities sum to one at every step: log of the sum of probabilities: Tensor-likes are not close!",
         "  the score is the sum of its steps: score, and sum of the steps along `chain`: Tensor-likes are not close!",
         "ok  decoder greedy with mine: 8 contracts",
