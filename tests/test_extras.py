@@ -12,9 +12,9 @@ from textwrap import dedent
 import pytest
 from bench_small.environments import environment_without
 
-from bench_core import extras
 from bench_core.errors import PluginError
 from bench_core.registry import IN_SUITES, part, parts
+from bench_core.suites import extras
 
 #: distributions that extras bring, by what stands in their way
 OPTIONAL = (

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from bench_core import Decoder, Kind, Model, PluginError, Sampler, Scorer, Stepper, registry
 from bench_core.commands.main import bench
-from bench_core.part_class import part_class
+from bench_core.computing.part_class import part_class
 
 
 class Half(Model):
@@ -119,7 +119,7 @@ def test_the_command_line_says_it_before_anything_is_trained(command, tmp_path, 
         capabilities = {Sampler}
 
     module = ModuleType("bench_mine")
-    module.supports, module.bench_models = bench_small.plugin.supports, registry.hooks.hookimpl(lambda: [MineConfig])
+    module.bench_models = registry.hooks.hookimpl(lambda: [MineConfig])
     module.bench_models.__module__ = "bench_mine"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "suite.yaml").write_text(SUITE)

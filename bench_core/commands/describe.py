@@ -30,7 +30,7 @@ def command(kind: str, name: str, as_json: bool) -> None:
         return
     from tabulate import tabulate
 
-    from bench_core.extras import remedy
+    from bench_core.suites.extras import remedy
 
     say(f"{kind} {name}, from {found.distribution} {found.version}\n\n{about['what']}\n")
     if command := remedy(found):

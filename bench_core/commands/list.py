@@ -16,7 +16,7 @@ from bench_core.terminal import say, to_json
 @options.as_json
 def command(kind: str | None, as_json: bool) -> int:
     """List installed parts, all or of a kind such as model or decoder, and plugins that could not be loaded."""
-    from bench_core.extras import remedy
+    from bench_core.suites.extras import remedy
 
     rows = [
         {

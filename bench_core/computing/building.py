@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.guards import diverged
+from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import unchanged_state
 from bench_core.data import Kind
 from bench_core.errors import PluginError, StoreError
-from bench_core.part_class import part_class
 from bench_core.registry import PartKind, configured, part
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
-from bench_core.extras import remedy
 from bench_core.registry import PartKind, part, suggestion
+from bench_core.suites.extras import remedy
 from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Limits
 from bench_core.suites.suite import Entry

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench_core import Config, DecoderConfig, MetricConfig, ModelConfig, PluginError, Source, TaskConfig, TaskInfo
-from bench_core.part_class import part_class
+from bench_core.computing.part_class import part_class
 from bench_core.planning.plan import located_suite
 from bench_core.suites.cells import cells_of
 from bench_core.suites.suite import Entry, Suite
