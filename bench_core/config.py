@@ -44,6 +44,10 @@ class Config(Settings):
     libraries: ClassVar[Set[str]] = frozenset()  #: distributions besides torch whose version decides its results
     cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 
+    def exempt(self) -> Mapping[str, str]:
+        """Return the contracts that a part with these settings cannot keep, by name, each with the reason."""
+        return {}
+
     def extras(self) -> Set[str]:
         """Return the extras of its distribution that these settings need, as its pyproject.toml names them."""
         return frozenset()

@@ -91,6 +91,21 @@ def test_what_is_never_trained_needs_no_gradient(check):
     assert "ok  model lstm: 15 contracts" in lines
 
 
+def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check, monkeypatch):
+    why = {
+        "probabilities_sum_to_one_at_every_step": "half is enough",
+        "the_score_is_the_sum_of_its_steps": "so is this",
+    }
+    monkeypatch.setattr(bench_broken.plugin.BrokenConfig, "exempt", lambda self: why)
+    code, lines = check(**small(name="broken", way="step half"))
+    assert code == 0
+    assert lines[1:4] == [
+        "ok  model mine: 14 contracts",
+        "  exempt  probabilities sum to one at every step: half is enough",
+        "  exempt  the score is the sum of its steps: so is this",
+    ]
+
+
 def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check):
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
@@ -130,7 +145,7 @@ class FileLettersConfig(toys.LettersConfig):
 
 def test_files_of_settings_are_looked_for_in_the_data_directory_too(check, tmp_path):
     module = ModuleType("bench_file")
-    module.supports, module.bench_tasks = toys.supports, hookimpl(lambda: [FileLettersConfig])
+    module.bench_tasks = hookimpl(lambda: [FileLettersConfig])
     module.bench_tasks.__module__ = "bench_file"
     (tmp_path / "corpora").mkdir()
     (tmp_path / "corpora" / "words.txt").write_text(" ".join(toys.LettersConfig().words))

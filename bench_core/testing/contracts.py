@@ -57,17 +57,30 @@ def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
 
 
 def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str], dict[str, Exception]]:
-    """Return the names of those contracts that apply to `case`, and by name what those that it breaks say."""
+    """Return the names of those contracts that apply to `case`, and by name what those that it breaks say.
+
+    Those from which Configs of the case are `exempt` do not apply.
+    """
     tried: list[str] = []
     broken: dict[str, Exception] = {}
+    exempt = exemptions(case)
     for contract in contracts:
         try:
-            if contract.applies(case):
+            if str(contract) not in exempt and contract.applies(case):
                 tried.append(str(contract))
                 contract(case)
         except Exception as error:
             broken[str(contract)] = error
     return tried, broken
+
+
+def exemptions(case: Any) -> dict[str, str]:
+    """Return the contracts from which the Configs of a case are exempt, with the reasons."""
+    configs = [getattr(part, "config", None) for part in (case, getattr(case, "decoder", None))]
+    found: dict[str, str] = {}
+    for config in configs:
+        found |= config.exempt() if isinstance(config, Config) else {}
+    return found
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from bench_core.suites.cells import cells_of
 from bench_core.suites.suite import Entry, Suite
 from bench_core.terminal import counted, say
 from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
-from bench_core.testing.contracts import Contract, try_contracts
+from bench_core.testing.contracts import Contract, exemptions, try_contracts
 from bench_core.testing.decoders import DECODER_CONTRACTS
 from bench_core.testing.metrics import METRIC_CONTRACTS
 from bench_core.testing.models import MODEL_CONTRACTS
@@ -156,10 +156,16 @@ def _result(trial: Trial) -> tuple[bool, list[str]]:
         except Exception as error:  # it may need what invented data lacks
             return True, [f"not tried  {trial.label}: {_first_line(error)}"]
         names, broken = try_contracts(trial.contracts, case)
+    known = {*map(str, trial.contracts)}
+    exempt = [f"  exempt  {_sentence(name)}: {why}" for name, why in exemptions(case).items() if name in known]
     if not broken:
-        return True, [f"ok  {trial.label}: {counted(len(names), 'contract')}"]
-    sentences = [f"  {name.replace('_', ' ')}: {_first_line(error)}" for name, error in broken.items()]
-    return False, [f"broken  {trial.label}: {len(broken)} of {counted(len(names), 'contract')}", *sentences]
+        return True, [f"ok  {trial.label}: {counted(len(names), 'contract')}", *exempt]
+    sentences = [f"  {_sentence(name)}: {_first_line(error)}" for name, error in broken.items()]
+    return False, [f"broken  {trial.label}: {len(broken)} of {counted(len(names), 'contract')}", *sentences, *exempt]
+
+
+def _sentence(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _first_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
@@ -68,6 +69,9 @@ class NGramConfig(ModelConfig):
     order: PositiveInt = 3  #: n: a token depends on the n - 1 before it
     smoothing: Literal["none", "additive", "witten-bell"] = "witten-bell"  #: what is done for n-grams never seen
     delta: PositiveFloat = 1.0  #: what `additive` adds to every count
+
+    def exempt(self) -> Mapping[str, str]:
+        return {"the_loss_is_finite_and_weighs_target_tokens": "it counts, and has no gradient"}
 
 
 class Seq2SeqConfig(ModelConfig):

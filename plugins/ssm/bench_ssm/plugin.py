@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
@@ -121,6 +122,10 @@ class CharGRUConfig(ModelConfig):
     embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`
     steps: PositiveInt = 13  #: most tokens of a target that is scored by trajectories, stop included
     trajectories: PositiveInt = 10_000  #: N, which all targets share when scored by them
+
+    def exempt(self) -> Mapping[str, str]:
+        why = "scores by trajectories are those of another distribution"
+        return {"samples_occur_as_often_as_their_score_says": why} if "trajectories" in self.likelihoods else {}
 
 
 class TrajectoryArgmaxConfig(DecoderConfig):

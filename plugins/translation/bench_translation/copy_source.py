@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from bench_core import Batch, Loss, State, Stepper, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Loss, State, Stepper, SuiteError, TaskInfo, Training
 
 if TYPE_CHECKING:
     from bench_translation.plugin import CopySourceConfig
@@ -44,7 +45,10 @@ class CopySource(nn.Module, Stepper[Copying]):
 
     def start(self, batch: Batch) -> tuple[Tensor, Copying]:
         assert batch.source is not None
-        return self._next(Copying(batch.source, torch.zeros_like(batch.ids)))
+        assert batch.source_length is not None
+        real = torch.arange(batch.source.shape[1], device=batch.ids.device) < batch.source_length[:, None]
+        source = pad(batch.source.where(real, STOP), (0, 1), value=STOP)
+        return self._next(Copying(source, torch.zeros_like(batch.ids)))
 
     def step(self, state: Copying, actions: Tensor) -> tuple[Tensor, Copying]:
         return self._next(replace(state, place=state.place + 1))

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import Case, tiny_batch, tiny_info
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
+from bench_core.testing import Case, check_model, tiny_batch, tiny_info
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_translation.plugin import CopySourceConfig, TranslationConfig
 
@@ -29,9 +27,19 @@ def case(decoder=None):
 
 
 def test_it_keeps_all_contracts_but_those_of_learning():
-    contracts = [contract for contract in MODEL_CONTRACTS if str(contract) not in LEARNING]
-    assert len(contracts) == len(MODEL_CONTRACTS) - len(LEARNING)
-    assert "selected_rows_go_on_as_they_would" in check(contracts, case())
+    tried = check_model(case())
+    assert "selected_rows_go_on_as_they_would" in tried
+    assert not LEARNING & {*tried}
+
+
+def test_a_source_may_end_without_a_stop():
+    info = tiny_info(Source.TOKENS)
+    info = replace(info, vocabulary=info.source_vocabulary, counts=[])
+    check_model(Case.of(CopySourceConfig(), info=info))
+    found = Case.of(CopySourceConfig(), GreedyConfig(max_tokens=9), info=info)
+    rows, lengths = found.batch.source.tolist(), found.batch.source_length.tolist()
+    sources = [row[:length] for row, length in zip(rows, lengths, strict=True)]
+    assert [one.tokens for (one,) in found.decoded()] == sources
 
 
 @pytest.mark.parametrize("decoder", [GreedyConfig(max_tokens=9), BeamConfig(max_tokens=9, width=3, alpha=0.75)])
