@@ -21,7 +21,7 @@ from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_language_modeling.api import Encoder, Ragged, Words, bucketed, cut, join, learn, padded, shuffled
+from bench_text.api import Encoder, Ragged, Words, bucketed, cut, join, learn, padded, shuffled
 
 Numbers: TypeAlias = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ import torch
 from bench_code_generation.corpus import CLEAN, Collection, Pairs, collection
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, join, learn, padded, shuffled
+from bench_text.api import Encoder, Ragged, bucketed, cut, join, learn, padded, shuffled
 from bench_translation.api import Examples, load_lines, save_further, save_lines, with_further
 
 FEWEST = 2  # pairs to train on

@@ -10,8 +10,8 @@ from pathlib import Path
 from bench_core import DataError, Split
 from bench_language_modeling import cpython
 from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
-from bench_language_modeling.text import SPLITS, Text
-from bench_text.api import corpora
+from bench_language_modeling.text import Text
+from bench_text.api import SPLITS, corpora
 
 READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # of the catalogue
 ENOUGH = 100_000  # words that make cpython-docs worth training on

@@ -1,5 +1,51 @@
-"""What other plugins may import."""
+"""What other plugins may import; names load on first use, and settings and Configs load no torch."""
+
+# mypy: implicit-reexport
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from bench_text import corpora
 
-__all__ = ["corpora"]
+if TYPE_CHECKING:
+    from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
+    from bench_text.configs import SequenceTaskConfig
+    from bench_text.corpora import SPLITS
+    from bench_text.examples import EncodedExamples, Example
+    from bench_text.json_lines import records
+    from bench_text.pretrained import tokenizer_digests
+    from bench_text.ragged import Numbers, Ragged, padded
+    from bench_text.sequence_task import SequenceTask
+    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words
+    from bench_text.stored_examples import StoredExamples
+    from bench_text.tokenized import TokenizedTask, token_statistics
+    from bench_text.tokens import PAD, UNKNOWN, UNREADABLE, Encoder, join, learn
+
+_HOMES = {
+    "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
+    "configs": ["SequenceTaskConfig"],
+    "corpora": ["SPLITS"],
+    "examples": ["EncodedExamples", "Example"],
+    "json_lines": ["records"],
+    "pretrained": ["tokenizer_digests"],
+    "ragged": ["Numbers", "Ragged", "padded"],
+    "sequence_task": ["SequenceTask"],
+    "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words"],
+    "stored_examples": ["StoredExamples"],
+    "tokenized": ["TokenizedTask", "token_statistics"],
+    "tokens": ["PAD", "UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["corpora", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"bench_text.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

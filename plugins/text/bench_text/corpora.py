@@ -17,6 +17,7 @@ from typing import Any
 from bench_core import DataError, suggestion
 from bench_core.files import digest as digest
 
+SPLITS = ("train", "valid", "test")  #: those that every corpus has
 GITHUB = "https://raw.githubusercontent.com"
 
 

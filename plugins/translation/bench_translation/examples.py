@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core import STOP
-from bench_language_modeling.api import Ragged
+from bench_text.api import Ragged
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import Settings, kinded
-from bench_language_modeling.api import BytePairs, Characters, Words
+from bench_text.api import BytePairs, Characters, Words
 
 
 def _listed(value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_language_modeling.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
+from bench_text.api import Encoder, Ragged, bucketed, cut, evenly, learn, padded, shuffled
 from bench_translation.corpus import Lines, Parallel, parallel
 from bench_translation.dependency_heads import spread, widths
 from bench_translation.examples import Examples, load_lines, save_further, save_lines, with_further

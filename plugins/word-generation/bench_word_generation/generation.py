@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_language_modeling.api import Ragged, cut, padded, shuffled
+from bench_text.api import Ragged, cut, padded, shuffled
 from bench_word_generation.distributions import SPLITS
 from bench_word_generation.lexicon import Counts, Lexicon, divided, drawn, entropy, lexicon, repetitive
 from bench_word_generation.plugin import WordGenerationConfig

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench_language_modeling.settings import BytePairs, Characters, Words
+from bench_text.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
 UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # one token to every tokenizer of metrics, and in no corpus

@@ -5,7 +5,7 @@ from pydantic import TypeAdapter
 
 from bench_language_modeling.sentences import SPLITTERS, by_rule, by_spacy
 from bench_language_modeling.settings import Tokenizer
-from bench_language_modeling.tokens import UNREADABLE, join, learn
+from bench_text.tokens import UNREADABLE, join, learn
 
 TRAIN = ["the cat sat on the mat .", "", "the naïve 日本 cat <unk> sat", "x<unk>y ' s \ufeff!"]
 VALID = ["a dog sat ."]

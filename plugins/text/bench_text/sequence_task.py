@@ -1,0 +1,211 @@
+"""Tasks in one method: vocabularies, batches, texts and statistics follow from the examples."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench_core import STOP, Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
+from bench_text import corpora
+from bench_text.corpora import SPLITS
+from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, problem
+from bench_text.ragged import Numbers, Ragged
+from bench_text.settings import Pretrained
+from bench_text.stored_examples import StoredExamples
+from bench_text.tokenized import TokenizedTask, token_statistics
+from bench_text.tokens import PAD, Encoder
+
+
+class SequenceTask(TokenizedTask):
+    """A task of texts: its author writes `examples`, and its Config is a `SequenceTaskConfig`.
+
+    Targets and sources of TOKENS end with stop, which their lengths count; a BAG is sorted by token and has no stop.
+    The vocabulary is learned from the training split. With `prefix: k`, the first k tokens of a target are its opening;
+    a shorter target has `<cpad>` on its left, and its reference is the text after the prefix.
+
+    Methods other than `examples` may be overridden: `encoders`, `choose`, `statistics`, `about`, `text`.
+    """
+
+    @abstractmethod
+    def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
+        """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
+
+        `data` is the data directory. A source is a text, of a VECTOR or GRID its numbers, and None without a source.
+        What else an example can have is in `Example`, which is such a tuple.
+        """
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """The splits that it has, "train" the first of them."""
+        return SPLITS
+
+    @property
+    def prefix(self) -> int:
+        """The number of tokens of a target that are in its opening."""
+        return int(getattr(self.config, "prefix", 0))
+
+    def prepare(self, data: Path) -> TaskInfo:
+        found = {split: self._read(split, data) for split in self.splits}
+        source, target = self.encoders(data, found)
+        statistics, counts, shapes = {}, [], {}
+        for split, examples in found.items():
+            encoded, left_out = self.choose(split, self._encoded(examples, source, target))
+            statistics[split] = self.statistics(encoded) | left_out
+            self._save(split, encoded)
+            counts = counts or encoded.counts  # of the first split, the one to train on
+            shapes[split] = encoded.source.shape[1:] if isinstance(encoded.source, np.ndarray) else ()
+        self.save_vocabulary(target.vocabulary)
+        extras = {**self.about(data), **target.extras, "statistics": statistics}
+        return TaskInfo(target.vocabulary, counts, source.vocabulary if source else (), shapes["train"], extras)
+
+    def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
+        """Learn the vocabularies of sources, if these are texts, and of targets from the examples to train on."""
+        train = [example for example in found["train"] if Purpose.TRAIN in example.purposes]
+        targets, pad = [example.target for example in train], self.prefix > 0
+        of_source, of_target = self.tokenizers
+        if self.config.source not in TEXTS:
+            return None, self.encoder(of_target, data, targets, pad=pad)
+        sources = [example.source for example in train]
+        if self.config.shared or isinstance(of_target, Pretrained):
+            both = self.encoder(of_target, data, [*sources, *targets], pad=pad)
+            return both, both
+        return self.encoder(of_source, data, sources), self.encoder(of_target, data, targets, pad=pad)
+
+    @property
+    def tokenizers(self) -> tuple[Any, Any]:
+        """The settings of the tokenizers of sources and targets."""
+        return self.config.tokenizer, self.config.tokenizer
+
+    def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
+        """Return the examples to use, and statistics of the others: those too long to train on are left out."""
+        longest = self.config.longest
+        if split != "train" or longest is None:
+            return encoded, {}
+        kept = np.flatnonzero(encoded.longer <= longest)
+        if not len(kept):
+            raise DataError(
+                f"all {len(encoded):,} training examples of {self.config.name} have more than {longest} tokens. Set a "
+                "larger `longest`."
+            )
+        return encoded.take(kept), {"left_out_long": len(encoded) - len(kept)}
+
+    def statistics(self, encoded: EncodedExamples) -> dict[str, Any]:
+        """Return what reports show of a split: numbers of examples, of tokens without stop, types, and lengths."""
+        found, of_source = {"examples": len(encoded)}, encoded.source_encoder
+        if of_source and isinstance(encoded.source, Ragged):
+            found |= token_statistics(encoded.source, of_source.unknown, "source_")
+            return found | token_statistics(encoded.target, encoded.encoder.unknown, "target_")
+        return found | token_statistics(encoded.target, encoded.encoder.unknown)
+
+    def about(self, data: Path) -> dict[str, Any]:
+        """Return what reports show of its data: the files among the settings, if there are any.
+
+        Reports may show texts of an `embedded` corpus, one that is not read from files.
+        """
+        files = [value for _, value in self.config if isinstance(value, Path)]
+        names = [f"{path.name} ({corpora.digest(path)[:8]})" if path.is_file() else path.name for path in files]
+        embedded = not files and not self.config.reads(data)
+        shared = {"shared": self.config.shared} if self.config.source in TEXTS else {}
+        return {"corpus": ", ".join(names) or self.config.name, "embedded": embedded, **shared}
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        """Yield an example a row; a size in tokens counts the longer side of each, with padding."""
+        return StoredExamples.load(self.folder, split).batches(purpose, size, noise, self.prefix)
+
+    def prompt(self, tokens: list[int]) -> str:
+        """Return the text of a prefix, without the padding on its left."""
+        return self.text([token for token in tokens if self.vocabulary[token] != PAD])
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        """Return the references of each example to decode, as `examples` yielded them."""
+        return {number: references for number, references, _ in self._texts(split)}
+
+    def sources(self, split: Split) -> Mapping[int, str]:
+        """Return the source text of each example to decode, if it has one."""
+        return {number: source for number, _, source in self._texts(split) if source is not None}
+
+    def _texts(self, split: Split) -> list[tuple[int, list[str], str | None]]:
+        rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
+        return rows
+
+    def _read(self, split: Split, data: Path) -> list[Example]:
+        """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
+        found = [self._numbered(split, place, one) for place, one in enumerate(self.examples(split, data))]
+        if not found:
+            raise DataError(f"{self.config.name} has no examples in {split}. Each of {', '.join(self.splits)} needs some.")
+        return found
+
+    def _numbered(self, split: Split, place: int, found: Any) -> Example:
+        if wrong := problem(found, self.config.source):
+            name = type(self).__name__
+            raise PluginError(f"{name}.examples yielded {_shown(found)} as example {place} of {split}. {wrong}")
+        example = Example(*found)
+        return example if example.id is not None else example._replace(id=place)
+
+    def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
+        names = sorted({name for example in examples for name in example.extras})
+        return EncodedExamples(
+            examples,
+            target,
+            Ragged.of(target.encode([example.target for example in examples])),
+            source,
+            self._sources(examples, source),
+            {name: Ragged.of([number + 1 for number in one.extras.get(name, ())] for one in examples) for name in names},
+        )
+
+    def _sources(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:
+        """Return the sources as tokens, without stop, or as numbers; raise PluginError if these differ in shape."""
+        kind = self.config.source
+        if encoder:
+            rows = encoder.encode([example.source for example in examples])
+            return Ragged.of(map(sorted, rows) if kind is Source.BAG else rows)
+        if kind not in DIMENSIONS:
+            return None
+        numbers = [np.asarray(example.source, np.float32) for example in examples]
+        shapes = {array.shape for array in numbers}
+        if len(shapes) > 1 or len(numbers[0].shape) != DIMENSIONS[kind]:
+            raise PluginError(
+                f"{type(self).__name__}.examples yielded sources of shape {' and '.join(map(str, sorted(shapes)))}. All "
+                f"must have one shape, of {DIMENSIONS[kind]} dimension(s) for a {kind.name}."
+            )
+        return np.stack(numbers)
+
+    def _save(self, split: Split, encoded: EncodedExamples) -> None:
+        """Write the examples to the folder: targets padded to the prefix, both sides ended by stop, and texts."""
+        pad, source = len(encoded.encoder.vocabulary) - 1, encoded.source
+        if self.config.source is Source.TOKENS and isinstance(source, Ragged):
+            source = Ragged.of([*row, STOP] for row in source)
+        weight = np.array([example.weight for example in encoded.examples], np.float64)
+        purposes = np.array([[use in example.purposes for use in Purpose] for example in encoded.examples])
+        StoredExamples(
+            np.array([example.id for example in encoded.examples], np.int64),
+            Ragged.of([*[pad] * (self.prefix - len(row)), *row, STOP] for row in encoded.target),
+            source,
+            None if purposes.all() else purposes,
+            None if (weight == 1).all() else weight,
+            encoded.extras,
+        ).save(self.folder, split)
+        self._save_texts(split, self._text_rows(encoded))
+
+    def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
+        """Write id, references and source text of each example to decode."""
+        (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
+
+    def _text_rows(self, encoded: EncodedExamples) -> Iterator[tuple[int | None, list[str], str | None]]:
+        targets = [example.target for example in encoded.examples]
+        rests = encoded.encoder.rest(targets, encoded.target, self.prefix) if self.prefix else targets
+        for example, rest in zip(encoded.examples, rests, strict=True):
+            source = example.source if self.config.source in TEXTS else None
+            if Purpose.DECODE in example.purposes:
+                text = source if example.source_text is None else example.source_text
+                yield example.id, [*example.references] or [rest], text
+
+
+def _shown(found: Any) -> str:
+    text = repr(tuple(found) if isinstance(found, tuple) else found)
+    return text if len(text) <= 80 else f"{text[:80]}..."
