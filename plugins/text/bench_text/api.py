@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING
 from bench_text import corpora
 
 if TYPE_CHECKING:
-    from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
-    from bench_text.configs import SequenceTaskConfig
-    from bench_text.corpora import SPLITS
-    from bench_text.examples import EncodedExamples, Example
-    from bench_text.json_lines import records
-    from bench_text.pretrained import tokenizer_digests
-    from bench_text.ragged import Numbers, Ragged, padded
-    from bench_text.sequence_task import SequenceTask
-    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words
-    from bench_text.stored_examples import StoredExamples
-    from bench_text.tokenized import TokenizedTask, token_statistics
-    from bench_text.tokens import PAD, UNKNOWN, UNREADABLE, Encoder, join, learn
+    pass
 
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],

@@ -46,7 +46,7 @@ def problem(found: Any, kind: Source) -> str | None:
     listed = not isinstance(example.references, str) and isinstance(example.references, Iterable)
     if not listed or not all(isinstance(text, str) for text in example.references):
         return f"Its references must be a list of texts, not {example.references!r}."
-    if not isinstance(example.weight, int | float) or not 0 <= example.weight or not isfinite(example.weight):
+    if not isinstance(example.weight, int | float) or not example.weight >= 0 or not isfinite(example.weight):
         return f"Its weight must be a number from 0, not {example.weight!r}."
     return None
 

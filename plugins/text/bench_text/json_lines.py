@@ -27,7 +27,9 @@ def _record(line: str, place: str, fields: tuple[str, ...]) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{place} is not JSON: {error}. Each line must be a JSON object.") from None
     if not isinstance(found, dict):
-        raise DataError(f"{place} is {_shown(found)}. Each line must be a JSON object, such as {{\"target\": \"a text\"}}.")
+        raise DataError(
+            f'{place} is {_shown(found)}. Each line must be a JSON object, such as {{"target": "a text"}}.'
+        )
     missing = [field for field in fields if field not in found]
     if missing:
         known = ", ".join(map(repr, found)) or "no field"

@@ -31,6 +31,8 @@ class SequenceTask(TokenizedTask):
     Methods other than `examples` may be overridden: `encoders`, `choose`, `statistics`, `about`, `text`.
     """
 
+    counted = "examples"  #: how statistics call examples
+
     @abstractmethod
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
         """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
@@ -96,7 +98,7 @@ class SequenceTask(TokenizedTask):
 
     def statistics(self, encoded: EncodedExamples) -> dict[str, Any]:
         """Return what reports show of a split: numbers of examples, of tokens without stop, types, and lengths."""
-        found, of_source = {"examples": len(encoded)}, encoded.source_encoder
+        found, of_source = {self.counted: len(encoded)}, encoded.source_encoder
         if of_source and isinstance(encoded.source, Ragged):
             found |= token_statistics(encoded.source, of_source.unknown, "source_")
             return found | token_statistics(encoded.target, encoded.encoder.unknown, "target_")
@@ -137,7 +139,9 @@ class SequenceTask(TokenizedTask):
         """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
         found = [self._numbered(split, place, one) for place, one in enumerate(self.examples(split, data))]
         if not found:
-            raise DataError(f"{self.config.name} has no examples in {split}. Each of {', '.join(self.splits)} needs some.")
+            raise DataError(
+                f"{self.config.name} has no examples in {split}. Each of {', '.join(self.splits)} needs some."
+            )
         return found
 
     def _numbered(self, split: Split, place: int, found: Any) -> Example:
@@ -155,7 +159,10 @@ class SequenceTask(TokenizedTask):
             Ragged.of(target.encode([example.target for example in examples])),
             source,
             self._sources(examples, source),
-            {name: Ragged.of([number + 1 for number in one.extras.get(name, ())] for one in examples) for name in names},
+            {
+                name: Ragged.of([number + 1 for number in one.extras.get(name, ())] for one in examples)
+                for name in names
+            },
         )
 
     def _sources(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:

@@ -55,9 +55,7 @@ class StoredExamples:
             return np.arange(len(self.ids))
         return np.flatnonzero(self.purposes[:, [*Purpose].index(purpose)])
 
-    def batches(
-        self, purpose: Purpose, size: Size, noise: Noise | None = None, prefix: int = 0
-    ) -> Iterator[Batch]:
+    def batches(self, purpose: Purpose, size: Size, noise: Noise | None = None, prefix: int = 0) -> Iterator[Batch]:
         """Yield an epoch of the examples for `purpose`, an example a row.
 
         The first `prefix` tokens of a target are in the opening. A size in tokens counts the longer side of each

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench_core import DataError, Split
-from bench_text.api import corpora
+from bench_text.api import SPLITS, corpora
 from bench_translation.layouts import LAYOUTS, Layout, folder
 from bench_translation.settings import Corpus, Files, Invented, Named, Pair
 
 Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
 
-SPLITS = ("train", "valid", "test")
 HUNDRED = 100  # lines, of which splits that share a file have shares
 INVENTED = ("en", "art")  # ISO 639-2 calls made-up languages so
 
@@ -29,9 +28,8 @@ class Lines:
     files: Sequence[tuple[str, int]]  # where they are from, and how many lines each has
     numbers: Sequence[int] | None = None  # those of the texts in a file, counted from 0, if not all are of the split
 
-    def of(self, share: range) -> Lines:
-        """Return those lines of a file that are in a share of every hundred."""
-        numbers = [number for number in range(len(self.texts)) if number % HUNDRED in share]
+    def select(self, numbers: Sequence[int]) -> Lines:
+        """Return some lines of a file."""
         return replace(self, texts=[self.texts[number] for number in numbers], numbers=numbers)
 
     def place(self, index: int) -> str:
@@ -94,7 +92,10 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
                     "other. Lines end with a line feed and nothing else. Correct the files."
                 )
         share = _share(corpus, split)
-        return (source.of(share), target.of(share)) if share else (source, target)
+        if share is None:
+            return source, target
+        numbers = [number for number in range(len(source.texts)) if number % HUNDRED in share]
+        return source.select(numbers), target.select(numbers)
 
     def more(split: Split) -> list[Lines]:
         (source, _), found = paths[split], [_lines([path]) for path in _further(corpus, split, data)]

@@ -64,7 +64,9 @@ class WordOrder(SequenceTask):
             left_out["left_out_examples"] = len(kept) - most
             kept = evenly(kept, most)
         chosen = encoded.take(kept).renumbered()
-        return chosen if self.config.bag == "sorted" else replace(chosen, source=self._bags(chosen.target, split)), left_out
+        return chosen if self.config.bag == "sorted" else replace(
+            chosen, source=self._bags(chosen.target, split)
+        ), left_out
 
     def _bags(self, rows: Ragged, split: Split) -> Ragged:
         """Return the tokens of each row in an order that depends on split, seed and place alone."""
