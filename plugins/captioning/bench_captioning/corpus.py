@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench_captioning.annotations import SHOWN, Picture, pictures
-from bench_captioning.scenes import SPLITS, Scene, scenes
+from bench_captioning.scenes import Scene, scenes
 from bench_captioning.settings import Corpus, Features, Files, Named, OneFile, Precomputed, ResNet, Scenes, Usual
 from bench_core import DataError, Split
-from bench_text.api import corpora
+from bench_text.api import SPLITS, corpora
 
 # What annotations call the splits. The 30,504 images that COCO's own split left over, `restval`, are trained on.
 USUAL: Mapping[Usual, Sequence[str]] = {

@@ -75,8 +75,8 @@ def _part(corpus: Parallel, data: Path, split: Split) -> tuple[Lines, Lines]:
     whole = PARTS["test"].stop
     if len(source.texts) != whole:
         raise DataError(
-            f"corpus 'django' has {len(source.texts):,} pairs in {data / 'django'}, not {whole:,}, so it cannot be split "
-            "as in the literature. Run `bench data verify django`, or name the files as your own."
+            f"corpus 'django' has {len(source.texts):,} pairs in {data / 'django'}, not {whole:,}, so it cannot be "
+            "split as in the literature. Run `bench data verify django`, or name the files as your own."
         )
     numbers = range(whole)[PARTS[split]]
     return source.select(numbers), target.select(numbers)

@@ -48,7 +48,7 @@ class SequenceCompletion(SequenceTask):
         return ((None, sentence) for sentence in sentences(self._corpus, split, self.config.sentences))
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn words from the valid split too; a pretrained model may have no room for one token more to pad with."""
+        """Learn words from the valid split too; a pretrained model may have no room for a token to pad with."""
         train, valid = ([example.target for example in found[split]] for split in ("train", "valid"))
         pad = not isinstance(self.config.tokenizer, Pretrained) or self.config.short == "pad"
         self._encoder = self.encoder(self.config.tokenizer, data, train, valid, pad)
@@ -61,8 +61,8 @@ class SequenceCompletion(SequenceTask):
         kept = np.flatnonzero((shortest <= lengths) & (lengths <= (self.config.longest or np.inf)))
         if len(kept) < FEWEST:
             raise DataError(
-                f"the {split} split of {self._corpus.name} has {len(kept)} sentences to complete, of {len(lengths)}; at "
-                f"least {FEWEST} are needed. Choose a larger corpus, or `short: pad`."
+                f"the {split} split of {self._corpus.name} has {len(kept)} sentences to complete, of {len(lengths)}; "
+                f"at least {FEWEST} are needed. Choose a larger corpus, or `short: pad`."
             )
         return encoded.take(kept).renumbered(), {}
 
@@ -86,7 +86,7 @@ class SequenceCompletion(SequenceTask):
         return self.join(tokens, UNKNOWN) if self.config.references == "tokens" else super().text(tokens)
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the one continuation of each prefix, as the corpus or its tokens have it; there is none in `random`."""
+        """Return the one continuation of each prefix, of the corpus or of its tokens; there is none in `random`."""
         if self.config.references == "text" or split == "random":
             return super().references(split)
         rows = StoredExamples.load(self.folder, split).target

@@ -1,4 +1,7 @@
-"""The language modeling task: every token of a stream, given all tokens before it."""
+"""The language modeling task: every token of a stream, given all tokens before it.
+
+It is no `SequenceTask`: rows are windows of one stream, which go on where those of the last batch ended.
+"""
 
 from __future__ import annotations
 

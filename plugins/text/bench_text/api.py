@@ -1,20 +1,29 @@
-"""What other plugins may import; names load on first use, and settings and Configs load no torch."""
+"""What other plugins may import: corpora, tokenizers, batches, and tasks in one method; names load on first use."""
 
-# mypy: implicit-reexport
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bench_text import corpora
+from bench_text.corpora import SPLITS
 
 if TYPE_CHECKING:
-    pass
+    from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
+    from bench_text.configs import SequenceTaskConfig
+    from bench_text.examples import EncodedExamples, Example
+    from bench_text.json_lines import records
+    from bench_text.pretrained import tokenizer_digests
+    from bench_text.ragged import Numbers, Ragged, padded
+    from bench_text.sequence_task import SequenceTask
+    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words
+    from bench_text.stored_examples import StoredExamples
+    from bench_text.tokenized import TokenizedTask, token_statistics
+    from bench_text.tokens import UNKNOWN, UNREADABLE, Encoder, join, learn
 
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
     "configs": ["SequenceTaskConfig"],
-    "corpora": ["SPLITS"],
     "examples": ["EncodedExamples", "Example"],
     "json_lines": ["records"],
     "pretrained": ["tokenizer_digests"],
@@ -23,11 +32,16 @@ _HOMES = {
     "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words"],
     "stored_examples": ["StoredExamples"],
     "tokenized": ["TokenizedTask", "token_statistics"],
-    "tokens": ["PAD", "UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
+    "tokens": ["UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["corpora", *_HOME]
+__all__ = [
+    "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
+    "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
+    "TokenizedTask", "Tokenizer", "Words", "bucketed", "corpora", "cut", "evenly", "grouped", "join", "learn",
+    "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

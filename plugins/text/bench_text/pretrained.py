@@ -35,7 +35,7 @@ def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
 
 
 def tokenizer_digests(settings: object, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file of a pretrained tokenizer, for a Config's `reads`; other tokenizers have none."""
+    """Return the digest of each file of a pretrained tokenizer, for a Config's `reads`; others have no file."""
     if not isinstance(settings, Pretrained):
         return {}
     return {f"{settings.path}/{path.name}": corpora.digest(path) for path in tokenizer_files(settings, data)}

@@ -25,8 +25,8 @@ class SequenceTask(TokenizedTask):
     """A task of texts: its author writes `examples`, and its Config is a `SequenceTaskConfig`.
 
     Targets and sources of TOKENS end with stop, which their lengths count; a BAG is sorted by token and has no stop.
-    The vocabulary is learned from the training split. With `prefix: k`, the first k tokens of a target are its opening;
-    a shorter target has `<cpad>` on its left, and its reference is the text after the prefix.
+    The vocabulary is learned from the training split. With `prefix: k`, the first k tokens of a target are its
+    opening, a shorter target has `<cpad>` on its left, and references are by default the text after the prefix.
 
     Methods other than `examples` may be overridden: `encoders`, `choose`, `statistics`, `about`, `text`.
     """
@@ -54,7 +54,8 @@ class SequenceTask(TokenizedTask):
     def prepare(self, data: Path) -> TaskInfo:
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
-        statistics, counts, shapes = {}, [], {}
+        statistics, shapes = {}, {}
+        counts: list[int] = []
         for split, examples in found.items():
             encoded, left_out = self.choose(split, self._encoded(examples, source, target))
             statistics[split] = self.statistics(encoded) | left_out
@@ -83,6 +84,14 @@ class SequenceTask(TokenizedTask):
         """The settings of the tokenizers of sources and targets."""
         return self.config.tokenizer, self.config.tokenizer
 
+    def source_rows(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:
+        """Return sources as tokens, without stop, given their encoder, or as numbers; None without sources."""
+        if self.config.source not in TEXTS:
+            return self._numbers(examples) if self.config.source in DIMENSIONS else None
+        assert encoder is not None
+        rows = encoder.encode([example.source for example in examples])
+        return Ragged.of(map(sorted, rows) if self.config.source is Source.BAG else rows)
+
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
         """Return the examples to use, and statistics of the others: those too long to train on are left out."""
         longest = self.config.longest
@@ -91,8 +100,8 @@ class SequenceTask(TokenizedTask):
         kept = np.flatnonzero(encoded.longer <= longest)
         if not len(kept):
             raise DataError(
-                f"all {len(encoded):,} training examples of {self.config.name} have more than {longest} tokens. Set a "
-                "larger `longest`."
+                f"all {len(encoded):,} training examples of {self.config.name} have more than {longest} tokens. Set "
+                "a larger `longest`."
             )
         return encoded.take(kept), {"left_out_long": len(encoded) - len(kept)}
 
@@ -158,29 +167,28 @@ class SequenceTask(TokenizedTask):
             target,
             Ragged.of(target.encode([example.target for example in examples])),
             source,
-            self._sources(examples, source),
+            self.source_rows(examples, source),
             {
                 name: Ragged.of([number + 1 for number in one.extras.get(name, ())] for one in examples)
                 for name in names
             },
         )
 
-    def _sources(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:
-        """Return the sources as tokens, without stop, or as numbers; raise PluginError if these differ in shape."""
-        kind = self.config.source
-        if encoder:
-            rows = encoder.encode([example.source for example in examples])
-            return Ragged.of(map(sorted, rows) if kind is Source.BAG else rows)
-        if kind not in DIMENSIONS:
-            return None
-        numbers = [np.asarray(example.source, np.float32) for example in examples]
-        shapes = {array.shape for array in numbers}
-        if len(shapes) > 1 or len(numbers[0].shape) != DIMENSIONS[kind]:
-            raise PluginError(
-                f"{type(self).__name__}.examples yielded sources of shape {' and '.join(map(str, sorted(shapes)))}. All "
-                f"must have one shape, of {DIMENSIONS[kind]} dimension(s) for a {kind.name}."
+    def _numbers(self, examples: Sequence[Example]) -> Numbers:
+        """Return sources of numbers, float32 [R, D] or [R, S, D]; raise PluginError if they are none of one shape."""
+        kind, name = self.config.source, f"{type(self).__name__}.examples"
+        try:
+            found = np.array([example.source for example in examples], np.float32)
+        except (ValueError, TypeError) as error:
+            raise PluginError(f"{name} yielded sources that are not numbers of one shape: {error}.") from None
+        if found.ndim != DIMENSIONS[kind] + 1 or not np.isfinite(found).all():
+            what = (
+                f"{found.ndim - 1}-dimensional sources" if np.isfinite(found).all() else "NaN or infinity in a source"
             )
-        return np.stack(numbers)
+            raise PluginError(
+                f"{name} yielded {what}. A {kind.name} is finite and has {DIMENSIONS[kind]} dimension(s)."
+            )
+        return found
 
     def _save(self, split: Split, encoded: EncodedExamples) -> None:
         """Write the examples to the folder: targets padded to the prefix, both sides ended by stop, and texts."""

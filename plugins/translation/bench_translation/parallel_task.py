@@ -19,8 +19,8 @@ FEWEST = 2  # pairs to train on
 class ParallelTask(SequenceTask):
     """A line and its counterpart; both end with stop, and both lengths count it.
 
-    The id of a pair is the number of its line, counted from 0. All pairs of valid and test are decoded and scored; only
-    those to train on are chosen.
+    The id of a pair is the number of its line, counted from 0. All pairs of valid and test are decoded and scored;
+    only those to train on are chosen.
     """
 
     counted = "pairs"
@@ -56,10 +56,12 @@ class ParallelTask(SequenceTask):
         if split != "train":
             _check_full(split, pairs, (source, target))
         more = [lines.texts for lines in self.corpus.more(split)]
-        for number, (pair, raw, *targets) in enumerate(zip(pairs, source.texts, target.texts, *more, strict=True)):
-            references = [self.reference(line) for place, line in enumerate(targets) if place == 0 or line.strip()]
-            example = Example(*pair, references, id=number, source_text=raw)
-            yield example if all(pair) else example._replace(purposes=frozenset())
+        for number, ((one, other), raw, first, *others) in enumerate(
+            zip(pairs, source.texts, target.texts, *more, strict=True)
+        ):
+            references = [self.reference(line) for line in (first, *filter(str.strip, others))]
+            example = Example(one, other, references, id=number, source_text=raw)
+            yield example if one and other else example._replace(purposes=frozenset())
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:
         """Return which pairs are too long, or too something else, to train on: bool [R] by that word."""
@@ -75,10 +77,10 @@ class ParallelTask(SequenceTask):
             kept = kept & ~pairs
         if kept.sum() < FEWEST:
             reasons = [f"{left_out[f'left_out_{why}']:,} are too {why}" for why in self.unsuitable(encoded)]
+            settings = " or ".join(f"`{name}`" for name in self.limits)
             raise DataError(
-                f"{int(kept.sum())} pairs of {self.corpus.name} are left to train on, of {int(encoded.trains.sum()):,} "
-                f"that are not empty; {' and '.join(reasons)}. Change {' or '.join(f'`{one}`' for one in self.limits)}, "
-                "or choose a larger corpus."
+                f"{kept.sum()} pairs of {self.corpus.name} are left to train on, of {encoded.trains.sum():,} that "
+                f"are not empty; {' and '.join(reasons)}. Change {settings}, or choose a larger corpus."
             )
         return encoded.take(np.flatnonzero(kept)), left_out
 
@@ -98,6 +100,6 @@ def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[Lin
         where = [lines.place(empty[0]) for lines, line in zip(sides, pairs[empty[0]], strict=True) if not line]
         others = f"; so are {len(empty) - 1:,} other pairs" if len(empty) > 1 else ""
         raise DataError(
-            f"empty: {' and '.join(where)}{others}. Every pair of {split} counts: fill the line, or take it out of both "
-            "files."
+            f"empty: {' and '.join(where)}{others}. Every pair of {split} counts: fill the line, or take it out of "
+            "both files."
         )

@@ -54,7 +54,8 @@ class Translation(ParallelTask):
         assert isinstance(encoded.source, Ragged)
         source, target = encoded.source.lengths, encoded.target.lengths
         longest, limit = self.config.longest or np.inf, self.config.source_limit or np.inf
-        uneven = encoded.longer > np.minimum(source, target) * (self.config.ratio or np.inf)
+        shorter = np.maximum(1, np.minimum(source, target))
+        uneven = encoded.longer > shorter * (self.config.ratio or np.inf)
         return {"long": (source > min(longest, limit)) | (target > longest), "uneven": uneven}
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, int]]:
