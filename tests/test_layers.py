@@ -24,7 +24,7 @@ LAYERS = ("suites", "planning", "storage", "computing", "execution", "runs", "co
 READERS = {"bench_reports": ("suites", "storage", "runs"), "bench_exchange": ("suites", "storage", "runs")}
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
-INTERFACES = ("files", "terminal", "testing", "commands.options")
+INTERFACES = ("files", "kit", "terminal", "testing", "commands.options")
 
 
 def modules(root=ROOT):

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench_core import STOP, Purpose, Source
+from bench_core import STOP, PluginError, Purpose, Source
 from bench_text.ragged import Numbers, Ragged
 from bench_text.tokens import Encoder
 
 ALL = frozenset(Purpose)
 TEXTS = (Source.TOKENS, Source.BAG)
 DIMENSIONS = {Source.VECTOR: 1, Source.GRID: 2}
+SHAPES = {Source.VECTOR: "(D,)", Source.GRID: "(S, D)"}
 FORMS = "(source, target), (source, target, references) or (source, target, references, weight)"
 
 
@@ -51,6 +52,25 @@ def problem(found: Any, kind: Source) -> str | None:
     return None
 
 
+def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
+    """Return vectors or grids, float32 [R, D] or [R, S, D]; raise PluginError if they are none of one shape."""
+    try:
+        found = np.array(sources, np.float32)
+    except (ValueError, TypeError) as error:
+        raise PluginError(f"sources are not numbers of one shape: {error}.") from None
+    if not np.isfinite(found).all():
+        raise PluginError("sources have NaN or infinity among their numbers.")
+    if found.ndim != DIMENSIONS[kind] + 1:
+        raise PluginError(f"sources have shape {found.shape[1:]}; a {kind.name} has shape {SHAPES[kind]}.")
+    return found
+
+
+def shown(found: Any) -> str:
+    """Return an example as messages show it."""
+    text = repr(tuple(found) if isinstance(found, tuple) else found)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
 @dataclass(frozen=True)
 class EncodedExamples:
     """The R examples of a split as tokens, without stop, while a task prepares."""
@@ -60,7 +80,7 @@ class EncodedExamples:
     target: Ragged  # [R]
     source_encoder: Encoder | None = None
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
-    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each
+    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, from -1
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import STOP, Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
+from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
 from bench_text import corpora
 from bench_text.corpora import SPLITS
-from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, problem
+from bench_text.examples import TEXTS, EncodedExamples, Example, numbers, problem, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
@@ -59,9 +59,14 @@ class SequenceTask(TokenizedTask):
         for split, examples in found.items():
             encoded, left_out = self.choose(split, self._encoded(examples, source, target))
             statistics[split] = self.statistics(encoded) | left_out
-            self._save(split, encoded)
+            StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
+            self._save_texts(split, self._text_rows(encoded))
             counts = counts or encoded.counts  # of the first split, the one to train on
             shapes[split] = encoded.source.shape[1:] if isinstance(encoded.source, np.ndarray) else ()
+        if len(set(shapes.values())) > 1:
+            raise PluginError(
+                f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
+            )
         self.save_vocabulary(target.vocabulary)
         extras = {**self.about(data), **target.extras, "statistics": statistics}
         return TaskInfo(target.vocabulary, counts, source.vocabulary if source else (), shapes["train"], extras)
@@ -86,11 +91,11 @@ class SequenceTask(TokenizedTask):
 
     def source_rows(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:
         """Return sources as tokens, without stop, given their encoder, or as numbers; None without sources."""
-        if self.config.source not in TEXTS:
-            return self._numbers(examples) if self.config.source in DIMENSIONS else None
-        assert encoder is not None
-        rows = encoder.encode([example.source for example in examples])
-        return Ragged.of(map(sorted, rows) if self.config.source is Source.BAG else rows)
+        sources = [example.source for example in examples]
+        if encoder:
+            rows = encoder.encode(sources)
+            return Ragged.of(map(sorted, rows) if self.config.source is Source.BAG else rows)
+        return None if self.config.source is Source.NONE else numbers(sources, self.config.source)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
         """Return the examples to use, and statistics of the others: those too long to train on are left out."""
@@ -146,19 +151,24 @@ class SequenceTask(TokenizedTask):
 
     def _read(self, split: Split, data: Path) -> list[Example]:
         """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
-        found = [self._numbered(split, place, one) for place, one in enumerate(self.examples(split, data))]
+        found: dict[int, Example] = {}
+        for place, each in enumerate(self.examples(split, data)):
+            if wrong := problem(each, self.config.source):
+                raise self._error(each, place, split, wrong)
+            example = Example(*each)
+            number = place if example.id is None else example.id
+            if number in found:
+                raise self._error(each, place, split, f"There is an example {number} already: give each its own id.")
+            found[number] = example._replace(id=number)
         if not found:
-            raise DataError(
-                f"{self.config.name} has no examples in {split}. Each of {', '.join(self.splits)} needs some."
-            )
-        return found
+            splits = ", ".join(self.splits)
+            raise DataError(f"{self.config.name} has no examples in {split}. Each of {splits} needs some.")
+        return [*found.values()]
 
-    def _numbered(self, split: Split, place: int, found: Any) -> Example:
-        if wrong := problem(found, self.config.source):
-            name = type(self).__name__
-            raise PluginError(f"{name}.examples yielded {_shown(found)} as example {place} of {split}. {wrong}")
-        example = Example(*found)
-        return example if example.id is not None else example._replace(id=place)
+    def _error(self, example: Any, place: int, split: Split, wrong: str) -> PluginError:
+        return PluginError(
+            f"{type(self).__name__}.examples yielded {shown(example)} as example {place} of {split}. {wrong}"
+        )
 
     def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
         names = sorted({name for example in examples for name in example.extras})
@@ -168,44 +178,8 @@ class SequenceTask(TokenizedTask):
             Ragged.of(target.encode([example.target for example in examples])),
             source,
             self.source_rows(examples, source),
-            {
-                name: Ragged.of([number + 1 for number in one.extras.get(name, ())] for one in examples)
-                for name in names
-            },
+            {name: Ragged.of([*one.extras.get(name, ())] for one in examples) for name in names},
         )
-
-    def _numbers(self, examples: Sequence[Example]) -> Numbers:
-        """Return sources of numbers, float32 [R, D] or [R, S, D]; raise PluginError if they are none of one shape."""
-        kind, name = self.config.source, f"{type(self).__name__}.examples"
-        try:
-            found = np.array([example.source for example in examples], np.float32)
-        except (ValueError, TypeError) as error:
-            raise PluginError(f"{name} yielded sources that are not numbers of one shape: {error}.") from None
-        if found.ndim != DIMENSIONS[kind] + 1 or not np.isfinite(found).all():
-            what = (
-                f"{found.ndim - 1}-dimensional sources" if np.isfinite(found).all() else "NaN or infinity in a source"
-            )
-            raise PluginError(
-                f"{name} yielded {what}. A {kind.name} is finite and has {DIMENSIONS[kind]} dimension(s)."
-            )
-        return found
-
-    def _save(self, split: Split, encoded: EncodedExamples) -> None:
-        """Write the examples to the folder: targets padded to the prefix, both sides ended by stop, and texts."""
-        pad, source = len(encoded.encoder.vocabulary) - 1, encoded.source
-        if self.config.source is Source.TOKENS and isinstance(source, Ragged):
-            source = Ragged.of([*row, STOP] for row in source)
-        weight = np.array([example.weight for example in encoded.examples], np.float64)
-        purposes = np.array([[use in example.purposes for use in Purpose] for example in encoded.examples])
-        StoredExamples(
-            np.array([example.id for example in encoded.examples], np.int64),
-            Ragged.of([*[pad] * (self.prefix - len(row)), *row, STOP] for row in encoded.target),
-            source,
-            None if purposes.all() else purposes,
-            None if (weight == 1).all() else weight,
-            encoded.extras,
-        ).save(self.folder, split)
-        self._save_texts(split, self._text_rows(encoded))
 
     def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
         """Write id, references and source text of each example to decode."""
@@ -219,8 +193,3 @@ class SequenceTask(TokenizedTask):
             if Purpose.DECODE in example.purposes:
                 text = source if example.source_text is None else example.source_text
                 yield example.id, [*example.references] or [rest], text
-
-
-def _shown(found: Any) -> str:
-    text = repr(tuple(found) if isinstance(found, tuple) else found)
-    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise, Purpose, Size
+from bench_core import STOP, Batch, Noise, Purpose, Size, Source
 from bench_text.batching import grouped
+from bench_text.examples import EncodedExamples
 from bench_text.ragged import Numbers, Ragged, padded
 
 ARRAYS = ("ids", "purposes", "weight", "source")
@@ -26,12 +27,29 @@ class StoredExamples:
     source: Ragged | Numbers | None = None  # tokens [R], or numbers [R, D] or [R, S, D]
     purposes: Numbers | None = None  # bool [R, 3]: whether each is used for each Purpose; by default it is
     weight: Numbers | None = None  # float64 [R]; by default 1
-    extras: Mapping[str, Ragged] | None = None  # [R] each, 1 more than the integers of `Batch.extras`
+    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, 1 more than the integers of `Batch.extras`
+
+    @classmethod
+    def of(cls, encoded: EncodedExamples, kind: Source, prefix: int = 0) -> StoredExamples:
+        """Pad targets on the left to `prefix` tokens, and end them and sources of TOKENS by stop."""
+        pad, source = len(encoded.encoder.vocabulary) - 1, encoded.source
+        if kind is Source.TOKENS and isinstance(source, Ragged):
+            source = Ragged.of([*row, STOP] for row in source)
+        weight = np.array([example.weight for example in encoded.examples], np.float64)
+        purposes = np.array([[purpose in example.purposes for purpose in Purpose] for example in encoded.examples])
+        return cls(
+            np.array([example.id for example in encoded.examples], np.int64),
+            Ragged.of([*[pad] * (prefix - len(row)), *row, STOP] for row in encoded.target),
+            source,
+            None if purposes.all() else purposes,
+            None if (weight == 1).all() else weight,
+            {name: Ragged(extra.tokens + 1, extra.edges) for name, extra in encoded.extras.items()},
+        )
 
     def save(self, folder: Path, split: str) -> None:
         """Write arrays to a folder."""
         self.target.save(folder, f"{split}.target")
-        for name, rows in (self.extras or {}).items():
+        for name, rows in self.extras.items():
             rows.save(folder, f"{split}.extras.{name}")
         for name in ARRAYS:
             array = getattr(self, name)
@@ -83,7 +101,7 @@ class StoredExamples:
         )
 
     def _extras(self, rows: Numbers) -> dict[str, Tensor]:
-        extras = {name: extra.padded(rows) - 1 for name, extra in (self.extras or {}).items()}
+        extras = {name: extra.padded(rows) - 1 for name, extra in self.extras.items()}
         weight = _chosen(self.weight, rows)
         return extras if weight is None else {**extras, "weight": weight}
 

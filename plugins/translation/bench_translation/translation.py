@@ -94,7 +94,7 @@ class Translation(ParallelTask):
         lines = [example.target for example in rows.examples]
         wide = widths(lines, rows.encoder, spaces=self.config.tokenizer.target.kind == "char")
         heads = (spread(heads, own) for heads, own in zip(found, wide, strict=True))
-        return replace(rows, extras={"heads": Ragged.of([head + 1 for head in row] for row in heads)})
+        return replace(rows, extras={"heads": Ragged.of(heads)})
 
     def about(self, data: Path) -> dict[str, Any]:
         source, target = self.config.languages
