@@ -94,7 +94,7 @@ def _sides(value: Any) -> Any:
     return {"source": value, "target": value}
 
 
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=LearnedTokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | LearnedTokenizer | Both)]
 
 
 class Conllu(Settings):
