@@ -33,23 +33,30 @@ class Example(NamedTuple):
     extras: Mapping[str, Sequence[int]] = {}  #: integers for `Batch.extras`, padded with -1
 
 
-def problem(found: Any, kind: Source) -> str | None:
-    """Return what is wrong with an example of a task whose source is of a `kind`; None if nothing is."""
+def parsed(found: Any) -> Example:
+    """Return a tuple that an author has yielded as an Example; raise ValueError if it is none."""
+    if isinstance(found, Example):
+        return found
     if not isinstance(found, tuple) or not 2 <= len(found) <= len(Example._fields):
-        return f"It must yield {FORMS}."
-    example = Example(*found)
+        raise ValueError(f"It must yield {FORMS}.")
+    return Example(*found)
+
+
+def check(example: Example, kind: Source) -> None:
+    """Raise ValueError that says what is wrong with an example of a task whose source is of a `kind`."""
     if not isinstance(example.target, str):
-        return f"Its target must be a text, not {example.target!r}."
+        raise ValueError(f"Its target must be a text, not {example.target!r}.")
     if kind in TEXTS and not isinstance(example.source, str):
-        return f"Its source must be a text, not {example.source!r}."
+        raise ValueError(f"Its source must be a text, not {example.source!r}.")
     if kind is Source.NONE and example.source is not None:
-        return "Its source must be None, as its Config declares none. Otherwise declare `source = Source.TOKENS`."
+        raise ValueError(
+            "Its source must be None, as its Config declares none. Otherwise declare `source = Source.TOKENS`."
+        )
     listed = not isinstance(example.references, str) and isinstance(example.references, Iterable)
     if not listed or not all(isinstance(text, str) for text in example.references):
-        return f"Its references must be a list of texts, not {example.references!r}."
+        raise ValueError(f"Its references must be a list of texts, not {example.references!r}.")
     if not isinstance(example.weight, int | float) or not example.weight >= 0 or not isfinite(example.weight):
-        return f"Its weight must be a number from 0, not {example.weight!r}."
-    return None
+        raise ValueError(f"Its weight must be a number from 0, not {example.weight!r}.")
 
 
 def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
@@ -102,7 +109,7 @@ class EncodedExamples:
     @property
     def trains(self) -> Numbers:
         """Whether each example is one to train on, bool [R]."""
-        return np.array([Purpose.TRAIN in example.purposes for example in self.examples], bool)
+        return np.array([one.purposes is ALL or Purpose.TRAIN in one.purposes for one in self.examples], bool)
 
     def renumbered(self) -> EncodedExamples:
         """Return the examples with ids 0, 1, ..., R - 1."""

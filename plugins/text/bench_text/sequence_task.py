@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
 from bench_text import corpora
 from bench_text.corpora import SPLITS
-from bench_text.examples import TEXTS, EncodedExamples, Example, numbers, problem, shown
+from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
@@ -153,22 +153,26 @@ class SequenceTask(TokenizedTask):
         """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
         found: dict[int, Example] = {}
         for place, each in enumerate(self.examples(split, data)):
-            if wrong := problem(each, self.config.source):
-                raise self._error(each, place, split, wrong)
-            example = Example(*each)
-            number = place if example.id is None else example.id
-            if number in found:
-                raise self._error(each, place, split, f"There is an example {number} already: give each its own id.")
-            found[number] = example._replace(id=number)
+            try:
+                example = self._numbered(parsed(each), place, found)
+            except ValueError as error:
+                name = type(self).__name__
+                raise PluginError(
+                    f"{name}.examples yielded {shown(each)} as example {place} of {split}. {error}"
+                ) from None
+            found[example.id or 0] = example
         if not found:
             splits = ", ".join(self.splits)
             raise DataError(f"{self.config.name} has no examples in {split}. Each of {splits} needs some.")
         return [*found.values()]
 
-    def _error(self, example: Any, place: int, split: Split, wrong: str) -> PluginError:
-        return PluginError(
-            f"{type(self).__name__}.examples yielded {shown(example)} as example {place} of {split}. {wrong}"
-        )
+    def _numbered(self, example: Example, place: int, found: Container[int]) -> Example:
+        """Return an example with its id; raise ValueError if something is wrong with it."""
+        check(example, self.config.source)
+        example = example._replace(id=place) if example.id is None else example
+        if example.id in found:
+            raise ValueError(f"There is an example {example.id} already: give each its own id.")
+        return example
 
     def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
         names = sorted({name for example in examples for name in example.extras})

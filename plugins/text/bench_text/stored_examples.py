@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from bench_core import STOP, Batch, Noise, Purpose, Size, Source
 from bench_text.batching import grouped
-from bench_text.examples import EncodedExamples
+from bench_text.examples import ALL, EncodedExamples
 from bench_text.ragged import Numbers, Ragged, padded
 
 ARRAYS = ("ids", "purposes", "weight", "source")
@@ -36,12 +37,14 @@ class StoredExamples:
         if kind is Source.TOKENS and isinstance(source, Ragged):
             source = Ragged.of([*row, STOP] for row in source)
         weight = np.array([example.weight for example in encoded.examples], np.float64)
-        purposes = np.array([[purpose in example.purposes for purpose in Purpose] for example in encoded.examples])
+        purposes = None
+        if any(example.purposes is not ALL for example in encoded.examples):
+            purposes = np.array([[each in example.purposes for each in Purpose] for example in encoded.examples])
         return cls(
             np.array([example.id for example in encoded.examples], np.int64),
             Ragged.of([*[pad] * (prefix - len(row)), *row, STOP] for row in encoded.target),
             source,
-            None if purposes.all() else purposes,
+            purposes,
             None if (weight == 1).all() else weight,
             {name: Ragged(extra.tokens + 1, extra.edges) for name, extra in encoded.extras.items()},
         )
@@ -89,10 +92,12 @@ class StoredExamples:
     def _batch(self, rows: Numbers, prefix: int) -> Batch:
         target, source = self.target, self.source
         starts, ends = target.edges[rows], target.edges[rows + 1]
-        begin = padded(target.tokens, starts, starts + prefix)
+        opening = torch.full((len(rows), 1), STOP)
+        if prefix:
+            opening = torch.cat([opening, padded(target.tokens, starts, starts + prefix)], 1)
         return Batch(
-            ids=torch.from_numpy(np.array(self.ids[rows])),
-            opening=torch.cat([begin.new_full((len(rows), 1), STOP), begin], 1),
+            ids=torch.from_numpy(self.ids[rows]),
+            opening=opening,
             gold=padded(target.tokens, starts + prefix, ends),
             length=torch.from_numpy(ends - starts - prefix),
             source=source.padded(rows) if isinstance(source, Ragged) else _chosen(source, rows),
@@ -110,7 +115,8 @@ def _array(folder: Path, name: str) -> Ragged | Numbers | None:
     if (folder / f"{name}.edges.npy").exists():
         return Ragged.load(folder, name)
     path = folder / f"{name}.npy"
-    return np.load(path, mmap_mode="r", allow_pickle=False) if path.exists() else None
+    mode: Literal["r"] | None = "r" if name.endswith(".source") else None  # numbers of each example may be many
+    return np.load(path, mode, allow_pickle=False) if path.exists() else None
 
 
 def _chosen(array: Numbers | None, rows: Numbers) -> Tensor | None:
