@@ -37,8 +37,9 @@ class SequenceTask(TokenizedTask):
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
         """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
 
-        `data` is the data directory. A source is a text, of a VECTOR or GRID its numbers, and None without a source.
-        What else an example can have is in `Example`, which is such a tuple.
+        A source is a text, of a VECTOR or GRID its numbers, and None without a source. What else an example can have
+        is in `Example`, which is such a tuple. `data` is the data directory; the Config's `reads` has the digests of
+        all files that are read from it and are no settings.
         """
 
     @property
@@ -52,6 +53,7 @@ class SequenceTask(TokenizedTask):
         return int(getattr(self.config, "prefix", 0))
 
     def prepare(self, data: Path) -> TaskInfo:
+        """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
         statistics, shapes = {}, {}
@@ -124,7 +126,7 @@ class SequenceTask(TokenizedTask):
         Reports may show texts of an `embedded` corpus, one that is not read from files.
         """
         files = [value for _, value in self.config if isinstance(value, Path)]
-        names = [f"{path.name} ({corpora.digest(path)[:8]})" if path.is_file() else path.name for path in files]
+        names = [corpora.label(path) if path.is_file() else path.name for path in files]
         embedded = not files and not self.config.reads(data)
         shared = {"shared": self.config.shared} if self.config.source in TEXTS else {}
         return {"corpus": ", ".join(names) or self.config.name, "embedded": embedded, **shared}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
@@ -119,8 +118,7 @@ def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str
     paths = files(corpus, pair, data)
     found = [path for sides in paths.values() for side in sides for path in side]
     found += [path for split in paths for path in _further(corpus, split, data)]
-    names = {path: path.relative_to(data) if path.is_relative_to(data) else path for path in found}
-    return {str(name): corpora.digest(path) for path, name in names.items()}
+    return corpora.digests(found, data)
 
 
 def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
@@ -143,9 +141,7 @@ def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Spli
 def _own(split: Split, pair: Pair, data: Path) -> Sides:
     """Return a user's own files; raise DataError that names those that are missing or empty."""
     source, target = ([data / path for path in side] for side in (pair.source, pair.target))
-    wrong = [str(path) for path in [*source, *target] if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `{split}:` of the corpus.")
+    corpora.check_files([*source, *target], f"Correct `{split}:` of the corpus.")
     return source, target
 
 
@@ -153,9 +149,7 @@ def _further(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
     """Return the files of further translations; raise DataError that names those that are missing or empty."""
     given: Pair | None = getattr(corpus, split, None)
     paths = [data / path for path in given.references] if given else []
-    wrong = [str(path) for path in paths if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `references:` of {split} of the corpus.")
+    corpora.check_files(paths, f"Correct `references:` of {split} of the corpus.")
     return paths
 
 
@@ -164,13 +158,8 @@ def _folder(name: str, pair: tuple[str, str], data: Path) -> Layout:
     layout = folder(*pair)
     if name not in corpora.catalogue() and (data / name).is_dir():
         return layout
-    near = get_close_matches(name, [*LAYOUTS, "invented"], n=3)
-    advice = (
-        f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join([*LAYOUTS, 'invented'])}."
-    )
-    what = f"corpus {name!r} is not parallel" if name in corpora.catalogue() else f"no corpus is called {name!r}"
     wanted = ", ".join(file for split in SPLITS for one in pair for file in layout.files(split, one, pair))
-    raise DataError(f"{what}. {advice} Or put {wanted} into {data / name}.")
+    raise corpora.unknown(name, [*LAYOUTS, "invented"], "is not parallel", wanted, data)
 
 
 def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path) -> None:

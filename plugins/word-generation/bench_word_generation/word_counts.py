@@ -62,7 +62,7 @@ def located(corpus: FrequencyList, data: Path) -> Path:
 
 
 def _label(path: Path) -> str:
-    return path.name if path.name in LISTS else f"{path.name} ({corpora.digest(path)[:8]})"
+    return path.name if path.name in LISTS else corpora.label(path)
 
 
 def read_list(path: Path) -> dict[str, int]:
