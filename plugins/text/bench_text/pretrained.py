@@ -1,7 +1,7 @@
 """The tokenizer of a pretrained model, renumbered so that its end-of-text token is 0.
 
-That token and the one that was 0 change places. A model that knows the tokenizer undoes it: the facts of a task tell
-it the digest of the file, as `tokenizer`, and the number of that token there, as `stop`.
+That token and the one numbered 0 are swapped. A model that uses the same tokenizer swaps them back: `info.extras` has
+the digest of the file as `tokenizer`, and the number of its end-of-text token as `stop`.
 """
 
 from __future__ import annotations
