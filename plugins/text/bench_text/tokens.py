@@ -16,9 +16,7 @@ from typing import Any
 from bench_text.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
-UNREADABLE = (
-    "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # a single token to the tokenizers of metrics, and in no corpus
-)
+UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # a single token to the tokenizers of metrics
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,8 @@ class Encoder:
     vocabulary: list[str]  # [V] names; the first is stop
     encode: Callable[[Sequence[str]], Iterator[list[int]]]  # the tokens of each text, without stop
     ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
+    #: The text after the first k tokens of each text, given texts, their tokens and k.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    # the text after the first k tokens of each text, given texts, their tokens and k
     unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
     extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
 
@@ -39,7 +37,7 @@ def learn(
 ) -> Encoder:
     """Learn a vocabulary: words and characters from both splits, the most frequent first, byte pairs from `train`.
 
-    `pad` appends `<cpad>`. A size in the settings counts all tokens.
+    `pad` appends `<cpad>`, which `vocab_size` counts.
     """
     if isinstance(settings, BytePairs):
         return _byte_pairs(settings.vocab_size, train, pad)
