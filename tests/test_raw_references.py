@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench_core import Outcome, Purpose, Size
 from bench_language_modeling.plugin import SequenceCompletionConfig
-from bench_language_modeling.tokens import UNREADABLE
 from bench_metrics.plugin import BleuConfig, ExactMatchConfig
 from bench_metrics.tokenizers import tokenizer
+from bench_text.tokens import UNREADABLE
 
 LINES = {
     "train": [

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from bench_captioning.annotations import SHOWN, Picture, pictures
-from bench_captioning.scenes import SPLITS, Scene, scenes
+from bench_captioning.scenes import Scene, scenes
 from bench_captioning.settings import Corpus, Features, Files, Named, OneFile, Precomputed, ResNet, Scenes, Usual
 from bench_core import DataError, Split
-from bench_text.api import corpora
+from bench_text.api import SPLITS, corpora
 
 # What annotations call the splits. The 30,504 images that COCO's own split left over, `restval`, are trained on.
 USUAL: Mapping[Usual, Sequence[str]] = {
@@ -83,12 +82,12 @@ def captioned(corpus: Corpus, data: Path) -> Captioned:
         paths = files(corpus, data)
         found = {split: pictures(path) for split, path in paths.items()}
         folders = {split: data / corpus.images if corpus.images else path.parent for split, path in paths.items()}
-        return _checked(_own(corpus.train, paths["train"]), found, [*found.values()], folders)
+        return _checked(corpora.label(paths["train"]), found, [*found.values()], folders)
     path = files(corpus, data)["all"]
     listed = pictures(path)
     if isinstance(corpus, OneFile):
         folder = data / corpus.images if corpus.images else path.parent
-        wanted, name = corpus.splits, _own(corpus.file, path)
+        wanted, name = corpus.splits, corpora.label(path)
     else:
         folder, wanted, name = path.parent / _layout(corpus).images, None, corpus.name
     found = _divided(listed, wanted, path)
@@ -100,9 +99,8 @@ def captioned(corpus: Corpus, data: Path) -> Captioned:
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
     """Return the digest of each file that is read, one for all images; raise DataError if some are missing."""
-    found = {} if isinstance(corpus, Scenes) else {_shown(path, data): path for path in files(corpus, data).values()}
-    found |= {_shown(path, data): path for path in feature_files(features, data)}
-    digests = {name: corpora.digest(path) for name, path in found.items()}
+    paths = [] if isinstance(corpus, Scenes) else [*files(corpus, data).values()]
+    digests = corpora.digests([*paths, *feature_files(features, data)], data)
     if isinstance(features, ResNet) and not isinstance(corpus, Scenes):
         known = captioned(corpus, data)
         known.check_images()
@@ -132,9 +130,7 @@ def files(corpus: Named | OneFile | Files, data: Path) -> dict[str, Path]:
         {"all": corpus.file} if isinstance(corpus, OneFile) else {split: getattr(corpus, split) for split in SPLITS}
     )
     paths = {split: data / path for split, path in given.items()}
-    wrong = [str(path) for path in paths.values() if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `corpus:`.")
+    corpora.check_files(paths.values(), "Correct `corpus:`.")
     return paths
 
 
@@ -158,11 +154,7 @@ def _layout(corpus: Named, data: Path | None = None) -> Layout:
         return LAYOUTS[name]
     if data is None or (name not in corpora.catalogue() and (data / name).is_dir()):
         return FOLDER
-    near = get_close_matches(name, [*LAYOUTS, "scenes"], n=3)
-    known = ", ".join([*LAYOUTS, "scenes"])
-    advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {known}."
-    what = f"corpus {name!r} has no images" if name in corpora.catalogue() else f"no corpus is called {name!r}"
-    raise DataError(f"{what}. {advice} Or put {FOLDER.file} and {FOLDER.images}/ into {data / name}.")
+    raise corpora.unknown(name, [*LAYOUTS, "scenes"], "has no images", f"{FOLDER.file} and {FOLDER.images}/", data)
 
 
 def _divided(
@@ -223,14 +215,6 @@ def _generated(settings: Scenes) -> Captioned:
     name = f"scenes (images {settings.images}, pixels {settings.pixels}, seed {settings.seed})"
     every = [picture for pictures in found.values() for picture in pictures]
     return Captioned(name, found, every, scenes=known, pixels=settings.pixels)
-
-
-def _own(given: Path, path: Path) -> str:
-    return f"{given.name} ({corpora.digest(path)[:8]})"
-
-
-def _shown(path: Path, data: Path) -> str:
-    return str(path.relative_to(data) if path.is_relative_to(data) else path)
 
 
 @lru_cache(2**18)

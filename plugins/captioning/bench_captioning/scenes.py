@@ -13,10 +13,10 @@ from random import Random
 from typing import TypeVar
 
 from bench_captioning.settings import Scenes
+from bench_text.api import SPLITS
 
 T = TypeVar("T")
 
-SPLITS = ("train", "valid", "test")
 SIZES = ("small", "large")
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
 SHAPES = ("circle", "square", "triangle", "cross")

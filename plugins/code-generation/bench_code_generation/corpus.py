@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bench_code_generation.settings import Corpus, CPythonPairs, Named
 from bench_core import DataError, Split
 from bench_text.api import corpora
-from bench_translation.api import Files, Pair, parallel, reads
+from bench_translation.api import Files, Lines, Pair, Parallel, parallel, reads
 
 SIDES = ("pseudo-code", "python")
 DJANGO = ("all.anno", "all.code")
@@ -21,34 +21,30 @@ PARTS: Mapping[Split, slice] = {  # of the lines of Django
 CLEAN = {"train": "train", "valid": "dev", "test": "test"}  # how its files call the splits
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """One split: line n of the source is what line n of the target does."""
+def collection(corpus: Corpus, data: Path) -> Parallel:
+    """Return a corpus with single spaces for white space of all sorts.
 
-    source: list[str]
-    target: list[str]
-    where: Callable[[int], tuple[str, str]]  # the places of a pair, such as "line 7 of all.anno"
-    further: list[list[str]] = field(default_factory=list)  # more targets, each as long; an empty line is none
+    Raises DataError if files are missing, and `read` if they are not parallel UTF-8 text.
+    """
+    found = _library(corpus) if isinstance(corpus, CPythonPairs) else _collection(corpus, data)
 
+    def read(split: Split) -> tuple[Lines, Lines]:
+        source, target = found.read(split)
+        return _spaced(source), _spaced(target)
 
-@dataclass(frozen=True)
-class Collection:
-    """A corpus, read when its pairs are asked for."""
-
-    name: str  # in reports
-    read: Callable[[Split], Pairs]
-    embedded: bool = False  # whether reports may show what it says
+    return replace(found, read=read, more=lambda split: [_spaced(lines) for lines in found.more(split)])
 
 
-def collection(corpus: Corpus, data: Path) -> Collection:
-    """Return a corpus; raise DataError if files are missing, and `read` if they are not parallel UTF-8 text."""
-    if isinstance(corpus, CPythonPairs):
-        return _library(corpus)
-    if isinstance(corpus, Named) and corpus.name == "django":
-        return Collection(corpus.name, lambda split: _part(_files(corpus, data), data, PARTS[split]))
-    files = _files(corpus, data)
-    name = corpus.name if isinstance(corpus, Named) else parallel(files, SIDES, data).name
-    return Collection(name, lambda split: _lines(files, data, split))
+def _spaced(lines: Lines) -> Lines:
+    return replace(lines, texts=[" ".join(line.split()) for line in lines.texts])
+
+
+def _collection(corpus: Named | Files, data: Path) -> Parallel:
+    found = parallel(_files(corpus, data), SIDES, data)
+    if isinstance(corpus, Files):
+        return found
+    found = replace(found, name=corpus.name)
+    return replace(found, read=lambda split: _part(found, data, split)) if corpus.name == "django" else found
 
 
 def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
@@ -73,25 +69,20 @@ def _files(corpus: Named | Files, data: Path) -> Files:
     return Files(**{split: Pair(source=[source], target=[target]) for split, (source, target) in paths.items()})
 
 
-def _lines(files: Files, data: Path, split: Split) -> Pairs:
-    corpus = parallel(files, SIDES, data)
-    source, target = corpus.read(split)
-    further = [more.texts for more in corpus.more(split)]
-    return Pairs(source.texts, target.texts, lambda place: (source.place(place), target.place(place)), further)
-
-
-def _part(files: Files, data: Path, part: slice) -> Pairs:
+def _part(corpus: Parallel, data: Path, split: Split) -> tuple[Lines, Lines]:
     """Return some of the lines of Django, which has one file for all splits; raise DataError if it is another."""
-    whole = _lines(files, data, "train")
-    if len(whole.source) != PARTS["test"].stop:
+    source, target = corpus.read(split)
+    whole = PARTS["test"].stop
+    if len(source.texts) != whole:
         raise DataError(
-            f"corpus 'django' has {len(whole.source):,} pairs in {data / 'django'}, not {PARTS['test'].stop:,}, so "
-            "it cannot be split as in the literature. Run `bench data verify django`, or name the files as your own."
+            f"corpus 'django' has {len(source.texts):,} pairs in {data / 'django'}, not {whole:,}, so it cannot be "
+            "split as in the literature. Run `bench data verify django`, or name the files as your own."
         )
-    return Pairs(whole.source[part], whole.target[part], lambda place: whole.where(place + (part.start or 0)))
+    numbers = range(whole)[PARTS[split]]
+    return source.select(numbers), target.select(numbers)
 
 
-def _library(corpus: CPythonPairs) -> Collection:
+def _library(corpus: CPythonPairs) -> Parallel:
     from bench_code_generation import library
 
     found = library.choose(library.pairs(library.sources()), corpus.pairs)
@@ -102,8 +93,9 @@ def _library(corpus: CPythonPairs) -> Collection:
             "source files are not installed. Choose another corpus."
         )
 
-    def read(split: Split) -> Pairs:
-        source, target = ([pair[side] for pair in found[split]] for side in (0, 1))
-        return Pairs(source, target, lambda place: (f"pseudo-code {place} of {split}", f"code {place} of {split}"))
+    def read(split: Split) -> tuple[Lines, Lines]:
+        source, target = (Lines(list(texts), [(split, len(texts))]) for texts in zip(*found[split], strict=True))
+        return source, target
 
-    return Collection(f"{corpus.name} {library.VERSION} ({library.digest()[:8]})", read, embedded=True)
+    name = f"{corpus.name} {library.VERSION} ({library.digest()[:8]})"
+    return Parallel(name, tuple(found), read, embedded=True)

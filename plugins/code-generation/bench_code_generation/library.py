@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from bench_code_generation.pseudo_code import python, said
 from bench_core import Split
-from bench_language_modeling.api import SPLITS, cpython
+from bench_language_modeling.api import cpython
+from bench_text.api import SPLITS
 
 MOST = 30  # words of a line of code
 

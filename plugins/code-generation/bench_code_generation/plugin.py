@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from bench_code_generation.settings import Corpus, CPythonPairs
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
-from bench_language_modeling.api import Words
+from bench_text.api import Words
 from bench_translation.api import Both, Tokenizers
 
 supports = (2, 2)

@@ -10,7 +10,7 @@ from bench_core import Outcome, SuiteError, TaskInfo
 from bench_indigo.agreement import UNKNOWN, Ratio
 from bench_indigo.plugin import FirstPartsConfig
 from bench_indigo.trajectory import orders
-from bench_language_modeling.api import join
+from bench_text.api import join
 
 SPACE = "Ġ"  # what begins those byte pairs that begin a word
 

@@ -1,43 +1,21 @@
-"""What other plugins may import: corpus text, sentences, tokens, and ragged rows.
-
-What needs numpy and torch loads when it is first used.
-"""
+"""What other plugins may import: the text of corpora, and its sentences; nothing here loads torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from bench_core import Split
 from bench_language_modeling import corpus as _corpus
 from bench_language_modeling import cpython
-from bench_language_modeling.sentences import SPLITTERS
-from bench_language_modeling.settings import BytePairs, Characters, Corpus, Words
-from bench_language_modeling.text import SPLITS, Text
-from bench_language_modeling.tokens import Encoder, join, learn
+from bench_language_modeling.sentences import SPLITTERS, sentences
+from bench_language_modeling.settings import Corpus
+from bench_language_modeling.text import Text
 
-if TYPE_CHECKING:
-    from bench_language_modeling.ragged import Ragged, bucketed, cut, evenly, padded, shuffled
-    from bench_language_modeling.tokenized import Tokenized, statistics
-
-_LATER = dict.fromkeys(("Ragged", "bucketed", "cut", "evenly", "padded", "shuffled"), "ragged")
-_LATER |= dict.fromkeys(("Tokenized", "statistics"), "tokenized")
-
-__all__ = [
-    "SPLITS", "SPLITTERS", "BytePairs", "Characters", "Corpus", "Encoder", "Ragged", "Text", "Tokenized",
-    "Words", "bucketed", "cpython", "cut", "digests", "evenly", "join", "learn", "lines", "padded", "shuffled",
-    "statistics", "text",
-]  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"bench_language_modeling.{_LATER[name]}"), name)
+__all__ = ["SPLITTERS", "Corpus", "Text", "cpython", "digests", "lines", "sentences", "text"]
 
 
 def text(corpus: Any, data: Path) -> Text:

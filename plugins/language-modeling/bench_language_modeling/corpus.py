@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from logging import getLogger
 from pathlib import Path
 
-from bench_core import DataError, Split
+from bench_core import Split
 from bench_language_modeling import cpython
 from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
-from bench_language_modeling.text import SPLITS, Text
-from bench_text.api import corpora
+from bench_language_modeling.text import Text
+from bench_text.api import SPLITS, corpora
 
 READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # of the catalogue
 ENOUGH = 100_000  # words that make cpython-docs worth training on
@@ -28,7 +27,7 @@ def text(corpus: Corpus, data: Path) -> Text:
 
         return diagnostics.text(corpus, _label(corpus))
     if isinstance(corpus, Files):
-        return _text(f"{corpus.train.name} ({corpora.digest(corpus.train)[:8]})", files(corpus, data))
+        return _text(corpora.label(corpus.train), files(corpus, data))
     if corpus.name == cpython.NAME:
         return _docs()
     return _text(corpus.name, files(corpus, data), sentences=corpus.name == "ptb")
@@ -56,9 +55,7 @@ def files(corpus: Named | Files, data: Path) -> dict[Split, Path]:
     """Return the file of each split."""
     if isinstance(corpus, Files):
         paths = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
-        wrong = [str(path) for path in paths.values() if not path.is_file() or not path.stat().st_size]
-        if wrong:
-            raise DataError(f"missing or empty: {', '.join(wrong)}, looked for from {Path.cwd()}. Correct `corpus:`.")
+        corpora.check_files(paths.values(), f"They were looked for from {Path.cwd()}. Correct `corpus:`.")
         return paths
     _check_name(corpus.name, data)
     names = [f"ptb.{split}.txt" if corpus.name == "ptb" else f"{split}.txt" for split in SPLITS]
@@ -70,10 +67,7 @@ def _check_name(name: str, data: Path) -> None:
     if name in READABLE or (name not in corpora.catalogue() and (data / name).is_dir()):
         return
     known = (*READABLE, cpython.NAME, *GENERATED)
-    near = get_close_matches(name, known, n=3)
-    advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
-    what = f"corpus {name!r} is not plain text" if name in corpora.catalogue() else f"no corpus is called {name!r}"
-    raise DataError(f"{what}. {advice} Or put train.txt, valid.txt and test.txt into {data / name}.")
+    raise corpora.unknown(name, known, "is not plain text", "train.txt, valid.txt and test.txt", data)
 
 
 def _docs() -> Text:

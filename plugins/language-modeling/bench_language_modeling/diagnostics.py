@@ -15,7 +15,8 @@ import numpy as np
 
 from bench_core import Split
 from bench_language_modeling.settings import Copy, Cycle, Diagnostic, Lag, Markov
-from bench_language_modeling.text import SPLITS, Text
+from bench_language_modeling.text import Text
+from bench_text.api import SPLITS
 
 
 def text(settings: Diagnostic, name: str) -> Text:

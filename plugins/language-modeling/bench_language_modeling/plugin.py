@@ -9,8 +9,9 @@ from typing import Literal, Self
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Purpose, TaskConfig, hookimpl
-from bench_language_modeling import corpus, pretrained
-from bench_language_modeling.settings import Corpus, Named, Pretrained, Tokenizer, Words
+from bench_language_modeling import corpus
+from bench_language_modeling.settings import Corpus, Named
+from bench_text.api import Tokenizer, Words, tokenizer_digests
 
 supports = (2, 2)
 
@@ -25,8 +26,7 @@ class TokenizedConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
-        given = pretrained.reads(self.tokenizer, data) if isinstance(self.tokenizer, Pretrained) else {}
-        return {**corpus.reads(self.corpus, data), **given}
+        return {**corpus.reads(self.corpus, data), **tokenizer_digests(self.tokenizer, data)}
 
 
 class SequenceCompletionConfig(TokenizedConfig):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from bench_core import Split
+from bench_language_modeling.text import Text
+
 ENDS = frozenset(".!?")
 
 
@@ -42,3 +45,8 @@ SPLITTERS: Mapping[str, Callable[[Iterable[str]], Iterator[str]]] = {
     "rule": by_rule,
     "lines": by_line,
 }
+
+
+def sentences(text: Text, split: Split, splitter: str) -> list[str]:
+    """Return the sentences of a split, by a name in `SPLITTERS`; lines that are sentences stay as they are."""
+    return list(SPLITTERS["lines" if text.sentences else splitter](text.paragraphs(split)))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings, kinded
+from bench_core import Settings
 
 
 class Named(Settings):
@@ -106,36 +106,3 @@ _Corpus: TypeAlias = Annotated[
     Discriminator(_choice),
 ]
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
-
-
-class Words(Settings):
-    """White-space separated words; the rare ones become `<unk>`."""
-
-    kind: Literal["word"] = "word"
-    min_count: PositiveInt = 1  # the fewest occurrences of a word that is kept
-    most_words: PositiveInt | None = None  # keep at most these many, the most frequent ones
-
-
-class Characters(Settings):
-    """Unicode characters, spaces among them."""
-
-    kind: Literal["char"]
-
-
-class BytePairs(Settings):
-    """Byte pair encoding of each word's bytes, learnt from the training split."""
-
-    kind: Literal["bpe"]
-    vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens
-
-
-class Pretrained(Settings):
-    """The tokens of a pretrained model, `tokenizer.json` in a folder of the data directory or elsewhere."""
-
-    kind: Literal["pretrained"]
-    path: str = Field(min_length=1)  #: of the folder
-    stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
-
-
-_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs | Pretrained, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]

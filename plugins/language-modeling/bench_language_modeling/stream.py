@@ -1,9 +1,11 @@
-"""The language modeling task: every token of a stream, given all tokens before it."""
+"""The language modeling task: every token of a stream, given all tokens before it.
+
+It is no `SequenceTask`: rows are windows of one stream, which go on where those of the last batch ended.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +14,12 @@ import torch
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, SuiteError, TaskInfo
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
-from bench_language_modeling.ragged import Numbers, Ragged, padded, shuffled
-from bench_language_modeling.text import SPLITS
-from bench_language_modeling.tokenized import Tokenized, statistics
+from bench_text.api import SPLITS, Numbers, Ragged, TokenizedTask, padded, shuffled, token_statistics
 
 FEWEST = 5  # tokens that a split must have
 
 
-class LanguageModeling(Tokenized):
+class LanguageModeling(TokenizedTask):
     """A stream of tokens, cut into windows; the stops between lines are among its tokens.
 
     The id of a window is its number: window w begins at token w * window, whatever the size of a batch. Only where
@@ -31,7 +31,7 @@ class LanguageModeling(Tokenized):
     def prepare(self, data: Path) -> TaskInfo:
         text = corpus.text(self.config.corpus, data)
         lines = {split: text.read(split) for split in SPLITS}
-        encoder = self._encoder(data, lines["train"], lines["valid"])
+        encoder = self.encoder(self.config.tokenizer, data, lines["train"], lines["valid"])
         ending = [STOP] * (text.stops if self.config.stops is None else self.config.stops)
         rows = {split: Ragged.of([*row, *ending] for row in encoder.encode(lines[split])) for split in SPLITS}
         for split, stream in rows.items():
@@ -41,10 +41,14 @@ class LanguageModeling(Tokenized):
                 )
             np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
         counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
-        extras = {"statistics": {split: statistics(rows[split], "lines", encoder) for split in SPLITS}}
+        found = {
+            split: {"lines": len(each), **token_statistics(each, encoder.unknown)} for split, each in rows.items()
+        }
         best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
         parts = {"parts": self.config.parts} if self.config.parts > 1 else {}
-        return replace(self._facts(text, encoder, counts, extras | best | parts), consecutive=True)
+        self.save_vocabulary(encoder.vocabulary)
+        extras = {**text.about, **encoder.extras, "statistics": found, **best, **parts}
+        return TaskInfo(encoder.vocabulary, counts, extras=extras, consecutive=True)
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, every token in one of them.

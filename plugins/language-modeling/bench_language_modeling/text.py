@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench_core import Split
-
-SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,11 @@ class Text:
     nats: Mapping[Split, float] = field(default_factory=dict)  # what the best possible model pays for all lines
     embedded: bool = True  # whether reports may show what it says
     notice: str = ""  # what a reader of reports should know
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What reports show of it."""
+        return {"corpus": self.name, "embedded": self.embedded, **({"notice": self.notice} if self.notice else {})}
 
     def paragraphs(self, split: Split) -> list[str]:
         """Return the lines that are neither empty nor headings such as `= = History = =`."""

@@ -13,7 +13,7 @@ from bench_language_modeling import corpus, cpython
 from bench_language_modeling.diagnostics import entropy, optimum, stationary, transitions
 from bench_language_modeling.english import WORDS
 from bench_language_modeling.settings import Corpus, Markov
-from bench_language_modeling.text import SPLITS
+from bench_text.api import SPLITS
 
 
 def generated(tmp_path, **settings):

@@ -1,5 +1,54 @@
-"""What other plugins may import."""
+"""What other plugins may import: corpora, tokenizers, batches, and tasks in one method; names load on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from bench_text import corpora
+from bench_text.corpora import SPLITS
 
-__all__ = ["corpora"]
+if TYPE_CHECKING:
+    from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
+    from bench_text.configs import SequenceTaskConfig
+    from bench_text.examples import EncodedExamples, Example
+    from bench_text.json_lines import records
+    from bench_text.pretrained import tokenizer_digests
+    from bench_text.ragged import Numbers, Ragged, padded
+    from bench_text.sequence_task import SequenceTask
+    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words
+    from bench_text.stored_examples import StoredExamples
+    from bench_text.tokenized import TokenizedTask, token_statistics
+    from bench_text.tokens import UNKNOWN, UNREADABLE, Encoder, join, learn
+
+_HOMES = {
+    "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
+    "configs": ["SequenceTaskConfig"],
+    "examples": ["EncodedExamples", "Example"],
+    "json_lines": ["records"],
+    "pretrained": ["tokenizer_digests"],
+    "ragged": ["Numbers", "Ragged", "padded"],
+    "sequence_task": ["SequenceTask"],
+    "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words"],
+    "stored_examples": ["StoredExamples"],
+    "tokenized": ["TokenizedTask", "token_statistics"],
+    "tokens": ["UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
+    "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
+    "TokenizedTask", "Tokenizer", "Words", "bucketed", "corpora", "cut", "evenly", "grouped", "join", "learn",
+    "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"bench_text.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,6 +17,7 @@ from typing import Any
 from bench_core import DataError, suggestion
 from bench_core.files import digest as digest
 
+SPLITS = ("train", "valid", "test")  #: those that every corpus has
 GITHUB = "https://raw.githubusercontent.com"
 
 
@@ -96,6 +97,32 @@ def _trouble(path: Path) -> str:
     if not path.is_file():
         return "is missing"
     return "" if path.stat().st_size else "is empty"
+
+
+def check_files(paths: Iterable[Path], advice: str) -> None:
+    """Raise DataError that names all files that are missing or empty, followed by `advice`."""
+    wrong = [str(path) for path in paths if _trouble(path)]
+    if wrong:
+        raise DataError(f"missing or empty: {', '.join(wrong)}. {advice}")
+
+
+def digests(paths: Iterable[Path], data: Path) -> dict[str, str]:
+    """Return the digest of each file, for a Config's `reads`, by its place in the data directory if it is there."""
+    return {str(path.relative_to(data) if path.is_relative_to(data) else path): digest(path) for path in paths}
+
+
+def label(path: Path) -> str:
+    """Return what reports call a user's own file: its name and the beginning of its digest."""
+    return f"{path.name} ({digest(path)[:8]})"
+
+
+def unknown(name: str, known: Iterable[str], wrong: str, files: str, data: Path) -> DataError:
+    """Return the error for a name that is none of those `known` to a task, nor a folder of the user's.
+
+    `wrong` is what the corpora of other tasks lack, such as "is not parallel"; `files` those to put into a folder.
+    """
+    what = f"corpus {name!r} {wrong}" if name in catalogue() else f"no corpus is called {name!r}"
+    return DataError(f"{what}. {suggestion(name, [*known])} Or put {files} into {data / name}.")
 
 
 def present(name: str, data: Path) -> bool:

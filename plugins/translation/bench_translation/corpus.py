@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
 from bench_core import DataError, Split
-from bench_text.api import corpora
+from bench_text.api import SPLITS, corpora
 from bench_translation.layouts import LAYOUTS, Layout, folder
 from bench_translation.settings import Corpus, Files, Invented, Named, Pair
 
 Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
 
-SPLITS = ("train", "valid", "test")
 HUNDRED = 100  # lines, of which splits that share a file have shares
 INVENTED = ("en", "art")  # ISO 639-2 calls made-up languages so
 
@@ -29,9 +27,8 @@ class Lines:
     files: Sequence[tuple[str, int]]  # where they are from, and how many lines each has
     numbers: Sequence[int] | None = None  # those of the texts in a file, counted from 0, if not all are of the split
 
-    def of(self, share: range) -> Lines:
-        """Return those lines of a file that are in a share of every hundred."""
-        numbers = [number for number in range(len(self.texts)) if number % HUNDRED in share]
+    def select(self, numbers: Sequence[int]) -> Lines:
+        """Return some lines of a file."""
         return replace(self, texts=[self.texts[number] for number in numbers], numbers=numbers)
 
     def place(self, index: int) -> str:
@@ -94,7 +91,10 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
                     "other. Lines end with a line feed and nothing else. Correct the files."
                 )
         share = _share(corpus, split)
-        return (source.of(share), target.of(share)) if share else (source, target)
+        if share is None:
+            return source, target
+        numbers = [number for number in range(len(source.texts)) if number % HUNDRED in share]
+        return source.select(numbers), target.select(numbers)
 
     def more(split: Split) -> list[Lines]:
         (source, _), found = paths[split], [_lines([path]) for path in _further(corpus, split, data)]
@@ -118,8 +118,7 @@ def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str
     paths = files(corpus, pair, data)
     found = [path for sides in paths.values() for side in sides for path in side]
     found += [path for split in paths for path in _further(corpus, split, data)]
-    names = {path: path.relative_to(data) if path.is_relative_to(data) else path for path in found}
-    return {str(name): corpora.digest(path) for path, name in names.items()}
+    return corpora.digests(found, data)
 
 
 def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
@@ -142,9 +141,7 @@ def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Spli
 def _own(split: Split, pair: Pair, data: Path) -> Sides:
     """Return a user's own files; raise DataError that names those that are missing or empty."""
     source, target = ([data / path for path in side] for side in (pair.source, pair.target))
-    wrong = [str(path) for path in [*source, *target] if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `{split}:` of the corpus.")
+    corpora.check_files([*source, *target], f"Correct `{split}:` of the corpus.")
     return source, target
 
 
@@ -152,9 +149,7 @@ def _further(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
     """Return the files of further translations; raise DataError that names those that are missing or empty."""
     given: Pair | None = getattr(corpus, split, None)
     paths = [data / path for path in given.references] if given else []
-    wrong = [str(path) for path in paths if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `references:` of {split} of the corpus.")
+    corpora.check_files(paths, f"Correct `references:` of {split} of the corpus.")
     return paths
 
 
@@ -163,13 +158,8 @@ def _folder(name: str, pair: tuple[str, str], data: Path) -> Layout:
     layout = folder(*pair)
     if name not in corpora.catalogue() and (data / name).is_dir():
         return layout
-    near = get_close_matches(name, [*LAYOUTS, "invented"], n=3)
-    advice = (
-        f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join([*LAYOUTS, 'invented'])}."
-    )
-    what = f"corpus {name!r} is not parallel" if name in corpora.catalogue() else f"no corpus is called {name!r}"
     wanted = ", ".join(file for split in SPLITS for one in pair for file in layout.files(split, one, pair))
-    raise DataError(f"{what}. {advice} Or put {wanted} into {data / name}.")
+    raise corpora.unknown(name, [*LAYOUTS, "invented"], "is not parallel", wanted, data)
 
 
 def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path) -> None:

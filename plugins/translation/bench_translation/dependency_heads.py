@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from bench_language_modeling.api import Encoder
+from bench_text.api import Encoder
 
 PADDING, CONTINUES = -1, -2
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from bench_language_modeling.api import join
+from bench_text.api import join
 from bench_translation.layouts import UNSPACED
 from bench_translation.plugin import TranslationConfig
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +11,8 @@ from bench_core import DataError, Split
 from bench_text.api import corpora
 from bench_translation import conllu, pipelines
 from bench_translation.settings import Conllu, Parse, Pipeline, Treebank
+
+ADVICE = "Correct `parse:`, or put the files there."
 
 #: From a split, all lines of its target and the numbers of those wanted to the heads of their words, counted from 0,
 #: of which a root is its own; None where nothing is known of the split.
@@ -32,10 +34,7 @@ def reads(settings: Parse, data: Path) -> Mapping[str, str]:
         found = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {f"{settings.pipeline}/{path.relative_to(folder)}": corpora.digest(path) for path in found}
     paths = _trees(settings, data) if isinstance(settings, Conllu) else _treebank(settings, data)
-    every = [path for group in paths.values() for path in group]
-    return {
-        str(path.relative_to(data) if path.is_relative_to(data) else path): corpora.digest(path) for path in every
-    }
+    return corpora.digests((path for group in paths.values() for path in group), data)
 
 
 def parser(settings: Parse, lowered: Callable[[str], str], data: Path) -> Parser:
@@ -71,14 +70,8 @@ def _given(trees: Mapping[Split, Sequence[Path]], lowered: Callable[[str], str])
 def _trees(settings: Conllu, data: Path) -> dict[Split, list[Path]]:
     given = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     paths = {split: [data / path for path in group] for split, group in given.items() if group}
-    _check(path for group in paths.values() for path in group)
+    corpora.check_files((path for group in paths.values() for path in group), ADVICE)
     return paths
-
-
-def _check(paths: Iterable[Path]) -> None:
-    wrong = [str(path) for path in paths if not path.is_file() or not path.stat().st_size]
-    if wrong:
-        raise DataError(f"missing or empty: {', '.join(wrong)}. Correct `parse:`, or put the files there.")
 
 
 def _treebank(settings: Treebank, data: Path) -> dict[str, list[Path]]:
@@ -91,5 +84,5 @@ def _treebank(settings: Treebank, data: Path) -> dict[str, list[Path]]:
             f"there is no {' and no '.join(missing)} in {folder} to learn a parser from. Put the files of a treebank "
             "of https://universaldependencies.org there, such as UD_English-EWT, or correct `parse:`."
         )
-    _check(path for paths in found.values() for path in paths)
+    corpora.check_files((path for paths in found.values() for path in paths), ADVICE)
     return found

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings, kinded
-from bench_language_modeling.api import BytePairs, Characters, Words
+from bench_core import Settings
+from bench_text.api import LearnedTokenizer
 
 
 def _listed(value: Any) -> Any:
@@ -80,15 +80,11 @@ _Corpus: TypeAlias = Annotated[
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
 
 
-_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
-Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
-
-
 class Both(Settings):
     """Tokens of either language."""
 
-    source: Tokenizer  #: what a source is cut into
-    target: Tokenizer  #: what a target is cut into
+    source: LearnedTokenizer  #: what a source is cut into
+    target: LearnedTokenizer  #: what a target is cut into
 
 
 def _sides(value: Any) -> Any:
@@ -98,7 +94,7 @@ def _sides(value: Any) -> Any:
     return {"source": value, "target": value}
 
 
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | _Tokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | LearnedTokenizer | Both)]
 
 
 class Conllu(Settings):

@@ -36,10 +36,7 @@ def files(treebank: str, data: Path) -> list[Path]:
 
 def reads(treebank: str, data: Path) -> Mapping[str, str]:
     """Return the digest of each file."""
-    return {
-        str(path.relative_to(data) if path.is_relative_to(data) else path): corpora.digest(path)
-        for path in files(treebank, data)
-    }
+    return corpora.digests(files(treebank, data), data)
 
 
 def tags(treebank: str, data: Path, language: str, lowered: Callable[[str], str]) -> dict[str, Any]:

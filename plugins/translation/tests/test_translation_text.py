@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from bench_language_modeling.api import learn
+from bench_text.api import learn
 from bench_translation.language_side import Side
 from bench_translation.plugin import TranslationConfig
 

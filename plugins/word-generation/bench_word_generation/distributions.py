@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core import Split, SuiteError, TaskInfo
-
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+from bench_text.api import SPLITS
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -1,4 +1,7 @@
-"""The word generation task: spell words from nothing."""
+"""The word generation task: spell words from nothing.
+
+It is no `SequenceTask`: rows to train on are drawn anew in each epoch, and rows to decode are no examples.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_language_modeling.api import Ragged, cut, padded, shuffled
-from bench_word_generation.distributions import SPLITS
+from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
 from bench_word_generation.lexicon import Counts, Lexicon, divided, drawn, entropy, lexicon, repetitive
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
 STOP_NAME = "<stop>"
 VALID_SHARE = 10  # rows of an epoch of training for each of another split
-
-Numbers: TypeAlias = NDArray[Any]
 
 
 class WordGeneration(Task):
@@ -85,14 +84,13 @@ class WordGeneration(Task):
             numbers = types + SPLITS.index(split) * len(counts)
             weights = counts[types].astype(np.float64)
         order = shuffled(len(types), noise.fork("rows") if noise else None)
-        lengths = self._types.lengths[types[order]]
-        for rows in cut(order, lengths, size):
-            starts, ends = self._types.edges[types[rows]], self._types.edges[types[rows] + 1]
+        lengths = self._types.lengths[types]
+        for rows in cut(order, lengths[order], size):
             yield Batch(
                 ids=torch.from_numpy(numbers[rows]),
                 opening=torch.full((len(rows), 1), STOP),
-                gold=padded(self._types.tokens, starts, ends),
-                length=torch.from_numpy(ends - starts),
+                gold=self._types.padded(types[rows]),
+                length=torch.from_numpy(lengths[rows]),
                 extras={} if weights is None else {"weight": torch.from_numpy(weights[rows])},
             )
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core import Additive, Outcome, PluginError, Split, SuiteError, TaskInfo
-from bench_word_generation.distributions import SPLITS, Distributions, Floats
+from bench_text.api import SPLITS
+from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from bench_core import DataError
 from bench_language_modeling import api
-from bench_language_modeling.api import SPLITS
-from bench_text.api import corpora
+from bench_text.api import SPLITS, corpora
 from bench_word_generation.settings import FOLDER, LISTS, FrequencyList
 
 MOST_DIGITS = 15  # of a count, so that floats hold it
@@ -63,7 +62,7 @@ def located(corpus: FrequencyList, data: Path) -> Path:
 
 
 def _label(path: Path) -> str:
-    return path.name if path.name in LISTS else f"{path.name} ({corpora.digest(path)[:8]})"
+    return path.name if path.name in LISTS else corpora.label(path)
 
 
 def read_list(path: Path) -> dict[str, int]:

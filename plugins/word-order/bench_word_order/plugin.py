@@ -9,7 +9,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
-from bench_language_modeling.api import BytePairs, Corpus, Words, digests
+from bench_language_modeling.api import Corpus, digests
+from bench_text.api import BytePairs, Words
 
 supports = (2, 2)
 

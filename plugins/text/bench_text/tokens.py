@@ -1,8 +1,8 @@
-"""Tokenizers: vocabularies of words, characters and byte pairs.
+"""Vocabularies of words, characters and byte pairs, learned from texts.
 
-Stop is 0, `<unk>` is 1, and `<cpad>` is the last token of a task that has it. A word `<unk>` of the text is that
-token, whatever the tokenizer. The way back differs: a token that stands for no text reads as UNREADABLE, which is in
-no raw text of a corpus, not even where that has the word `<unk>`.
+Token 0 is stop, 1 is `<unk>`, and `<cpad>` is the last token of a vocabulary that has it. A word `<unk>` of a text is
+token 1, whatever the tokenizer. In the text of an output, tokens that stand for no text become UNREADABLE, which
+occurs in no corpus.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench_language_modeling.settings import BytePairs, Characters, Words
+from bench_text.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
-UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # one token to every tokenizer of metrics, and in no corpus
+UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # a single token to the tokenizers of metrics
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """What was learnt from the text: a vocabulary, and how lines turn into its numbers."""
+    """A vocabulary of V tokens, and how texts are encoded as these."""
 
-    vocabulary: list[str]
-    encode: Callable[[Sequence[str]], Iterator[list[int]]]
-    ordinary: Sequence[int]  # the tokens that text is made of
-    rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]  # text after the first k tokens
-    unknown: int | None = 1  # the token for what it cannot say
-    extras: Mapping[str, Any] = field(default_factory=dict)  # what models should know of it
+    vocabulary: list[str]  # [V] names; the first is stop
+    encode: Callable[[Sequence[str]], Iterator[list[int]]]  # the tokens of each text, without stop
+    ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
+    #: The text after the first k tokens of each text, given texts, their tokens and k.
+    rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
+    unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
+    extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
 
 
 def learn(
     settings: Words | Characters | BytePairs, train: Sequence[str], valid: Sequence[str], pad: bool = False
 ) -> Encoder:
-    """Learn words and characters from both splits, byte pairs from the first; never from the test split."""
+    """Learn a vocabulary: words and characters from both splits, the most frequent first, byte pairs from `train`.
+
+    `pad` appends `<cpad>`, which `vocab_size` counts.
+    """
     if isinstance(settings, BytePairs):
         return _byte_pairs(settings.vocab_size, train, pad)
     cut = _characters if isinstance(settings, Characters) else str.split
@@ -95,9 +99,9 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Return the text of tokens of a vocabulary of that kind; a stop inside of a stream is a word.
+    """Return the text of tokens, given by name, of a `kind` of tokenizer: "word", "char" or "bpe".
 
-    `unknown` is written for `<unk>` and `<cpad>`, which are no text.
+    `unknown` replaces `<unk>` and `<cpad>`, which stand for no text. A stop within a stream becomes a word.
     """
     tokens = [unknown if token in (UNKNOWN, PAD) else token for token in tokens]
     if kind == "word":

@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter
 
-from bench_language_modeling.sentences import SPLITTERS, by_rule, by_spacy
-from bench_language_modeling.settings import Tokenizer
-from bench_language_modeling.tokens import UNREADABLE, join, learn
+from bench_text.api import UNREADABLE, Tokenizer, join, learn
 
 TRAIN = ["the cat sat on the mat .", "", "the naïve 日本 cat <unk> sat", "x<unk>y ' s \ufeff!"]
 VALID = ["a dog sat ."]
@@ -102,20 +100,3 @@ def test_frequent_words_are_one_byte_pair_and_no_piece_spans_two():
     vocabulary = learned({"kind": "bpe", "vocab_size": 2000}).vocabulary
     assert {"Ġthe", "Ġcat", "Ġsat"} <= set(vocabulary)
     assert not any("Ġ" in piece[1:] for piece in vocabulary)
-
-
-PARAGRAPH = 'he said , " stop ! " and left . who ? <unk> did ( it ) .'
-
-
-@pytest.mark.parametrize("name", SPLITTERS)
-def test_no_splitter_changes_or_loses_a_word(name):
-    paragraphs = [PARAGRAPH, "no end", ". . .", "one"]
-    assert " ".join(SPLITTERS[name](paragraphs)) == " ".join(paragraphs)
-
-
-def test_the_rule_cuts_after_every_end():
-    assert list(by_rule([PARAGRAPH])) == ['he said , " stop !', '" and left .', "who ?", "<unk> did ( it ) ."]
-
-
-def test_spacy_keeps_the_quote_with_the_sentence_before():
-    assert list(by_spacy([PARAGRAPH])) == ['he said , " stop ! "', "and left .", "who ?", "<unk> did ( it ) ."]

@@ -1,7 +1,7 @@
 """The tokenizer of a pretrained model, renumbered so that its end-of-text token is 0.
 
-That token and the one that was 0 change places. A model that knows the tokenizer undoes it: the facts of a task tell
-it the digest of the file, as `tokenizer`, and the number of that token there, as `stop`.
+That token and the one numbered 0 are swapped. A model that uses the same tokenizer swaps them back: `info.extras` has
+the digest of the file as `tokenizer`, and the number of its end-of-text token as `stop`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import STOP, DataError
-from bench_language_modeling.settings import Pretrained
-from bench_language_modeling.tokens import UNREADABLE
-from bench_text.api import corpora
+from bench_text import corpora
+from bench_text.settings import Pretrained
+from bench_text.tokens import UNREADABLE
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
 TOGETHER = 10_000  # lines encoded at a time
@@ -34,8 +34,10 @@ def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
     return [folder / FILE, *(path for path in configs if path.is_file())]
 
 
-def reads(settings: Pretrained, data: Path) -> Mapping[str, str]:
-    """Return the digest of each of these files."""
+def tokenizer_digests(settings: object, data: Path) -> Mapping[str, str]:
+    """Return the digest of each file of a pretrained tokenizer, for a Config's `reads`; others have no file."""
+    if not isinstance(settings, Pretrained):
+        return {}
     return {f"{settings.path}/{path.name}": corpora.digest(path) for path in tokenizer_files(settings, data)}
 
 

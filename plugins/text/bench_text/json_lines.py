@@ -1,0 +1,42 @@
+"""Reads JSON lines: files with an object in each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench_core import DataError
+from bench_text.corpora import read_lines
+
+
+def records(path: Path, *fields: str) -> Iterator[dict[str, Any]]:
+    """Yield the object in each line of a UTF-8 file, which may be packed as `.gz`; empty lines are skipped.
+
+    Raises DataError, with file and line, for what is no JSON object, or an object without one of `fields`.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            yield _record(line, f"{path}:{number}", fields)
+
+
+def _record(line: str, place: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"{place} is not JSON: {error}. Each line must be a JSON object.") from None
+    if not isinstance(found, dict):
+        raise DataError(
+            f'{place} is {_shown(found)}. Each line must be a JSON object, such as {{"target": "a text"}}.'
+        )
+    missing = [field for field in fields if field not in found]
+    if missing:
+        known = ", ".join(map(repr, found)) or "no field"
+        raise DataError(f"{place} has no {' and no '.join(map(repr, missing))}; it has {known}. Correct the line.")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

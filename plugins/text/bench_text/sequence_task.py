@@ -1,0 +1,201 @@
+"""Tasks in one method: vocabularies, batches, texts and statistics follow from the examples."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
+from bench_text import corpora
+from bench_text.corpora import SPLITS
+from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
+from bench_text.ragged import Numbers, Ragged
+from bench_text.settings import Pretrained
+from bench_text.stored_examples import StoredExamples
+from bench_text.tokenized import TokenizedTask, token_statistics
+from bench_text.tokens import PAD, Encoder
+
+
+class SequenceTask(TokenizedTask):
+    """A task of texts: its author writes `examples`, and its Config is a `SequenceTaskConfig`.
+
+    Targets and sources of TOKENS end with stop, which their lengths count; a BAG is sorted by token and has no stop.
+    The vocabulary is learned from the training split. With `prefix: k`, the first k tokens of a target are its
+    opening, a shorter target has `<cpad>` on its left, and references are by default the text after the prefix.
+
+    Methods other than `examples` may be overridden: `encoders`, `choose`, `statistics`, `about`, `text`.
+    """
+
+    counted = "examples"  #: how statistics call examples
+
+    @abstractmethod
+    def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
+        """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
+
+        A source is a text, of a VECTOR or GRID its numbers, and None without a source. What else an example can have
+        is in `Example`, which is such a tuple. `data` is the data directory; the Config's `reads` has the digests of
+        all files that are read from it and are no settings.
+        """
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """The splits that it has, "train" the first of them."""
+        return SPLITS
+
+    @property
+    def prefix(self) -> int:
+        """The number of tokens of a target that are in its opening."""
+        return int(getattr(self.config, "prefix", 0))
+
+    def prepare(self, data: Path) -> TaskInfo:
+        """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
+        found = {split: self._read(split, data) for split in self.splits}
+        source, target = self.encoders(data, found)
+        statistics, shapes = {}, {}
+        counts: list[int] = []
+        for split, examples in found.items():
+            encoded, left_out = self.choose(split, self._encoded(examples, source, target))
+            statistics[split] = self.statistics(encoded) | left_out
+            StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
+            self._save_texts(split, self._text_rows(encoded))
+            counts = counts or encoded.counts  # of the first split, the one to train on
+            shapes[split] = encoded.source.shape[1:] if isinstance(encoded.source, np.ndarray) else ()
+        if len(set(shapes.values())) > 1:
+            raise PluginError(
+                f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
+            )
+        self.save_vocabulary(target.vocabulary)
+        extras = {**self.about(data), **target.extras, "statistics": statistics}
+        return TaskInfo(target.vocabulary, counts, source.vocabulary if source else (), shapes["train"], extras)
+
+    def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
+        """Learn the vocabularies of sources, if these are texts, and of targets from the examples to train on."""
+        train = [example for example in found["train"] if Purpose.TRAIN in example.purposes]
+        targets, pad = [example.target for example in train], self.prefix > 0
+        of_source, of_target = self.tokenizers
+        if self.config.source not in TEXTS:
+            return None, self.encoder(of_target, data, targets, pad=pad)
+        sources = [example.source for example in train]
+        if self.config.shared or isinstance(of_target, Pretrained):
+            both = self.encoder(of_target, data, [*sources, *targets], pad=pad)
+            return both, both
+        return self.encoder(of_source, data, sources), self.encoder(of_target, data, targets, pad=pad)
+
+    @property
+    def tokenizers(self) -> tuple[Any, Any]:
+        """The settings of the tokenizers of sources and targets."""
+        return self.config.tokenizer, self.config.tokenizer
+
+    def source_rows(self, examples: Sequence[Example], encoder: Encoder | None) -> Ragged | Numbers | None:
+        """Return sources as tokens, without stop, given their encoder, or as numbers; None without sources."""
+        sources = [example.source for example in examples]
+        if encoder:
+            rows = encoder.encode(sources)
+            return Ragged.of(map(sorted, rows) if self.config.source is Source.BAG else rows)
+        return None if self.config.source is Source.NONE else numbers(sources, self.config.source)
+
+    def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
+        """Return the examples to use, and statistics of the others: those too long to train on are left out."""
+        longest = self.config.longest
+        if split != "train" or longest is None:
+            return encoded, {}
+        kept = np.flatnonzero(encoded.longer <= longest)
+        if not len(kept):
+            raise DataError(
+                f"all {len(encoded):,} training examples of {self.config.name} have more than {longest} tokens. Set "
+                "a larger `longest`."
+            )
+        return encoded.take(kept), {"left_out_long": len(encoded) - len(kept)}
+
+    def statistics(self, encoded: EncodedExamples) -> dict[str, Any]:
+        """Return what reports show of a split: numbers of examples, of tokens without stop, types, and lengths."""
+        found, of_source = {self.counted: len(encoded)}, encoded.source_encoder
+        if of_source and isinstance(encoded.source, Ragged):
+            found |= token_statistics(encoded.source, of_source.unknown, "source_")
+            return found | token_statistics(encoded.target, encoded.encoder.unknown, "target_")
+        return found | token_statistics(encoded.target, encoded.encoder.unknown)
+
+    def about(self, data: Path) -> dict[str, Any]:
+        """Return what reports show of its data: the files among the settings, if there are any.
+
+        Reports may show texts of an `embedded` corpus, one that is not read from files.
+        """
+        files = [value for _, value in self.config if isinstance(value, Path)]
+        names = [corpora.label(path) if path.is_file() else path.name for path in files]
+        embedded = not files and not self.config.reads(data)
+        shared = {"shared": self.config.shared} if self.config.source in TEXTS else {}
+        return {"corpus": ", ".join(names) or self.config.name, "embedded": embedded, **shared}
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        """Yield an example a row; a size in tokens counts the longer side of each, with padding."""
+        return StoredExamples.load(self.folder, split).batches(purpose, size, noise, self.prefix)
+
+    def prompt(self, tokens: list[int]) -> str:
+        """Return the text of a prefix, without the padding on its left."""
+        return self.text([token for token in tokens if self.vocabulary[token] != PAD])
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        """Return the references of each example to decode, as `examples` yielded them."""
+        return {number: references for number, references, _ in self._texts(split)}
+
+    def sources(self, split: Split) -> Mapping[int, str]:
+        """Return the source text of each example to decode, if it has one."""
+        return {number: source for number, _, source in self._texts(split) if source is not None}
+
+    def _texts(self, split: Split) -> list[tuple[int, list[str], str | None]]:
+        rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
+        return rows
+
+    def _read(self, split: Split, data: Path) -> list[Example]:
+        """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
+        found: dict[int, Example] = {}
+        for place, each in enumerate(self.examples(split, data)):
+            try:
+                example = self._numbered(parsed(each), place, found)
+            except ValueError as error:
+                name = type(self).__name__
+                raise PluginError(
+                    f"{name}.examples yielded {shown(each)} as example {place} of {split}. {error}"
+                ) from None
+            found[example.id or 0] = example
+        if not found:
+            splits = ", ".join(self.splits)
+            raise DataError(f"{self.config.name} has no examples in {split}. Each of {splits} needs some.")
+        return [*found.values()]
+
+    def _numbered(self, example: Example, place: int, found: Container[int]) -> Example:
+        """Return an example with its id; raise ValueError if something is wrong with it."""
+        check(example, self.config.source)
+        example = example._replace(id=place) if example.id is None else example
+        if example.id in found:
+            raise ValueError(f"There is an example {example.id} already: give each its own id.")
+        return example
+
+    def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
+        names = sorted({name for example in examples for name in example.extras})
+        return EncodedExamples(
+            examples,
+            target,
+            Ragged.of(target.encode([example.target for example in examples])),
+            source,
+            self.source_rows(examples, source),
+            {name: Ragged.of([*one.extras.get(name, ())] for one in examples) for name in names},
+        )
+
+    def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
+        """Write id, references and source text of each example to decode."""
+        (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
+
+    def _text_rows(self, encoded: EncodedExamples) -> Iterator[tuple[int | None, list[str], str | None]]:
+        targets = [example.target for example in encoded.examples]
+        rests = encoded.encoder.rest(targets, encoded.target, self.prefix) if self.prefix else targets
+        for example, rest in zip(encoded.examples, rests, strict=True):
+            source = example.source if self.config.source in TEXTS else None
+            if Purpose.DECODE in example.purposes:
+                text = source if example.source_text is None else example.source_text
+                yield example.id, [*example.references] or [rest], text

@@ -1,0 +1,49 @@
+"""The settings of tokenizers; imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, PositiveInt
+
+from bench_core import Settings, kinded
+
+
+class Words(Settings):
+    """White-space separated words; the rare ones become `<unk>`."""
+
+    kind: Literal["word"] = "word"
+    min_count: PositiveInt = 1  # the fewest occurrences of a word that is kept
+    most_words: PositiveInt | None = None  # keep at most these many, the most frequent ones
+
+
+class Characters(Settings):
+    """Unicode characters, spaces among them."""
+
+    kind: Literal["char"]
+
+
+class BytePairs(Settings):
+    """Byte pair encoding of each word's bytes, learnt from the training split."""
+
+    kind: Literal["bpe"]
+    vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens
+
+
+class Pretrained(Settings):
+    """The tokens of a pretrained model, `tokenizer.json` in a folder of the data directory or elsewhere."""
+
+    kind: Literal["pretrained"]
+    path: str = Field(min_length=1)  #: of the folder
+    stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
+
+
+_Learned: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
+_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs | Pretrained, Field(discriminator="kind")]
+
+#: One that is learned from texts, such as `char` or `{kind: word, min_count: 2}`.
+LearnedTokenizer: TypeAlias = Annotated[
+    _Learned, BeforeValidator(kinded("word"), json_schema_input_type=str | _Learned)
+]
+#: Likewise, or that of a pretrained model.
+Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]

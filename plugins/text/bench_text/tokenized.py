@@ -1,0 +1,92 @@
+"""Tasks whose targets are tokens: how their vocabulary is learned and stored, and how tokens become text again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench_core import STOP, Task
+from bench_text import corpora
+from bench_text.pretrained import FILE, Numbered
+from bench_text.ragged import Ragged
+from bench_text.settings import BytePairs, Characters, Pretrained, Words
+from bench_text.tokens import PAD, UNREADABLE, Encoder, join, learn
+
+
+class TokenizedTask(Task):
+    """A task whose targets are tokens of a vocabulary that it learned, or of a pretrained model.
+
+    Its Config has a setting `tokenizer`. In `prepare`, it calls `encoder` and `save_vocabulary`.
+    """
+
+    def encoder(
+        self,
+        settings: Words | Characters | BytePairs | Pretrained,
+        data: Path,
+        train: Sequence[str],
+        valid: Sequence[str] = (),
+        pad: bool = False,
+    ) -> Encoder:
+        """Learn a vocabulary from texts, or copy that of a pretrained model into the folder.
+
+        Words and characters are learned from `train` and `valid`, byte pairs from `train` alone. `pad` appends
+        `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged.
+        """
+        if not isinstance(settings, Pretrained):
+            return learn(settings, train, valid, pad)
+        given = Numbered.of(settings, data)
+        shutil.copyfile(given.file, self.folder / FILE)
+        extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
+        vocabulary = [*given.vocabulary, *[PAD] * pad]
+        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras)
+
+    def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
+        """Write the names of target tokens to the folder."""
+        (self.folder / "vocabulary.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The names of target tokens, as `save_vocabulary` wrote them."""
+        return list(json.loads((self.folder / "vocabulary.json").read_text(encoding="utf-8")))
+
+    @cached_property
+    def _pretrained(self) -> Numbered:
+        return Numbered.of(Pretrained(kind="pretrained", path=".", stop=self.vocabulary[STOP]), self.folder)
+
+    def text(self, tokens: list[int]) -> str:
+        """Return the text of tokens; one that stands for no text, such as `<unk>`, becomes a sign of no corpus."""
+        return self.join(tokens, UNREADABLE)
+
+    def join(self, tokens: Sequence[int], unknown: str) -> str:
+        """Return the text of tokens, with `unknown` in place of those that stand for no text."""
+        if not isinstance(self.config.tokenizer, Pretrained):
+            return join(self.config.tokenizer.kind, [self.vocabulary[token] for token in tokens], unknown)
+        runs: list[list[int]] = [[]]
+        for token in tokens:
+            if self.vocabulary[token] == PAD:
+                runs.append([])
+            else:
+                runs[-1].append(token)
+        return f" {unknown} ".join([self._pretrained.text(run, unknown) for run in runs])
+
+
+def token_statistics(rows: Ragged, unknown: int | None = 1, side: str = "") -> dict[str, Any]:
+    """Return statistics of tokens for reports: their number, types, unknown ones, and lengths of rows.
+
+    `side`, such as `source_`, is put before each key; `unknown` is the token that counts as unknown, if there is one.
+    """
+    lengths = rows.lengths
+    found = {
+        "tokens": len(rows.tokens),
+        "types": len(np.unique(rows.tokens)),
+        "unknown": 0 if unknown is None else int((rows.tokens == unknown).sum()),
+        "mean_length": round(float(lengths.mean()), 2),
+        "max_length": int(lengths.max()),
+    }
+    return {f"{side}{name}": number for name, number in found.items()}
