@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
     from bench_core.execution.workers import Workers
-    from bench_core.hooks import API, hookimpl
+    from bench_core.hooks import API, hookimpl, hookspec
     from bench_core.metric import Metric, Additive
     from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
     from bench_core.random_numbers import Noise
     from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
-    from bench_core.registry import suggestion
+    from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
     from bench_core.task import Size, Split, Task
@@ -47,11 +47,11 @@ _HOMES = {
     "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
-    "hooks": ["API", "hookimpl"],
+    "hooks": ["API", "hookimpl", "hookspec"],
     "metric": ["Metric", "Additive"],
     "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training", "Vmappable"],
     "random_numbers": ["Noise"],
-    "registry": ["suggestion"],
+    "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
     "task": ["Size", "Split", "Task"],

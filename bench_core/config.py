@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -53,6 +53,15 @@ class Config(Settings):
         """Import and return the class that these settings build."""
         module, _, attribute = cls.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+
+
+def configs_inside(settings: Any) -> Iterator[Config]:
+    """Yield the Configs among the values of settings, at any depth, such as the processors of a decoder."""
+    values = vars(settings) if isinstance(settings, BaseModel) else settings
+    for value in values.values() if isinstance(values, Mapping) else values:
+        if isinstance(value, BaseModel | Mapping | list | tuple):
+            yield from [value] if isinstance(value, Config) else []
+            yield from configs_inside(value)
 
 
 class ModelConfig(Config):

@@ -1,9 +1,9 @@
-"""The entry points that installed distributions declare for bench, read once."""
+"""What installed distributions declare: entry points for bench, read once, and requirements."""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires
 from typing import Any
 
 PARTS = "bench"  #: group of modules that answer hooks
@@ -23,3 +23,15 @@ def declared(group: str) -> list[EntryPoint]:
 def origin(entry: EntryPoint) -> tuple[str, str]:
     """Return the distribution of an entry point, and its version."""
     return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
+
+
+def requirements(distribution: str) -> dict[str, Any] | None:
+    """Return each `Requirement` of a distribution by canonical name, without extras; None if it is not installed."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        found = map(Requirement, requires(distribution) or ())
+    except PackageNotFoundError:  # or a test's own plugin
+        return None
+    return {canonicalize_name(one.name): one for one in found if not one.marker or one.marker.evaluate({"extra": ""})}

@@ -11,9 +11,9 @@ from pluggy import HookimplMarker, HookspecMarker
 from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.data import Outcome
 
-API = 2  #: version of the interfaces; a plugin's `supports` gives the first and last that it works with
+API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
 
-hookspec = HookspecMarker("bench")
+hookspec = HookspecMarker("bench")  #: marks those of a plugin, too, in its `hookspecs`; without arguments: of Configs
 hookimpl = HookimplMarker("bench")
 
 

@@ -7,19 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
+from importlib.metadata import EntryPoint, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
-from pluggy import HookRelay, PluginManager, PluginValidationError
+from packaging.utils import canonicalize_name
+from pluggy import HookRelay, PluginManager
 
 from bench_core import entry_points, hooks
+from bench_core.entry_points import requirements
 from bench_core.errors import PluginError, SuiteError
 
 if TYPE_CHECKING:
     from bench_core.config import Config
 
 PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "executor"]
-KINDS: tuple[PartKind, ...] = get_args(PartKind)
+KINDS: tuple[PartKind, ...] = get_args(PartKind)  # those of the core; see `kinds`
 IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages are performed is no suite's business
 
 
@@ -27,7 +30,7 @@ IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages 
 class Part:
     """An installed part, and the distribution that provides it."""
 
-    kind: PartKind
+    kind: str
     config: type[Config]
     plugin: str  # the entry point's name
     distribution: str
@@ -42,43 +45,80 @@ class Installed:
     manager: PluginManager = field(default_factory=lambda: PluginManager("bench"))
     origins: dict[str, tuple[str, str]] = field(default_factory=dict)  # plugin -> distribution, version
     broken: dict[str, str] = field(default_factory=dict)  # distribution -> reason
+    defined: list[Any] = field(default_factory=list)  # the hookspecs of plugins
+    core: str = field(default_factory=lambda: version("bench-core"))
+
+    def define(self, module: ModuleType) -> None:
+        """Add the hooks that a plugin defines for others: the functions marked as `hookspec` in its `hookspecs`."""
+        hookspecs = getattr(module, "hookspecs", None)
+        if hookspecs is not None and hookspecs not in self.defined:
+            self.manager.add_hookspecs(hookspecs)
+            self.defined.append(hookspecs)
 
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
-        """Register the module of a plugin; raise PluginError if it is incompatible with this core."""
-        first, last = getattr(module, "supports", (0, 0))
-        if not first <= hooks.API <= last:
-            raise PluginError(
-                f"{module.__name__} says `supports = ({first}, {last})`; this core has version {hooks.API} of "
-                "the interfaces. Install releases that go together."
-                if last
-                else f"{module.__name__} does not say which versions of the interfaces it supports, "
-                f"such as `supports = ({hooks.API}, {hooks.API})`."
-            )
-        self.manager.register(module, plugin)
+        """Register the module of a plugin; raise PluginError if it does not fit this core or lacks another."""
+        needed = requirements(distribution) if distribution else None
+        _check_version(module, distribution, needed, self.core)
         try:
-            self.manager.check_pending()
-            for kind in KINDS:
-                list(getattr(module, f"bench_{kind}s", list)())
-        except PluginValidationError as error:
-            self.manager.unregister(module)
-            raise PluginError(f"{module.__name__} implements a hook that the core does not have: {error}.") from None
+            self.manager.register(module, plugin)
+            for caller in self.manager.get_hookcallers(module) or ():
+                for own in (one for one in caller.get_hookimpls() if one.plugin is module):
+                    if caller.spec is None and not own.optionalhook:
+                        raise PluginError(self._undefined(caller.name, module, needed or ()))
+                    if caller.spec is not None and not caller.spec.argnames:
+                        [one.name for one in cast("Iterable[type[Config]]", own.function())]
         except Exception:
-            self.manager.unregister(module)
+            if self.manager.get_plugin(plugin) is module:
+                self.manager.unregister(name=plugin)
             raise
         self.origins[plugin] = distribution or module.__name__.partition(".")[0], version
+
+    @contextmanager
+    def recording(self, entry: EntryPoint) -> Iterator[None]:
+        """Record a distribution as broken if its plugin fails, whatever it does; the others go on."""
+        try:
+            yield
+        except Exception as error:
+            self.broken[entry_points.origin(entry)[0]] = f"{type(error).__name__}: {error}"
+
+    def _undefined(self, hook: str, module: ModuleType, needed: Iterable[str]) -> str:
+        known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
+        broken = [*map(canonicalize_name, self.broken)]
+        absent = [one for one in needed if requirements(one) is None or one in broken]
+        return (
+            f"{module.__name__} implements the hook {hook!r}, which no loaded plugin defines. "
+            f"{suggestion(hook, known)} Install {' and '.join(absent) or 'the plugin that defines it'}, "
+            "or write `@hookimpl(optionalhook=True)` if yours works without."
+        )
+
+
+def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
+    """Raise PluginError unless a plugin works with this core, by its `supports` or by what its distribution needs."""
+    core = (needed or {}).get("bench-core")
+    if hasattr(module, "supports"):
+        first, last = module.supports
+        fits, said = first <= hooks.API <= last, f"{module.__name__} says `supports = ({first}, {last})`"
+    elif core is None:
+        fits, said = needed is None, f"{distribution} declares no dependency such as `bench-core>={here}`"
+    else:
+        fits, said = core.specifier.contains(here, prereleases=True), f"{distribution} requires {core}"
+    if not fits:
+        have = f"bench-core {here}, with version {hooks.API} of the interfaces"
+        raise PluginError(f"{said}; this is {have}. Install releases that go together, or correct what it declares.")
 
 
 @cache
 def installed() -> Installed:
     """Load the light module of every plugin; record those that fail as broken, with the reason."""
-    found = Installed()
+    found, modules = Installed(), []
     found.manager.add_hookspecs(hooks)
-    for entry in entry_points.declared(entry_points.PARTS):
-        distribution, version = entry_points.origin(entry)
-        try:
-            found.add(entry.name, entry.load(), distribution, version)
-        except Exception as error:  # whatever a plugin does while it is imported, the others go on
-            found.broken[distribution] = f"{type(error).__name__}: {error}"
+    for entry in entry_points.declared(entry_points.PARTS):  # all hooks are defined before any is implemented
+        with found.recording(entry):
+            modules.append((entry, entry.load()))
+            found.define(modules[-1][1])
+    for entry, module in modules:
+        with found.recording(entry):
+            found.add(entry.name, module, *entry_points.origin(entry))
     return found
 
 
@@ -92,6 +132,8 @@ def extra(*modules: ModuleType) -> Iterator[None]:
     """Register plugins without a distribution, such as those of tests, inside a `with` block."""
     found = installed()
     for module in modules:
+        found.define(module)
+    for module in modules:
         found.add(module.__name__, module)
     parts.cache_clear()
     try:
@@ -103,9 +145,17 @@ def extra(*modules: ModuleType) -> Iterator[None]:
         parts.cache_clear()
 
 
+def kinds() -> list[str]:
+    """Return the kinds of parts: those of the core, and those for which plugins define hooks without arguments."""
+    hooks = (name for name, caller in vars(hook()).items() if caller.has_spec() and not caller.spec.argnames)
+    return [*KINDS, *sorted({name.removeprefix("bench_")[:-1] for name in hooks} - {*KINDS})]
+
+
 @cache
-def parts(kind: PartKind) -> dict[str, Part]:
-    """Return every installed part of one kind, by name; raise PluginError if two distributions claim a name."""
+def parts(kind: str) -> dict[str, Part]:
+    """Return every installed part of a kind, such as "model", by name; raise PluginError if two claim a name."""
+    if kind not in kinds():
+        raise SuiteError(f"there is no such kind of part as {kind!r}. {suggestion(kind, kinds())}")
     found: dict[str, Part] = {}
     clashes = []
     for implementation in getattr(installed().manager.hook, f"bench_{kind}s").get_hookimpls():
@@ -121,7 +171,7 @@ def parts(kind: PartKind) -> dict[str, Part]:
     return dict(sorted(found.items()))
 
 
-def part(kind: PartKind, name: str) -> Part:
+def part(kind: str, name: str) -> Part:
     """Return the part called `name`; raise SuiteError with the nearest names if there is none."""
     known = parts(kind)
     if name not in known:
@@ -129,7 +179,7 @@ def part(kind: PartKind, name: str) -> Part:
     return known[name]
 
 
-def configured(kind: PartKind, settings: Mapping[str, Any]) -> Any:
+def configured(kind: str, settings: Mapping[str, Any]) -> Any:
     """Return the Config of a part from its settings as JSON data, including its name."""
     schema = part(kind, settings["name"]).config
     return schema.model_validate({key: value for key, value in settings.items() if key != "name"})

@@ -23,8 +23,8 @@ def place(tmp_path_factory):
 def without(place):
     """Return a function that holds a drill while some lines of code take a guard away, wherever stages are performed."""
     files = {
-        "saboteur.py": "supports = (2, 2)\n",
-        "saboteur-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: saboteur\nVersion: 0\n",
+        "saboteur.py": "",
+        "saboteur-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: saboteur\nVersion: 0\nRequires-Dist: bench-core\n",
         "saboteur-0.dist-info/entry_points.txt": "[bench]\nsaboteur = saboteur\n",
     }
 

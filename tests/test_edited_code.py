@@ -83,8 +83,6 @@ PLUGIN = """
 from pathlib import Path
 from bench_core import Metric, MetricConfig, hookimpl
 
-supports = (2, 2)
-
 
 class VulgarConfig(MetricConfig):
     name, target = "vulgar", "bench_vulgar:Vulgar"

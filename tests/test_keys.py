@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from importlib.metadata import requires
 
@@ -9,6 +10,7 @@ import pytest
 
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.plan import Planner, plan
+from bench_core.registry import extra
 from bench_core.suites.load import load
 
 CODE = '''
@@ -85,6 +87,73 @@ def test_the_code_of_a_part_is_in_the_keys_of_the_stages_that_use_it(
     monkeypatch.setattr(Planner, "_code", edited)
     after = plan(suite, tmp_path).stages
     assert Counter(stage.kind for key, stage in after.items() if key not in before) == changed
+
+
+INNER = """
+from bench_core import Config
+
+class InnerConfig(Config):
+    name = "inner"
+    libraries = {"packaging"}
+    weight: float = 1.0
+
+def helper(x):
+    return x + 1
+"""
+OUTER = """
+from bench_core import DecoderConfig, Settings, Stepper, hookimpl
+from bench_inner import InnerConfig
+
+class Group(Settings):
+    chain: list[InnerConfig] = []
+
+class OuterConfig(DecoderConfig):
+    name, target, needs = "outer", "bench_small.parts:Argmax", Stepper
+    group: Group = Group()
+    named: dict[str, InnerConfig] = {}
+
+@hookimpl
+def bench_decoders():
+    return [OuterConfig]
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "inside"),
+    [("", False), (", group: {chain: [{weight: 2}]}", True), (", named: {one: {}}", True), (", group: {}", False)],
+)
+def test_the_code_of_configs_inside_settings_is_in_the_keys_of_the_stages_that_use_them(
+    suite_file, tmp_path, monkeypatch, settings, inside
+):
+    """Though the distribution of the decoder does not require the one that they come from."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, code in (("inner", INNER), ("outer", OUTER)):
+        (tmp_path / f"bench_{name}").mkdir()
+        (tmp_path / f"bench_{name}" / "__init__.py").write_text(code)
+    import bench_inner
+    import bench_outer
+
+    def planned():
+        keys.package_code.cache_clear()
+        keys.distribution_code.cache_clear()
+        path = suite_file(**{"argmax: {name: argmax}": f"argmax: {{name: outer{settings}}}"})
+        return plan(load(path), tmp_path).stages
+
+    with extra(bench_inner, bench_outer):
+        before = planned()
+        file = tmp_path / "bench_inner" / "__init__.py"
+        file.write_text(INNER.replace("x + 1", "x + 2"))
+        after = planned()
+        file.write_text(INNER.replace("x + 1", "x + 1  # as said"))
+        assert {*planned()} == {*before}
+    changed = Counter(stage.kind for key, stage in after.items() if key not in before)
+    assert changed == ({"decode": 4, "measure": 4} if inside else {})
+    using = [stage for stage in before.values() if "packaging" in stage.ingredients["libraries"]]
+    assert Counter(stage.kind for stage in using) == ({"decode": 4} if inside else {})
+    for name in ("inner", "outer"):
+        del sys.modules[f"bench_{name}"]
+    keys.package_code.cache_clear()
+    keys.distribution_code.cache_clear()
 
 
 def test_names_of_a_suite_do_not_enter_keys(suite_file, tmp_path):

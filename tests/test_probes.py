@@ -216,9 +216,6 @@ class Sure(Probe):
         )
 
 
-supports = (2, 2)
-
-
 class SeenConfig(ProbeConfig):
     """Says which rows it was given."""
 

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 import bench_core
 from bench_core.computing import stage_runner
@@ -163,7 +164,7 @@ def test_every_distribution_whose_code_executes_in_a_stage_is_in_its_key(stages)
     for stage, modules in stages.values():
         packages = {name.partition(".")[0] for name in modules if name.startswith("bench_")} - {"bench_core"}
         named = {owners[package] for package in packages}
-        assert named <= {keys._normal(name) for name in stage.ingredients["code"]}, stage.label
+        assert named <= {canonicalize_name(name) for name in stage.ingredients["code"]}, stage.label
 
 
 def test_numpy_and_torch_are_in_the_key_of_every_stage_in_which_they_execute(stages):

@@ -17,7 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from bench_core.registry import KINDS, Part, parts
+from bench_core.config import Config
+from bench_core.registry import Part, kinds, parts
 from bench_core.suites import figure_schema, published, schema, training
 from bench_core.suites.axes import AXES
 
@@ -43,7 +44,7 @@ def page(name: Literal["suites", "parts"]) -> str:
         loader=FileSystemLoader(HOME / "templates"), undefined=StrictUndefined, autoescape=False,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    known = {kind: [*parts(kind).values()] for kind in KINDS}
+    known = {kind: [*parts(kind).values()] for kind in kinds()}
     return templates.get_template(f"{name}.md.j2").render(
         keys=keys, about=about, axes=AXES, parts=known, part=described, overview=overview,
         costs=figure_schema.COSTS, of_all_stages=figure_schema.OF_ALL_STAGES,
@@ -169,6 +170,8 @@ def _setting(config: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 def _mappings(annotation: Any, place: str) -> Iterator[tuple[type[BaseModel], str]]:
     """Yield the classes of settings in a type with the keys that lead to them, those inside of others after them."""
+    if isinstance(annotation, type) and issubclass(annotation, Config):  # a part, which is described by itself
+        return
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, place
         for name, field in annotation.model_fields.items():
@@ -202,6 +205,8 @@ def _type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 
 
 def _word(annotation: Any, origin: Any) -> str:
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return f"[{annotation.name}](#{annotation.name}s)"
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return "mapping"
     return PLAIN.get(annotation, "anything")

@@ -11,18 +11,19 @@ import click
 from pydantic import BaseModel
 
 from bench_core.commands import options
+from bench_core.config import Config
 from bench_core.data import Source
-from bench_core.registry import KINDS, Part, part
+from bench_core.registry import Part, part
 from bench_core.terminal import say, to_json
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind")
 @click.argument("name")
 @options.as_json
 def command(kind: str, name: str, as_json: bool) -> None:
-    """Show a part: its capabilities or requirements, and its settings with defaults."""
-    found = part(kind, name)  # type: ignore[arg-type]
+    """Show a part, such as `model rnn`: its capabilities or requirements, and its settings with defaults."""
+    found = part(kind, name)
     about = _about(found)
     if as_json:
         say(to_json(about, default=str))
@@ -76,6 +77,8 @@ def _type(annotation: Any) -> str:
     if annotation is type(None):
         return "null"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if issubclass(annotation, Config):
+            return annotation.name
         return f"{{{', '.join(annotation.model_fields)}}}"
     return str(getattr(annotation, "__name__", annotation))
 
@@ -84,6 +87,5 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return json.dumps(value.model_dump(mode="json") if isinstance(value, BaseModel) else value, default=str).strip(
-        '"'
-    )
+    shown = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(shown, default=str).strip('"')

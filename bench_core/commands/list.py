@@ -7,18 +7,17 @@ from collections.abc import Mapping
 import click
 
 from bench_core.commands import options
-from bench_core.registry import KINDS, installed, parts
+from bench_core.registry import installed, kinds, parts
 from bench_core.terminal import say, to_json
 
 
 @click.command()
-@click.argument("kind", type=click.Choice([*KINDS, *(f"{kind}s" for kind in KINDS)]), required=False)
+@click.argument("kind", required=False)
 @options.as_json
 def command(kind: str | None, as_json: bool) -> int:
-    """List the installed parts of one kind or of all, and plugins that could not be loaded."""
+    """List installed parts, all or of a kind such as model or decoder, and plugins that could not be loaded."""
     from bench_core.extras import remedy
 
-    chosen = [one for one in KINDS if kind is None or kind.removesuffix("s") == one]
     rows = [
         {
             "kind": one,
@@ -27,7 +26,7 @@ def command(kind: str | None, as_json: bool) -> int:
             "what": _first_line(part.config),
             "missing": remedy(part),
         }
-        for one in chosen
+        for one in (kinds() if kind is None else [kind.removesuffix("s")])
         for name, part in parts(one).items()
     ]
     broken = installed().broken

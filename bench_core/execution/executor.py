@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from packaging.utils import canonicalize_name
+
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.planning import cache_keys as keys
@@ -130,7 +132,7 @@ def _check_same(stage: Stage) -> None:
     """
     packages, differing = keys._plugin_packages(), []
     for name, digest in stage.ingredients.get("code", {}).items():
-        package = packages.get(keys._normal(name))
+        package = packages.get(canonicalize_name(name))
         here = keys.core_code() if name == "bench-core" else keys.package_code(package) if package else ""
         differing += [] if here == digest else [name if here else f"{name} (not installed)"]
     for name, version in stage.ingredients.get("libraries", {}).items():

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from bench_core.config import Config, configs_inside
+from bench_core.entry_points import requirements
 from bench_core.errors import DataError
 from bench_core.files import digest
 from bench_core.registry import installed
@@ -50,10 +51,19 @@ def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
     """Return the code digests of a distribution and of the plugins it depends on, by name."""
     found = {distribution: package_code(package)}
     packages = {name: plugin_package for name, plugin_package in _plugin_packages().items() if name != distribution}
-    for needed in _requirements(distribution):
+    for needed in requirements(distribution) or ():
         if needed in packages:
             found |= distribution_code(needed, packages[needed])
     return found
+
+
+def code_inside(config: Config) -> dict[str, str]:
+    """Return the code of the plugins that define the Configs inside the settings of a part."""
+    packages = {type(one).__module__.partition(".")[0] for one in configs_inside(config)}
+    owners = _plugin_packages().items() if packages else ()
+    return {
+        name: code for owner in owners if owner[1] in packages for name, code in distribution_code(*owner).items()
+    }
 
 
 @cache
@@ -78,23 +88,10 @@ def _plugin_packages() -> dict[str, str]:
     modules = installed().manager.list_name_plugin()
     origins = installed().origins
     return {
-        _normal(origins[name][0]): str(getattr(module, "__name__", "")).partition(".")[0]
+        canonicalize_name(origins[name][0]): str(getattr(module, "__name__", "")).partition(".")[0]
         for name, module in modules
         if module is not None and name in origins
     }
-
-
-def _requirements(distribution: str) -> list[str]:
-    """Return the requirements of a distribution without extras, which take part in no stage."""
-    try:
-        found = map(Requirement, requires(distribution) or ())
-        return [_normal(one.name) for one in found if not one.marker or one.marker.evaluate({"extra": ""})]
-    except PackageNotFoundError:  # a test's own plugin
-        return []
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _digest(folder: Path, paths: Iterable[Path]) -> str:

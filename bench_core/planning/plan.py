@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench_core.config import Config, MetricConfig, ModelConfig
+from bench_core.config import Config, MetricConfig, ModelConfig, configs_inside
 from bench_core.errors import DataError
 from bench_core.model import Scorer
 from bench_core.planning import cache_keys as keys
@@ -311,8 +311,8 @@ class Planner:
         code = {"bench-core": keys.core_code()}
         names = {"numpy"} if kind == "measure" else {"numpy", "torch"}  # with which some tasks draw, too
         for part_kind, config in parts:
-            code |= self._code(part_kind, config.name)
-            names.update(config.libraries)
+            code |= {**self._code(part_kind, config.name), **keys.code_inside(config)}
+            names.update(config.libraries, *(one.libraries for one in configs_inside(config)))
         libraries = {name: keys.library(name) for name in sorted(names)}
         ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
         key = keys.key_of(ingredients)

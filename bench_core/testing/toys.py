@@ -26,8 +26,6 @@ from bench_core import (
     hookimpl,
 )
 
-supports = (2, 2)
-
 
 class RecurrentConfig(ModelConfig):
     """Left to right: a recurrent network that carries its memory over windows of a stream."""

@@ -11,8 +11,6 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 
-supports = (2, 2)
-
 
 class CaptioningConfig(TaskConfig):
     """Captions of images, from features of a frozen network."""

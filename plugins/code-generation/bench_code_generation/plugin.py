@@ -13,8 +13,6 @@ from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 from bench_text.api import Words
 from bench_translation.api import Both, Tokenizers
 
-supports = (2, 2)
-
 
 class CodeGenerationConfig(TaskConfig):
     """Generation of a line of Python from its pseudo-code (Oda et al., 2015; Gu et al., 2019)."""

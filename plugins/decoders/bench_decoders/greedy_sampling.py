@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert, topk_stable
 from bench_decoders.call_counter import walked
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
+from bench_decoders.processing import processed
 
 
 class Ancestral(Decoder[Sampler]):
@@ -29,21 +30,28 @@ class Greedy(Decoder[Stepper]):
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return highest(log_probs)
 
-        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
+        pick_processed = processed(pick, self.config.processors)
+        found = generate(model, batch, pick_processed, self.config.max_tokens)
+        return [[walked(hypothesis)] for hypothesis in found]
 
 
 class Sampling(Decoder[Stepper]):
     """Draw an action a step with probability proportional to p^(1 / temperature).
 
-    Whatever a subclass leaves of the distribution, its CDF is inverted in the order of the actions: the same noise
-    draws the same from all decoders that leave the same.
+    Processors change that distribution first. Whatever they and a subclass leave of it, its CDF is inverted in the
+    order of the actions: the same noise draws the same from all decoders that leave the same.
     """
 
     config: SamplingConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        def drawn(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
+            return self.choose(log_probs, noise.uniform(ids, step))
+
+        chosen = processed(drawn, self.config.processors)
+
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return self.choose(tempered(log_probs, self.config.temperature), noise.uniform(ids, step))
+            return chosen(tempered(log_probs, self.config.temperature), ids, step)
 
         return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 

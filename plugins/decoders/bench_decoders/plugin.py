@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
-
-supports = (2, 2)
+from bench_decoders import hookspecs as hookspecs  # in which the core looks for hooks that this plugin defines
+from bench_decoders.min_p import MinPConfig
+from bench_decoders.processors import ProcessorConfig, Processors
 
 
 class AncestralConfig(DecoderConfig):
@@ -18,17 +19,23 @@ class AncestralConfig(DecoderConfig):
     needs = Sampler
 
 
-class GreedyConfig(DecoderConfig):
+class StepwiseConfig(DecoderConfig):
+    """What decoders share that choose the actions of each row one at a time."""
+
+    needs = Stepper
+
+    processors: Processors = []  #: what changes the distribution of a step, in this order, after the temperature
+
+
+class GreedyConfig(StepwiseConfig):
     """The most probable action at every step."""
 
     name, target = "greedy", "bench_decoders.greedy_sampling:Greedy"
-    needs = Stepper
 
 
-class SamplingConfig(DecoderConfig):
+class SamplingConfig(StepwiseConfig):
     """What all decoders that draw step by step share."""
 
-    needs = Stepper
     consistent: ClassVar[bool] = False  #: whether stop stays open at every step
 
     temperature: PositiveFloat = 1.0  #: divides log-probabilities, before the set of open actions is chosen
@@ -123,3 +130,9 @@ def bench_decoders() -> list[type[DecoderConfig]]:
         TemperatureConfig,
         ExhaustiveConfig,
     ]
+
+
+@hookimpl
+def bench_processors() -> list[type[ProcessorConfig]]:
+    """Return one Config for each processor."""
+    return [MinPConfig]

@@ -24,8 +24,6 @@ from bench_ecoc.settings import (
 )
 from bench_rnn.plugin import CELLS, Cell
 
-supports = (2, 2)
-
 COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")  # to both models
 
 

@@ -11,8 +11,6 @@ from pydantic import Field, model_validator
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import folder
 
-supports = (2, 2)
-
 
 class CausalLMConfig(ModelConfig):
     """Causal language model of transformers, with the weights in a folder or with new ones of an architecture."""

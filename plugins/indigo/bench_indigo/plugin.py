@@ -11,8 +11,6 @@ from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, 
 from bench_indigo.refiner import Refiner
 from bench_indigo.settings import OrderName, PartOfSpeech, Positions
 
-supports = (2, 2)
-
 
 class TransformerSettings(ModelConfig):
     """What all Transformers here share: an encoder and a decoder of as many layers (Vaswani et al., 2017)."""

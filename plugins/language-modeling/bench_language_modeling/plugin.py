@@ -13,8 +13,6 @@ from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
 from bench_text.api import Tokenizer, Words, tokenizer_digests
 
-supports = (2, 2)
-
 
 class TokenizedConfig(TaskConfig):
     """What the tasks of this plugin have in common."""

@@ -10,8 +10,6 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
 from bench_metrics.languages import Written, language, spaced, tokenizer_of
 
-supports = (2, 2)
-
 # those of sacrebleu that download nothing; `auto` is the usual one of the targets' language
 Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 # of ISO 639-1, and a name for all others

@@ -8,8 +8,6 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from bench_core import ExecutorConfig, hookimpl
 
-supports = (2, 2)
-
 
 class RayConfig(ExecutorConfig):
     """Ray tasks: on a cluster, or on this machine, where Ray is started for the time of the run."""

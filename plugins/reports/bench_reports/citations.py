@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig, configs_inside
 from bench_core.errors import PluginError
 from bench_core.registry import PartKind, hook, part
 from bench_core.runs.results import read_run
@@ -202,6 +202,8 @@ def gathered(parts: Iterable[Named]) -> References:
         distribution = part(kind, of).distribution
         references = of_part(type(config), settings)
         found.add(called if references else f"{called}: {distribution} names none", references)
+        for inner in configs_inside(config):
+            found.add(f"{inner.name} in {called}", of_part(type(inner), inner.model_dump(mode="json")))
         for corpus in _corpora(settings) if kind == "task" else ():
             known = of_corpus(corpus)
             found.add(f"corpus {corpus}" if known else f"corpus {corpus} of task {name}: none is known", known)

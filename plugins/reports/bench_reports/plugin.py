@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
 
-supports = (2, 2)
-
 
 @hookimpl
 def bench_report(run: Run, folder: Path) -> str:

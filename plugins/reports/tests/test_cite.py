@@ -13,14 +13,14 @@ from bench_small.runs import run_of, stored
 
 from bench_core.commands.main import main
 from bench_core.errors import PluginError
-from bench_core.registry import IN_SUITES, parts
+from bench_core.registry import kinds, parts
 from bench_reports import citations
 from bench_reports.citations import Reference, References, bibliography, of_part, parsed
 from bench_text.corpora import catalogue
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ["bench_core", *sorted(path.parent.name for path in ROOT.glob("plugins/*/bench_*/citations.bib"))]
-CONFIGS = [one.config for kind in IN_SUITES for one in parts(kind).values()]
+CONFIGS = [one.config for kind in kinds() for one in parts(kind).values()]
 SUITE = """
 suite: tests/cited
 source: someone@example.org
@@ -155,6 +155,13 @@ def test_a_setting_that_is_changed_changes_what_is_cited(cite, tmp_path):
     found = read(cite(str(tmp_path / "suite.yaml"), "--set", "models.lstm.cell=tanh"))
     assert "elman1990" in found
     assert "hochreiter1997" not in found
+
+
+def test_processors_are_cited_with_their_decoder(cite):
+    decoders = "decoders: {warm: {name: temperature, temperature: 2, processors: [min-p]}, cold: {name: greedy}}\n"
+    text = cite(suite=SUITE + decoders)
+    assert "% min-p in decoder warm (temperature)\n@misc{nguyen2024" in text
+    assert "nguyen2024" not in cite(suite=SUITE + decoders.replace(", processors: [min-p]", ""))
 
 
 def test_a_run_is_cited_though_a_part_of_it_is_not_installed(cite, tmp_path):

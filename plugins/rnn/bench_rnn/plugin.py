@@ -9,8 +9,6 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_v
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
 from bench_rnn.settings import BPTT, Full
 
-supports = (2, 2)
-
 Cell: TypeAlias = Literal["tanh", "relu", "identity", "gru", "lstm"]
 Variant: TypeAlias = Literal["torch", "notes"]
 AttentionKind: TypeAlias = Literal["none", "dot", "bilinear", "additive"]

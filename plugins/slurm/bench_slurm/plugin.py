@@ -10,8 +10,6 @@ from pydantic import PositiveFloat, PositiveInt, field_validator
 
 from bench_core import ExecutorConfig, hookimpl
 
-supports = (2, 2)
-
 
 class SlurmConfig(ExecutorConfig):
     """Slurm jobs, submitted by submitit; or, to try it out, processes of this machine."""

@@ -10,8 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 from bench_core import DecoderConfig, Kind, ModelConfig, Scorer, Stepper, Vmappable, hookimpl
 from bench_ssm.latent import Latent
 
-supports = (2, 2)
-
 KINDS = ("id", "diag", "tril", "real-nvp")
 
 

@@ -16,6 +16,7 @@ from bench_decoders.plugin import (
     GreedyConfig,
     NucleusConfig,
     SamplingConfig,
+    StepwiseConfig,
     TemperatureConfig,
     TopKConfig,
 )
@@ -31,6 +32,7 @@ SAMPLERS = (TemperatureConfig, TopKConfig, NucleusConfig, ConsistentTopKConfig, 
 INCOMPLETE = (GreedyConfig, BeamConfig, TopKConfig, NucleusConfig)  # they may leave stop out
 METRIC = "non-termination"
 UNKNOWN = Statement("", "no theorem is about this decoder")
+PROCESSED = Statement("", "no theorem is about a decoder with processors")
 ENDLESS = Statement("", f"nothing is proven: there are models of this kind that never end (Theorem 3.4, {PAPER})")
 
 
@@ -53,6 +55,8 @@ class Consistency(Probe):
         plain = type(model) is RecurrentLM and type(model.head) is nn.Linear  # others may step, or draw, otherwise
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem is about this kind of model")
+        if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop
+            return PROCESSED
         room = Room.of(model, batches, min(self.config.limit, decoder.max_tokens))
         if room is None:
             return Statement("", "no row is decoded")

@@ -8,8 +8,6 @@ from bench_core import ModelConfig, ProbeConfig, hookimpl
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.plugin import RNNLMConfig
 
-supports = (2, 2)
-
 
 class Terminating(BaseModel):
     """What every self-terminating model can be told (Welleck et al., 2020, arXiv:2002.02492, Definition 4.3)."""

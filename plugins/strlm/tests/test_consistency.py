@@ -14,6 +14,7 @@ import bench_core
 from bench_core import STOP, Batch, Noise, Statement
 from bench_core.registry import extra
 from bench_core.testing import Case, patched, tiny_batch, toys
+from bench_decoders.min_p import MinPConfig
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -173,6 +174,17 @@ def test_a_search_that_is_cut_off_before_it_must_end_is_promised_nothing(decoder
 @pytest.mark.parametrize("decoder", OF_NO_THEOREM, ids=lambda decoder: decoder.name)
 def test_nothing_is_said_of_decoders_without_a_theorem(decoder):
     assert checked(self_terminating(), decoder) == Statement("", "no theorem is about this decoder", metric=METRIC)
+
+
+@pytest.mark.parametrize("decoder", [SEARCHES[0][0], SAMPLERS[1][0], SAMPLERS[2][0], SAMPLERS[-1][0]])
+@pytest.mark.parametrize(
+    "model", [self_terminating, lambda: smoothed(softmax())], ids=["self-terminating", "softmax"]
+)
+def test_nothing_is_said_of_decoders_with_processors_which_may_exclude_stop(model, decoder):
+    said = "no theorem is about a decoder with processors"
+    processed = decoder.model_copy(update={"processors": [MinPConfig()]})
+    assert checked(model(), processed) == Statement("", said, metric=METRIC)
+    assert checked(model(), decoder).says != said
 
 
 @pytest.mark.parametrize(("decoder", "bound"), SAMPLERS)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from bench_core import hookimpl
 
-supports = (2, 2)
-
 
 @hookimpl
 def bench_corpus_citations(corpus: str) -> Sequence[str]:

@@ -14,8 +14,6 @@ from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS, UNSPACED
 from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
 
-supports = (2, 2)
-
 
 class TranslationConfig(TaskConfig):
     """Translation of sentences, from one language into another."""

@@ -13,8 +13,6 @@ from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskCon
 from bench_word_generation import word_counts as counted
 from bench_word_generation.settings import Corpus
 
-supports = (2, 2)
-
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Tokens: TypeAlias = Annotated[int, Field(gt=0, lt=2**53)]  # as many as a float can count
 

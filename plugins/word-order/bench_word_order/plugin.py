@@ -12,9 +12,6 @@ from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinde
 from bench_language_modeling.api import Corpus, digests
 from bench_text.api import BytePairs, Words
 
-supports = (2, 2)
-
-
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 

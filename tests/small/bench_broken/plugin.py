@@ -6,8 +6,6 @@ from bench_small.plugin import ArgmaxConfig, BigramConfig, EndedConfig, LettersC
 
 from bench_core import DecoderConfig, MetricConfig, ModelConfig, TaskConfig, hookimpl
 
-supports = (2, 2)
-
 
 class BrokenLettersConfig(LettersConfig):
     """Words over a few letters."""

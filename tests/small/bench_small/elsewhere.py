@@ -24,7 +24,9 @@ def everywhere(folder: Path) -> Iterator[None]:
     """Install the small plugin here, and for all processes that are started meanwhile."""
     about = folder / "bench_small-0.dist-info"
     about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bench_small\nVersion: 0\n")
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: bench_small\nVersion: 0\nRequires-Dist: bench-core\n"
+    )
     (about / "entry_points.txt").write_text("[bench]\nsmall = bench_small.plugin\n")
     path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
     with pytest.MonkeyPatch.context() as patch, registry.extra(bench_small.plugin):

@@ -22,8 +22,6 @@ from bench_core import (
 )
 from bench_small.parts import Argmax, Bigram, Letters
 
-supports = (2, 2)
-
 
 class Lists(Settings):
     one: Path | None = None

@@ -24,8 +24,6 @@ from bench_core import (
 )
 from bench_core.files import digest
 
-supports = (2, 2)
-
 
 class LettersConfig(TaskConfig):
     """Words over a few letters, from a file or made up."""

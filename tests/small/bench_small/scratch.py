@@ -43,7 +43,6 @@ from bench_core import (
     DecoderConfig, Kind, MetricConfig, ModelConfig, Sampler, Scorer, Stepper, TaskConfig, hookimpl
 )
 
-supports = (2, 2)
 TOYS = "bench_core.testing"
 
 
@@ -112,8 +111,6 @@ MODEL = '''
 
 from bench_core import Loss, ModelConfig, hookimpl, Kind, Scorer, Stepper
 
-supports = (2, 2)
-
 
 class HelpedConfig(ModelConfig):
     """A recurrent network, with help."""
@@ -173,7 +170,7 @@ def _distribution(name: str, **modules: str) -> dict[str, str]:
     package = name.replace("-", "_")
     about = f"{package}-0.dist-info"
     return {
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\nRequires-Dist: bench-core\n",
         f"{about}/entry_points.txt": f"[bench]\n{name} = {package}.plugin\n",
         f"{package}/__init__.py": "",
         **{f"{package}/{module}.py": text.lstrip() for module, text in modules.items()},
