@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import api_reference
 import click
 import code_map
 import pytest
@@ -85,6 +86,10 @@ def test_every_page_of_the_documentation_can_be_reached():
 @pytest.mark.parametrize("page", ["suites", "parts"])
 def test_the_reference_is_up_to_date(page):
     assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
+
+
+def test_the_reference_of_public_names_is_up_to_date():
+    assert (ROOT / "docs" / "api.md").read_text() == api_reference.page(), "run `make schema`"
 
 
 def test_the_map_of_the_code_is_up_to_date():

@@ -273,6 +273,7 @@ def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
     assert after < 0.7 * before, f"after 100 steps on the same eight rows the loss went from {before} to {after}"
 
 
+#: What `check_model` tries, as far as it applies.
 MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_config_says_what_the_class_gives,
     it_builds_on_the_meta_device,
