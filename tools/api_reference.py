@@ -131,7 +131,7 @@ def _described(one: Public) -> Iterator[str]:
     node = one.node
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
         yield _code(_class(node) if isinstance(node, ast.ClassDef) else f"def {_signature(node, WIDTH)}")
-    yield _prose(meaning(one))
+    yield _constant(one) if isinstance(node, ast.Assign | ast.AnnAssign) else _prose(meaning(one))
     if node is None:
         yield _definitions(one.body)
     elif isinstance(node, ast.ClassDef):
@@ -142,6 +142,15 @@ def _described(one: Public) -> Iterator[str]:
         yield _aliases(one)
     elif isinstance(one.value, tuple) and all(isinstance(each, Contract) for each in one.value):
         yield "\n".join(f"- `{each}`: {_flat(each.check.__doc__)}" for each in one.value)
+
+
+def _constant(one: Public) -> str:
+    """Return the definition of a constant or type, if it is short, and what it means."""
+    value = ast.unparse(one.node.value) if isinstance(one.node, ast.Assign | ast.AnnAssign) and one.node.value else ""
+    shown = repr(one.value) if isinstance(one.value, str | int) else value
+    text = meaning(one)
+    fits = len(shown) <= WIDTH and not re.search(r"\b_", shown)
+    return "\n\n".join([*([_code(f"{one.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
 
 
 def _class(node: ast.ClassDef) -> str:

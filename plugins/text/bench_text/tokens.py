@@ -15,7 +15,7 @@ from typing import Any
 
 from bench_text.settings import BytePairs, Characters, Words
 
-SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: names of tokens that stand for no text
+SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: ends a text; any other token; padding
 UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: stands for `<unk>` in texts; to metrics a single token
 
 
