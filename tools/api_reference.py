@@ -146,8 +146,8 @@ def _described(one: Public) -> Iterator[str]:
 
 def _constant(one: Public) -> str:
     """Return the definition of a constant or type, if it is short, and what it means."""
-    value = ast.unparse(one.node.value) if isinstance(one.node, ast.Assign | ast.AnnAssign) and one.node.value else ""
-    shown = repr(one.value) if isinstance(one.value, str | int) else value
+    value = _source(one.node.value) if isinstance(one.node, ast.Assign | ast.AnnAssign) and one.node.value else ""
+    shown = _source(ast.Constant(one.value)) if isinstance(one.value, str | int) else value
     text = meaning(one)
     fits = len(shown) <= WIDTH and not re.search(r"\b_", shown)
     return "\n\n".join([*([_code(f"{one.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
@@ -157,7 +157,7 @@ def _class(node: ast.ClassDef) -> str:
     """Return the head of a class, with its constructor if that is its own."""
     own = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
-    lines = [*(f"@{ast.unparse(one)}" for one in node.decorator_list), f"class {node.name}{bases}"]
+    lines = [*(f"@{_source(one)}" for one in node.decorator_list), f"class {node.name}{bases}"]
     return "\n".join([*lines, *(indent(f"def {_signature(one, WIDTH, own=True)}", "    ") for one in own)])
 
 
@@ -167,8 +167,8 @@ def _signature(node: ast.FunctionDef, width: int = 10**6, own: bool = False) -> 
     `self` is shown if `own`.
     """
     first = [one for one in node.args.args[:1] if one.arg in ("self", "cls") and not own]
-    parameters = _parameters(ast.unparse(node.args))[len(first) :]
-    result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    parameters = _parameters(_source(node.args))[len(first) :]
+    result = f" -> {_source(node.returns)}" if node.returns else ""
     line = f"{node.name}({', '.join(parameters)}){result}"
     if len(line) <= width:
         return line
@@ -189,7 +189,7 @@ def _parameters(parameters: str) -> list[str]:
 
 def _fields(node: ast.ClassDef, path: Path) -> str:
     """Return the fields and class attributes of a class as a table: type, default and meaning of each."""
-    is_enum = any("Enum" in ast.unparse(base) for base in node.bases)
+    is_enum = any("Enum" in _source(base) for base in node.bases)
     rows = [
         (f"`{name}`", _kind(field), _default(field.value), _flat(_comment(field, path)))
         for field in node.body
@@ -206,7 +206,7 @@ def _kind(field: ast.Assign | ast.AnnAssign) -> str:
     """Return the type of a field, as it stands in the source."""
     if isinstance(field, ast.Assign):
         return ""
-    text = ast.unparse(field.annotation)
+    text = _source(field.annotation)
     return f"`{text.removeprefix('ClassVar[').removesuffix(']') if text.startswith('ClassVar') else text}`"
 
 
@@ -214,7 +214,7 @@ def _default(value: ast.expr | None) -> str:
     if value is None:
         return ""
     made = [one.value for one in getattr(value, "keywords", ()) if one.arg == "default_factory"]
-    text = DEFAULTS[ast.unparse(made[0])] if made else ast.unparse(value)
+    text = DEFAULTS[_source(made[0])] if made else _source(value)
     return f"`{text}`" if len(text) <= LONGEST else ""
 
 
@@ -224,23 +224,23 @@ def _definitions(body: Iterable[ast.stmt]) -> str:
         f"- {_kind_of(one)}: {_flat(ast.get_docstring(one))}"
         for one in body
         if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name[0] != "_" and ast.get_docstring(one)
-        if not any("hook" in ast.unparse(mark) for mark in one.decorator_list)
+        if not any("hook" in _source(mark) for mark in one.decorator_list)
     )
 
 
 def _kind_of(node: ast.ClassDef | ast.FunctionDef) -> str:
     """Return the signature of a method, and what kind of method it is."""
-    marks = [ast.unparse(one) for one in node.decorator_list]
+    marks = [_source(one) for one in node.decorator_list]
     if isinstance(node, ast.ClassDef):
         return f"`{node.name}`"
     if any("property" in mark for mark in marks):
-        return f"`{node.name}: {ast.unparse(node.returns) if node.returns else 'Any'}`"
+        return f"`{node.name}: {_source(node.returns) if node.returns else 'Any'}`"
     return f"`{_signature(node)}`{', abstract' if 'abstractmethod' in marks else ''}"
 
 
 def _aliases(one: Public) -> str:
     """Return the types of its file that its signatures name and that are not public."""
-    used = {name for type_ in _types(one.node) for name in re.findall(r"\w+", ast.unparse(type_))}
+    used = {name for type_ in _types(one.node) for name in re.findall(r"\w+", _source(type_))}
     return "\n\n".join(
         f"`{name}`{text}"
         for node in one.body
@@ -268,10 +268,15 @@ def _alias(node: ast.stmt, path: Path) -> str:
         fields = [f"`{name}`" for one in node.body if isinstance(one, ast.AnnAssign) for name in _names(one)]
         listed = f" Fields: {', '.join(fields)}." if node.decorator_list and fields else ""
         return f": {_flat(ast.get_docstring(node))}{listed}"
-    if not isinstance(node, ast.AnnAssign) or ast.unparse(node.annotation) != "TypeAlias" or not node.value:
+    if not isinstance(node, ast.AnnAssign) or _source(node.annotation) != "TypeAlias" or not node.value:
         return ""
-    text = ast.unparse(node.value).replace("'", "")
+    text = _source(node.value).replace('"', "")
     return f" is `{text}`: {_flat(_comment(node, path))}."
+
+
+def _source(node: ast.AST) -> str:
+    """Return the source of a node, with double quotes."""
+    return ast.unparse(node).replace("'", '"')
 
 
 def _comment(node: ast.stmt, path: Path, mark: str = "#") -> str:
