@@ -24,6 +24,7 @@ from bench_core.testing import (
     check_model,
     check_task,
     decoders,
+    losses,
     metrics,
     models,
     patched,
@@ -31,7 +32,8 @@ from bench_core.testing import (
     tiny_batch,
     toys,
 )
-from bench_core.testing.mutants.models import draws_in_turn, forgets_to_reorder, mixes_rows, weighs_padding
+from bench_core.testing.mutants.models import forgets_to_reorder, mixes_rows, weighs_padding
+from bench_core.testing.mutants.weights import weighing
 
 
 def named(contracts):
@@ -57,7 +59,7 @@ def finds(contract, case):
 
 @cache
 def model_cases():
-    return {config.name: Case.of(config()) for config in toys.bench_models()}
+    return {config.name: Case.of(config()) for config in [*toys.bench_models(), toys.RescorerConfig]}
 
 
 @cache
@@ -81,12 +83,50 @@ def metric_cases():
     return {config.name: MetricCase.of(config()) for config in toys.bench_metrics()}
 
 
+READING = {"toy-recurrent", "toy-self-terminating", "toy-codes", "toy-encoder-decoder", "toy-rescorer"}
+EXPECTED = {  # the models in which a mutant can be found, by its name, or by contract and name; by default all
+    "draws_in_turn": {"toy-insertion", "toy-latent"},  # others draw nothing in `score` and `loss`
+    ("a_sample_depends_on_its_id_alone", "draws_in_turn"): {*READING, "toy-insertion", "toy-latent"},
+    "reads_what_it_predicts": READING,  # others read no `inputs`
+    "claims_every_source": {"toy-encoder-decoder"},  # others read no source
+}
+
+
 @named(MODEL_CONTRACTS)
-def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant):
+def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
+    monkeypatch.setattr("bench_core.testing.leaks.STEPS", 60)  # enough here; test_leaks.py has slower learners
     applying, caught = catchers(contract, mutant, model_cases())
-    drawing = {"toy-insertion", "toy-latent"}  # other toys draw nothing in `score` and `loss`
-    by_chance = mutant is draws_in_turn and str(contract) != "a_sample_depends_on_its_id_alone"
-    assert caught == (drawing if by_chance else applying)
+    assert caught == applying & EXPECTED.get(
+        (str(contract), mutant.__name__), EXPECTED.get(mutant.__name__, applying)
+    )
+    assert caught
+
+
+@pytest.mark.parametrize("mutant", models.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
+def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutant):
+    (new,) = (one for one in MODEL_CONTRACTS if mutant in one.mutants)
+    tried = [(MODEL_CONTRACTS, case) for case in model_cases().values() if new.applies(case)]
+    tried += [(DECODER_CONTRACTS, case) for case in decoder_cases().values() if new.applies(case)]
+    assert len(tried) >= 15
+    for contracts, case in tried:
+        assert finds(new, mutant(case))
+        others = [one for one in contracts if one is not new and one.applies(case)]
+        assert [str(one) for one in others if finds(one, mutant(case))] == []
+
+
+def test_a_loss_may_weigh_its_examples_or_not():
+    def mean(costs, tokens, weights):
+        return (weights * costs).sum() / (weights * tokens).sum(), (weights * tokens).sum()
+
+    cases = model_cases()
+    for case in [*cases.values(), *(weighing(case, mean) for case in cases.values())]:
+        losses.weights_of_examples_are_ignored_or_weigh_their_tokens(case)
+
+
+def test_a_case_whose_examples_have_weights_keeps_the_contracts():
+    weights = torch.tensor([0.5, 0.0, 3.0, 1.0, 2.0])
+    for config in (toys.RecurrentConfig(), toys.LatentConfig()):
+        check_model(Case.of(config, batch=replace(tiny_batch(), extras={"weight": weights})))
 
 
 @named(DECODER_CONTRACTS)

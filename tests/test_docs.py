@@ -222,13 +222,12 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     own = next(
         words[3:] for words in commands(ROOT / "docs" / "tutorial.md") if "metrics.ending={name: ending}" in words
     )
-    sizes = "tasks.sentences.corpus={name: english, sentences: 400}"
-    words = ["run", "stop.yaml", "--profile", "quick", "--workers", "0", "--set", sizes, *own]
+    words = ["run", "stop.yaml", "--profile", "quick", "--workers", "0", *own]
     found = CliRunner().invoke(bench, words, standalone_mode=False, catch_exceptions=False)
     assert found.return_value == 0
     (folder,) = (tutorial / "runs").iterdir()
     run = read_run(folder)
-    assert len(run.cells) == 2 * 3 * 4
+    assert len(run.cells) == 3 * 4
     assert all(0 <= one.numbers["ending"].value <= 100 for one in run.cells)
     (report,) = (path.read_text() for path in (tutorial / "reports").glob("stop-quick+*/report.md"))
     assert re.search(r"\| decoder +\| +tanh/non-termination \| +tanh/ending \|", report)

@@ -12,6 +12,7 @@ import bench_kit.model
 import bench_kit.plugin as parts
 import pytest
 import torch
+from bench_small.pretended import Pretended
 from torch import nn
 
 from bench_core import (
@@ -66,6 +67,13 @@ def test_a_model_in_one_method_keeps_the_contracts(config):
 @pytest.mark.parametrize("config", MODELS, ids=named)
 def test_decoders_keep_the_contracts_with_it(config, decoder):
     check_decoder(Case.of(config, decoder))
+
+
+@pytest.mark.parametrize("config", MODELS, ids=named)
+def test_it_keeps_the_contracts_on_a_gpu_that_is_pretended(config):
+    with Pretended():
+        check_model(Case.of(config, device="cuda"))
+        check_decoder(Case.of(config, BeamConfig(width=3, max_tokens=5), device="cuda"))
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -28,12 +28,15 @@ WITH_TORCH = {
 }  # a worker imports these when it trains or evaluates a model, and nothing else does
 #: A worker that measures imports these, and a report.
 WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py"}
+#: Models import these, through the face of the kit, which loads them on first use.
+KIT_WITH_TORCH = {f"kit/{name}.py" for name in ("cache", "encoder_decoder", "head", "language_model", "recurrent")}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands
 TO_INSTALL = {
     "commands/main.py": {"bench-reports", "bench-exchange", "bench-text"},
     "runs/reporting.py": {"bench-reports"},
+    "commands/new.py": {"bench-decoders", "bench-text"},
 }
 by_plugin = pytest.mark.parametrize("entry", PLUGINS, ids=lambda entry: entry.name)
 by_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(CORE)))
@@ -118,7 +121,7 @@ def test_the_core_names_no_plugin(path):
 
 @by_source
 def test_the_core_imports_torch_only_where_it_is_needed(path):
-    if path.name in WITH_TORCH | WITH_NUMPY:
+    if path.name in WITH_TORCH | WITH_NUMPY or path.relative_to(CORE).as_posix() in KIT_WITH_TORCH:
         return
     assert not {name.partition(".")[0] for name in _at_once(ast.parse(path.read_text()).body)} & set(HEAVY)
 
@@ -141,7 +144,11 @@ def _at_once(body):
 
 @by_source
 def test_nothing_that_runs_depends_on_what_is_there_for_tests(path):
-    assert not [name for name in _imports(path) if name.startswith(("bench_core.testing", "pytest"))]
+    """But for `bench check --contracts`, which tries the contracts and imports them when it does."""
+    tests = [name for name in _imports(path) if name.startswith(("bench_core.testing", "pytest"))]
+    contracts = ["bench_core.testing.suite_contracts"] if path == CORE / "commands" / "check.py" else []
+    assert tests == contracts
+    assert not {*contracts} & {*_at_once(ast.parse(path.read_text()).body)}
 
 
 def _imports(path):

@@ -13,7 +13,6 @@ from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
-    from bench_core.suites.cells import Cell
     from bench_core.suites.suite import Suite
 
 
@@ -22,14 +21,17 @@ if TYPE_CHECKING:
 @click.option("--profile", help="One profile; by default all of them, and none.")
 @options.changed
 @click.option("--build", is_flag=True, help="Also prepare the tasks and build every model, without weights.")
+@click.option("--contracts", is_flag=True, help="Also try the contracts of the interfaces on every part.")
 @options.data
 @options.store
 def command(
-    suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store
-) -> int:
+    suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], build: bool, contracts: bool,
+    data: Path, store: Store,
+) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
     from bench_core.suites import yaml_source as located
 
+    checked: dict[str, Suite] = {}
     wrong: list[str] = []
     for path in suites:
         try:
@@ -37,21 +39,26 @@ def command(
         except BenchError as error:
             wrong.append(str(error))
             continue
-        names = [profile] if profile else [None, *(profiles if isinstance(profiles, dict) else ())]
-        for name in names:
+        for name in [profile] if profile else [None, *(profiles if isinstance(profiles, dict) else ())]:
             label = str(path) if name is None else f"{path} --profile {name}"
             try:
-                cells = _check(path, name, settings, build, data, store)
+                checked[label], cells = _check(path, name, settings, build, data, store)
                 say(f"{label}: {counted(cells, 'cell')} can run.")
             except BenchError as error:
                 wrong.append(str(error))
     for text in dict.fromkeys(wrong):
         say(text, err=True)
-    return 2 if wrong else 0
+    if wrong or not contracts:
+        return 2 if wrong else 0
+    from bench_core.testing.suite_contracts import check_contracts  # imports torch
+
+    return check_contracts(checked, data)
 
 
-def _check(path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store) -> int:
-    """Return the number of cells of a suite; raise BenchError with all its problems."""
+def _check(
+    path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store
+) -> tuple[Suite, int]:
+    """Return a suite and the number of its cells; raise BenchError with all its problems."""
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load
@@ -59,15 +66,15 @@ def _check(path: Path, profile: str | None, settings: tuple[str, ...], build: bo
     suite = load(path, profile, settings)
     cells = cells_of(suite)
     check_fit(suite, cells)
-    _look_for_data(suite, data)
-    _look_for_devices(suite, cells)
+    _look_for_data_and_devices(suite, data, bool(cells))
     if build:
         _build(suite, data, store)
-    return len(cells)
+    return suite, len(cells)
 
 
-def _look_for_data(suite: Suite, data: Path) -> None:
-    """Report missing data files as notes: the suite may run where they are."""
+def _look_for_data_and_devices(suite: Suite, data: Path, runs: bool) -> None:
+    """Report missing data files and devices as notes: the suite may run where they are."""
+    from bench_core.planning.hardware import missing_device
     from bench_core.planning.plan import Planner, located_suite
 
     planner = Planner(located_suite(suite, data), data)
@@ -80,13 +87,7 @@ def _look_for_data(suite: Suite, data: Path) -> None:
             say(f"note: task {name!r}: {error}")
     for text in planner.look(missing):
         say(f"note: {text}")
-
-
-def _look_for_devices(suite: Suite, cells: list[Cell]) -> None:
-    """Report a missing device as a note: the suite may run elsewhere."""
-    from bench_core.planning.hardware import missing_device
-
-    if cells and (text := missing_device({one.device for one in suite.hardware.values()})):
+    if runs and (text := missing_device({one.device for one in suite.hardware.values()})):
         say(f"note: {text}")
 
 

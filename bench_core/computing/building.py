@@ -10,6 +10,7 @@ from bench_core.computing.guards import diverged
 from bench_core.computing.process_state import unchanged_state
 from bench_core.data import Kind
 from bench_core.errors import PluginError, StoreError
+from bench_core.part_class import part_class
 from bench_core.registry import PartKind, configured, part
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
-    """Build a part from its settings as JSON data."""
+    """Build a part from its settings as JSON data; raise PluginError if its class is not what its Config declares."""
     config = configured(kind, settings)
     with unchanged_state():
-        build = config.load()
+        build = part_class(config)
     with unchanged_state():
         return build(config, *more)
 
@@ -42,8 +43,7 @@ def load_weights(model: Any, path: Path) -> None:
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
     """Return the kind (exact, bound, estimate) of a likelihood of a model."""
-    likelihoods: Mapping[str, Kind] = part("model", model["name"]).config.likelihoods  # type: ignore[attr-defined]
-    return likelihoods[by]
+    return part("model", model["name"]).config.likelihoods[by]  # type: ignore[attr-defined,no-any-return]
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:

@@ -8,8 +8,7 @@
 | `score` of an example | | `ExampleMetricConfig` |
 | `choose` of a decoding step | | `StepDecoderConfig` |
 
-`Cache`, `SourceStates` and `BatchFirstRNN` hold what models remember. `SequenceTask`, a task in one method, is in
-`bench_text.api`.
+`Cache`, `SourceStates` and `BatchFirstRNN` hold what models remember.
 """
 
 # mypy: implicit-reexport

@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from bench_core.config import Config, configs_inside
+from bench_core.config import Config
 from bench_core.entry_points import requirements
 from bench_core.errors import DataError
 from bench_core.files import digest
@@ -24,9 +24,9 @@ SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 
 #: The files of the core that decide what a stage computes, besides all of `computing` and `kit`.
 COMPUTING = (
-    "config.py", "data.py", "decoder.py", "generation_loop.py", "metric.py", "model.py", "probe.py",
-    "random_numbers.py", "storage/bootstrap_replicates.py", "storage/outcomes.py", "suites/training.py", "task.py",
-    "tensor_rows.py",
+    "config.py", "data.py", "decoder.py", "generation_loop.py", "metric.py", "model.py", "part_class.py",
+    "probe.py", "random_numbers.py", "storage/bootstrap_replicates.py", "storage/outcomes.py", "suites/training.py",
+    "task.py", "tensor_rows.py",
 )  # fmt: skip
 
 #: Files of a package that decide nothing: what they say is for people, or for type checkers.
@@ -57,13 +57,11 @@ def distribution_code(distribution: str, package: str) -> Mapping[str, str]:
     return found
 
 
-def code_inside(config: Config) -> dict[str, str]:
-    """Return the code of the plugins that define the Configs inside the settings of a part."""
-    packages = {type(one).__module__.partition(".")[0] for one in configs_inside(config)}
-    owners = _plugin_packages().items() if packages else ()
-    return {
-        name: code for owner in owners if owner[1] in packages for name, code in distribution_code(*owner).items()
-    }
+def definition_code(config: type[Config]) -> Mapping[str, str]:
+    """Return the code of the plugin that defines a Config, and of those it depends on; none of other packages."""
+    package = config.__module__.partition(".")[0]
+    names = [name for name, owned in _plugin_packages().items() if owned == package]
+    return distribution_code(names[0], package) if names else {}
 
 
 @cache

@@ -143,6 +143,7 @@ class Planner:
     made: dict[Any, str] = field(default_factory=dict)  # of tasks and trainings: what was asked -> key
     marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
     digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
+    inside: dict[int, list[Config]] = field(default_factory=dict)  # Configs among the settings of a part, by its id
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage of a cell."""
@@ -311,8 +312,13 @@ class Planner:
         code = {"bench-core": keys.core_code()}
         names = {"numpy"} if kind == "measure" else {"numpy", "torch"}  # with which some tasks draw, too
         for part_kind, config in parts:
-            code |= {**self._code(part_kind, config.name), **keys.code_inside(config)}
-            names.update(config.libraries, *(one.libraries for one in configs_inside(config)))
+            code |= self._code(part_kind, config.name)
+            names.update(config.libraries)
+            if id(config) not in self.inside:
+                self.inside[id(config)] = [*configs_inside(config)]
+            for inner in self.inside[id(config)]:
+                code |= keys.definition_code(type(inner))
+                names.update(inner.libraries)
         libraries = {name: keys.library(name) for name in sorted(names)}
         ingredients = {"kind": kind, "settings": settings, "inputs": inputs, "code": code, "libraries": libraries}
         key = keys.key_of(ingredients)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +15,7 @@ from bench_core import (
     Batch,
     DecoderConfig,
     Hypothesis,
+    Loss,
     MetricConfig,
     Model,
     ModelConfig,
@@ -28,6 +29,7 @@ from bench_core import (
     SuiteError,
     TaskConfig,
     TaskInfo,
+    Training,
 )
 from bench_core.suites.check import misfit
 from bench_core.testing.contracts import float64
@@ -83,6 +85,12 @@ class Case:
         batch = self.batch if batch is None else batch
         scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
         return scores
+
+    def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0) -> Loss:
+        """Return the loss of a batch at a step of training."""
+        batch = self.batch if batch is None else batch
+        loss: Loss = self.model.loss(batch, Training(step, 100, 0, 1, self.noise.fork(step), memory))
+        return loss
 
     def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
         """Return what the decoder makes of the batch."""
@@ -215,6 +223,20 @@ def _outcome(number: int, reference: str, text: str) -> Outcome:
         weight=1 + number / 2,
         values={"order": float(number)},
     )
+
+
+def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
+    """Return whether the model of a case has all these capabilities."""
+    return lambda case: all(isinstance(case.model, capability) for capability in capabilities)
+
+
+def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
+    """Return one row again and again, with a number of its own and another target each time."""
+    rows = torch.full((len(targets),), row, device=case.batch.ids.device)
+    gold = _padded(targets, 1 + max(map(len, targets))).to(rows.device)
+    length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
+    ids = torch.arange(len(targets), device=rows.device)
+    return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
 
 
 def replay(model: Stepper, batch: Batch, chain: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -50,6 +50,14 @@ def catches(
 
 def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
     """Return the names of those contracts that apply to `case`; raise an ExceptionGroup of those that it breaks."""
+    tried, broken = try_contracts(contracts, case)
+    if broken:
+        raise ExceptionGroup(f"{len(broken)} contracts are broken: {', '.join(broken)}", list(broken.values()))
+    return tried
+
+
+def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str], dict[str, Exception]]:
+    """Return the names of those contracts that apply to `case`, and by name what those that it breaks say."""
     tried: list[str] = []
     broken: dict[str, Exception] = {}
     for contract in contracts:
@@ -59,9 +67,7 @@ def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
                 contract(case)
         except Exception as error:
             broken[str(contract)] = error
-    if broken:
-        raise ExceptionGroup(f"{len(broken)} contracts are broken: {', '.join(broken)}", list(broken.values()))
-    return tried
+    return tried, broken
 
 
 @contextmanager

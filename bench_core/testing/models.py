@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from itertools import product
 
@@ -13,28 +11,27 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import (
-    STOP,
-    Batch,
-    Kind,
-    Loss,
-    Model,
-    Noise,
-    Sampler,
-    Scorer,
-    Scores,
-    Scoring,
-    Stepper,
-    Training,
-    Vmappable,
-    draw,
-)
-from bench_core.computing.optimizers import optimizers
-from bench_core.computing.vmap_training import Stack
-from bench_core.suites.training import TrainingConfig
-from bench_core.testing.cases import Case, one_row, replay, turned
+from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
+from bench_core.testing.cases import Case, can, crowd, one_row, tiny_info, turned
 from bench_core.testing.contracts import Contract, catches, check, close
+from bench_core.testing.leaks import leak
+from bench_core.testing.losses import (
+    copies_in_a_stack_lose_what_they_lose_alone,
+    eight_examples_can_be_learnt_by_heart,
+    the_loss_does_not_depend_on_the_order_of_rows,
+    the_loss_is_finite_and_weighs_target_tokens,
+    weights_of_examples_are_ignored_or_weigh_their_tokens,
+)
+from bench_core.testing.mutants import leaks
 from bench_core.testing.mutants import models as mutants
+from bench_core.testing.stepping import (
+    a_step_leaves_the_state_it_was_given_as_it_was,
+    it_stops_only_between_tokens,
+    probabilities_sum_to_one_at_every_step,
+    reading_a_chain_gives_gold_back,
+    selected_rows_go_on_as_they_would,
+    the_score_is_the_sum_of_its_steps,
+)
 
 DRAWS = 20_000
 ERRORS = 5  # how many standard errors a share of draws may be off
@@ -43,11 +40,6 @@ ERRORS = 5  # how many standard errors a share of draws may be off
 def check_model(case: Case) -> list[str]:
     """Try all contracts that apply to the model of `case`; return their names."""
     return check(MODEL_CONTRACTS, case)
-
-
-def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
-    """Return whether the model of a case has all these capabilities."""
-    return lambda case: all(isinstance(case.model, capability) for capability in capabilities)
 
 
 @catches(mutants.claims_too_much, mutants.claims_too_little, mutants.claims_a_likelihood_it_lacks)
@@ -71,66 +63,22 @@ def it_builds_on_the_meta_device(case: Case) -> None:
         assert tensor.is_meta, f"the constructor made {name!r} on {tensor.device}; only `setup` may compute"
 
 
-@catches(mutants.masks_after_the_softmax, when=can(Stepper))
-def probabilities_sum_to_one_at_every_step(case: Case) -> None:
-    """Over all actions that are open, after any chain."""
-    for log_probs, _ in _walked(case):
-        assert not log_probs.isnan().any(), "a log-probability is not a number"
-        close(log_probs.logsumexp(1), torch.zeros_like(log_probs[:, 0]), "log of the sum of probabilities")
-
-
-@catches(mutants.stops_anywhere, when=lambda case: can(Stepper)(case) and case.model.actions_per_token > 1)
-def it_stops_only_between_tokens(case: Case) -> None:
-    """Such as after a slot, never after a word."""
-    for step, (log_probs, _) in enumerate(_walked(case)):
-        shut = bool((log_probs[:, STOP] == -torch.inf).all())
-        assert shut or step % case.model.actions_per_token == 0, f"stop is open within a token, at step {step}"
-
-
-@catches(
-    mutants.scores_a_shifted_target,
-    mutants.counts_padding,
-    mutants.opens_an_action_too_many,
-    mutants.takes_every_action_for_the_first,
-    when=can(Stepper, Scorer),
-)
-def the_score_is_the_sum_of_its_steps(case: Case) -> None:
-    """By default likelihood: if there are several chains for a target, of the one that `chain` gives."""
-    scores = case.scored(next(iter(case.config.likelihoods)))
-    chain = case.model.chain(case.batch, case.noise)
-    total = torch.zeros_like(scores)
-    for rows, log_probs, actions in replay(case.model, case.batch, chain):
-        total = total.index_add(0, rows, log_probs.gather(1, actions[:, None])[:, 0])
-    close(scores, total, "score, and sum of the steps along `chain`")
-
-
-@catches(mutants.reads_backwards, when=can(Stepper))
-def reading_a_chain_gives_gold_back(case: Case) -> None:
-    """And the chain is as long as its target asks for, padded with stop."""
-    chains = case.model.chain(case.batch, case.noise).tolist()
-    for chain, gold, length in zip(chains, case.batch.gold.tolist(), case.batch.length.tolist(), strict=True):
-        taken = (length - 1) * case.model.actions_per_token
-        assert STOP not in chain[:taken], f"the chain {chain} stops before its target ends"
-        assert not any(chain[taken:]), f"the chain {chain} goes on after its target of {length - 1} tokens"
-        read = case.model.read(chain[:taken])
-        assert read == gold[: length - 1], f"the chain of {gold[: length - 1]} reads {read}"
-
-
-@catches(mutants.forgets_to_reorder, mutants.draws_inside, when=can(Stepper))
-def selected_rows_go_on_as_they_would(case: Case) -> None:
-    """Whether reordered, doubled or left alone, after any step."""
-    wanted, number = _walked(case), len(case.batch)
-    for chosen in ([*range(number)][::-1], [row // 2 for row in range(number)], [number - 1]):
-        rows = torch.tensor(chosen, device=case.batch.ids.device)
-        for turn in range(1, len(wanted)):
-            _, state = case.model.start(case.batch)
-            for step, (_, actions) in enumerate(wanted[:-1], 1):
-                if step < turn:
-                    _, state = case.model.step(state, actions)
-                    continue
-                state = state.select(rows) if step == turn else state
-                log_probs, state = case.model.step(state, actions[rows])
-                close(log_probs, wanted[step][0][rows], f"step {step} of rows {chosen}, selected before step {turn}")
+@catches(mutants.claims_every_source, when=lambda case: not case.batch.extras)
+def it_takes_every_source_of_its_config(case: Case) -> None:
+    """Whatever it does with it; settings that do not allow one may raise a SuiteError that says so."""
+    for source in sorted(case.config.sources):
+        facts = tiny_info(source)
+        info = replace(
+            case.info, source=source, source_vocabulary=facts.source_vocabulary, source_shape=facts.source_shape
+        )
+        try:
+            other = Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type)
+            seen = _seen(other)
+        except SuiteError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"with the source {source}: {type(error).__name__}: {error}") from error
+        assert not any(numbers.isnan().any() for numbers in seen), f"with the source {source} it says NaN"
 
 
 @catches(mutants.draws_in_turn, mutants.counts_padding, mutants.mixes_rows, when=can(Scorer))
@@ -157,31 +105,6 @@ def a_sample_depends_on_its_id_alone(case: Case) -> None:
         )
 
 
-@catches(mutants.draws_in_turn)
-def the_loss_does_not_depend_on_the_order_of_rows(case: Case) -> None:
-    """So whatever it draws, it draws by the ids of examples."""
-    close(_loss(case, turned(case.batch)).value, _loss(case).value, "loss in the opposite order")
-
-
-@catches(mutants.weighs_padding, mutants.loses_its_gradient, mutants.loses_without_bounds)
-def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
-    """Its gradients too, and they reach the parameters."""
-    with torch.enable_grad():
-        model = deepcopy(case.model).train()
-        loss = _loss(replace(case, model=model))
-        assert loss.value.requires_grad, "the loss has no gradient"
-        loss.value.backward()  # type: ignore[no-untyped-call]
-    assert loss.value.shape == loss.weight.shape == (), "value and weight are single numbers"
-    assert loss.value.isfinite(), f"the loss is {loss.value.item()}"
-    assert loss.weight.item() == case.batch.mask.sum().item(), (
-        f"weight is {loss.weight.item()}, not the target tokens"
-    )
-    gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
-    assert any(gradient.count_nonzero() for gradient in gradients), "no parameter has a gradient"
-    assert all(gradient.isfinite().all() for gradient in gradients), "a gradient is not finite"
-    assert all(part.shape == () for part in loss.parts.values()), "what the log shows are single numbers"
-
-
 @catches(
     mutants.forgets_its_memory,
     mutants.forgets_to_leave_a_memory,
@@ -197,11 +120,19 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
             batch = replace(_window(case, before, window), continues=memory is not None)
             scores: Scores = case.model.score(batch, Scoring(by, case.noise, memory))
             assert scores.memory is not None, "a window leaves no memory for the next"
-            left = _loss(case, batch, memory).memory
+            left = case.loss(batch, memory).memory
             assert left is not None, "the loss of a window leaves no memory for the next"
             left.select(torch.tensor([0, 0], device=stream.device))
             total, memory, before = total + scores.log_probs, scores.memory.change(Tensor.detach), window[:, -1:]
         close(total, whole, f"{by} of windows of a stream")
+
+
+@catches(leaks.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
+def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
+    """By any likelihood but estimates. Where there are steps, the score is compared with them."""
+    for by, kind in case.config.likelihoods.items():
+        reason = "" if kind is Kind.ESTIMATE else leak(case, by)
+        assert not reason, reason.strip()
 
 
 @catches(mutants.scores_too_high, mutants.samples_too_sharply, when=can(Sampler, Scorer))
@@ -209,10 +140,10 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Exact likelihoods and estimates are the shares of many draws, bounds are not above."""
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
-    drawn = case.model.sample(_crowd(case, [()] * DRAWS), 3, case.noise.fork("sample"))
+    drawn = case.model.sample(crowd(case, [()] * DRAWS), 3, case.noise.fork("sample"))
     counts = Counter(tuple(one.tokens) for one in drawn if one.finished)
     share = torch.tensor([counts[target] / DRAWS for target in targets], device=case.batch.ids.device)
-    rows = _crowd(case, targets)
+    rows = crowd(case, targets)
     for by, kind in case.config.likelihoods.items():
         log_probs = torch.stack([case.scored(by, rows, case.noise.fork(turn)) for turn in range(16)])  # [16, K]
         values = log_probs if kind is Kind.BOUND else log_probs.exp()
@@ -223,24 +154,6 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
         assert (low <= share + margin).all(), f"{by} is above the shares of {DRAWS} draws: {low}, {share}"
         assert (share <= high + margin).all(), f"{by} is below the shares of {DRAWS} draws: {high}, {share}"
         assert kind is not Kind.EXACT or (log_probs == log_probs[0]).all(), f"{by} is exact, but depends on noise"
-
-
-@catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
-def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
-    """Each by its own weights and noise, parts included."""
-    other = deepcopy(case.model)
-    for weights in other.parameters():
-        weights.mul_(0.7)
-    copies, noises = (case.model, other), (case.noise, case.noise.fork("other"))
-    training = Training(0, 100, 0, 1, case.noise)
-    found = Stack(copies).losses(case.batch, training, [noise.key for noise in noises])
-    for number, (model, noise) in enumerate(zip(copies, noises, strict=True)):
-        wanted = model.loss(case.batch, replace(training, noise=noise))
-        close(found.value[number], wanted.value, f"loss of copy {number}")
-        assert found.weight[number] == wanted.weight, f"copy {number} weighs {found.weight[number]}"
-        assert {*found.parts} == {*wanted.parts}, "a stack shows other parts of the loss"
-        for name, part in wanted.parts.items():
-            close(found.parts[name][number], part, f"{name} of copy {number}")
 
 
 @catches(mutants.keeps_something_to_itself)
@@ -254,64 +167,29 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
         close(found, wanted, "what a loaded model says")
 
 
-@catches(mutants.climbs)
-def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
-    """In a hundred steps the loss falls by a third."""
-    rows = torch.arange(8, device=case.batch.ids.device) % min(4, len(case.batch))
-    case = replace(case, model=deepcopy(case.model), batch=case.batch.select(rows))
-    before = _loss(case).value.item()
-    steppers = optimizers(case.model, TrainingConfig(lr=0.02), case.batch.ids.device)
-    case.model.train()
-    with torch.enable_grad():
-        for step in range(100):
-            case.model.zero_grad()
-            _loss(case, step=step).value.backward()  # type: ignore[no-untyped-call]
-            for optimizer in steppers:
-                optimizer.step()
-    case.model.eval()
-    after = _loss(case).value.item()
-    assert after < 0.7 * before, f"after 100 steps on the same eight rows the loss went from {before} to {after}"
-
-
 #: What `check_model` tries, as far as it applies.
 MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_config_says_what_the_class_gives,
     it_builds_on_the_meta_device,
+    it_takes_every_source_of_its_config,
     probabilities_sum_to_one_at_every_step,
     it_stops_only_between_tokens,
     the_score_is_the_sum_of_its_steps,
     reading_a_chain_gives_gold_back,
     selected_rows_go_on_as_they_would,
+    a_step_leaves_the_state_it_was_given_as_it_was,
     a_row_scores_alike_alone_and_in_a_batch,
     a_sample_depends_on_its_id_alone,
     the_loss_does_not_depend_on_the_order_of_rows,
     the_loss_is_finite_and_weighs_target_tokens,
+    weights_of_examples_are_ignored_or_weigh_their_tokens,
     windows_of_a_stream_score_as_the_whole_does,
+    a_score_without_steps_does_not_see_what_it_predicts,
     samples_occur_as_often_as_their_score_says,
     copies_in_a_stack_lose_what_they_lose_alone,
     what_is_saved_is_what_is_loaded,
     eight_examples_can_be_learnt_by_heart,
 )
-
-
-def _walked(case: Case) -> list[tuple[Tensor, Tensor]]:
-    """Return log-probabilities [N, A] and actions drawn [N], never stop, of four tokens if rows may have so many."""
-    limit = case.model.limit(case.batch)
-    tokens = 4 if limit is None else min(4, int(limit.min()))
-    log_probs, state = case.model.start(case.batch)
-    pick, walked = draw(case.noise), []
-    for step in range(tokens * case.model.actions_per_token):
-        going = torch.cat([torch.full_like(log_probs[:, :1], -torch.inf), log_probs[:, 1:]], 1)
-        walked.append((log_probs, pick(going, case.batch.ids, step)))
-        if step + 1 < tokens * case.model.actions_per_token:
-            log_probs, state = case.model.step(state, walked[-1][1])
-    return walked
-
-
-def _loss(case: Case, batch: Batch | None = None, memory: object = None, step: int = 0) -> Loss:
-    batch = case.batch if batch is None else batch
-    loss: Loss = case.model.loss(batch, Training(step, 100, 0, 1, case.noise.fork(step), memory))
-    return loss
 
 
 def _padded(batch: Batch) -> Batch:
@@ -335,20 +213,10 @@ def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:
 def _leaves_a_memory(case: Case) -> bool:
     by = next(iter(case.config.likelihoods))
     scores: Scores = case.model.score(case.batch, Scoring(by, case.noise))
-    return scores.memory is not None or _loss(case).memory is not None
-
-
-def _crowd(case: Case, targets: list[tuple[int, ...]]) -> Batch:
-    """Return the first row again and again, with a number of its own and another target each time."""
-    rows = torch.zeros(len(targets), dtype=torch.long, device=case.batch.ids.device)
-    width = 1 + max(map(len, targets))
-    gold = torch.tensor([[*target, *[STOP] * (width - len(target))] for target in targets], device=rows.device)
-    length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
-    ids = torch.arange(len(targets), device=rows.device)
-    return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
+    return scores.memory is not None or case.loss().memory is not None
 
 
 def _seen(case: Case) -> list[Tensor]:
     """Return all numbers that can be had from a model."""
-    seen = [_loss(case).value, *(case.scored(by) for by in case.config.likelihoods)]
+    seen = [case.loss().value, *(case.scored(by) for by in case.config.likelihoods)]
     return [*seen, case.model.start(case.batch)[0]] if isinstance(case.model, Stepper) else seen

@@ -89,6 +89,21 @@ def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
         _check_source(case, batch)
 
 
+@catches(mutants.weighs_below_nothing, mutants.weighs_without_bounds, mutants.weighs_tokens, mutants.weighs_nothing)
+def weights_of_examples_have_a_mean(case: TaskCase) -> None:
+    """If there are any: one a row, finite, not negative, and not all 0 in a batch to train on or in a split."""
+    for split, purpose in case.purposes():
+        weighted = [batch for batch in case.batches(split, purpose) if "weight" in batch.extras]
+        for batch in weighted:
+            weights = batch.extras["weight"]
+            assert weights.shape == (len(batch),), f"{split}: {len(batch)} examples have weights {[*weights.shape]}"
+            assert weights.isfinite().all(), f"{split}: a weight is not finite"
+            assert (weights >= 0).all(), f"{split}: a weight is {weights.min().item()}"
+            assert purpose is not Purpose.TRAIN or weights.any(), f"{split}: a batch to train on weighs 0"
+        heavy = any(batch.extras["weight"].any() for batch in weighted)
+        assert heavy or not weighted, f"{split}: all examples weigh 0, to {purpose}"
+
+
 @catches(mutants.renumbers_what_it_decodes)
 def the_same_rows_have_the_same_ids(case: TaskCase) -> None:
     """For all purposes of a split."""
@@ -154,6 +169,7 @@ TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
     batches_keep_their_size,
     openings_begin_and_targets_end_with_stop,
     batches_are_what_config_and_facts_say,
+    weights_of_examples_have_a_mean,
     the_same_rows_have_the_same_ids,
     references_know_every_decoded_example,
     tokens_become_text,

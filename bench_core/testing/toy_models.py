@@ -34,6 +34,7 @@ from bench_core.testing.toys import (
     InsertionConfig,
     LatentConfig,
     RecurrentConfig,
+    RescorerConfig,
     SelfTerminatingConfig,
 )
 
@@ -71,8 +72,8 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
     def loss(self, batch: Batch, training: Training) -> Loss:
         hidden, memory = self._read(batch, training.memory)
         gains, memory = self._gains(hidden, batch.gold, memory, "loss")
-        tokens = batch.mask.sum()
-        return Loss(-(gains * batch.mask).sum() / tokens, tokens, memory=memory)
+        weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
+        return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 
     def _begin(self, batch: Batch) -> Memory:
         zeros = self.embed.weight.new_zeros(len(batch), self.cell.hidden_size)
@@ -331,3 +332,17 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
             total = total + gains * batch.mask[:, t : t + 1]
         average: Tensor = total.logsumexp(1) - log(len(ids))
         return average
+
+
+class Rescorer(nn.Module, Scorer):
+    """A recurrent network that scores targets, and generates none."""
+
+    def __init__(self, config: RescorerConfig, info: TaskInfo) -> None:
+        super().__init__()
+        self.inner = Recurrent(config, info)
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        return self.inner.loss(batch, training)
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        return self.inner.score(batch, scoring)

@@ -82,6 +82,13 @@ class LatentConfig(ModelConfig):
     trajectories: PositiveInt = 500
 
 
+class RescorerConfig(RecurrentConfig):
+    """A score of targets that others have written; no family of its own, as nothing decodes it."""
+
+    name, target = "toy-rescorer", "bench_core.testing.toy_models:Rescorer"
+    capabilities = {Scorer}
+
+
 class GreedyConfig(DecoderConfig):
     """The most probable action at every step."""
 

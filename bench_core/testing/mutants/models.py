@@ -22,6 +22,7 @@ from bench_core import (
     Scorer,
     Scores,
     Scoring,
+    Source,
     State,
     Stepper,
     TaskInfo,
@@ -54,6 +55,11 @@ def claims_too_little(case: Case) -> Case:
 def claims_a_likelihood_it_lacks(case: Case) -> Case:
     """The Config names likelihoods of a model without any, or none of one that has some."""
     return replace(case, config=posing(case.config, likelihoods={} if case.config.likelihoods else {"x": Kind.EXACT}))
+
+
+def claims_every_source(case: Case) -> Case:
+    """The Config names sources that the class cannot read."""
+    return replace(case, config=posing(case.config, sources=frozenset(Source)))
 
 
 def allocates_on_a_device_of_its_own(case: Case) -> Case:

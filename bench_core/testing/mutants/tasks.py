@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import torch
+from torch import Tensor
 
 from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
 from bench_core.testing.cases import TaskCase
@@ -160,3 +161,28 @@ def repeats_a_token(case: TaskCase) -> TaskCase:
     """A token stands twice in the vocabulary."""
     words = [*case.info.vocabulary, case.info.vocabulary[-1]]
     return replace(case, info=replace(case.info, vocabulary=words, counts=()))
+
+
+def _weighing(case: TaskCase, weigh: Callable[[int], Tensor]) -> TaskCase:
+    """Give the examples of each batch the weights that `weigh` makes for so many."""
+    return _with_each_batch(case, lambda batch: replace(batch, extras={"weight": weigh(len(batch))}))
+
+
+def weighs_below_nothing(case: TaskCase) -> TaskCase:
+    """One example of a batch has a negative weight."""
+    return _weighing(case, lambda number: torch.linspace(-0.1, 1, number))
+
+
+def weighs_without_bounds(case: TaskCase) -> TaskCase:
+    """Weights are divided by nothing."""
+    return _weighing(case, lambda number: torch.ones(number) / 0)
+
+
+def weighs_tokens(case: TaskCase) -> TaskCase:
+    """There are several weights for one example."""
+    return _weighing(case, lambda number: torch.ones(number, 2))
+
+
+def weighs_nothing(case: TaskCase) -> TaskCase:
+    """All examples of a batch weigh 0, so that there is no mean."""
+    return _weighing(case, torch.zeros)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import Settings, kinded
+from bench_text.api import by_name
 
 Usual: TypeAlias = Literal["train", "valid", "test"]
 
@@ -56,15 +57,6 @@ class Files(Settings):
     images: str | None = None  #: the folder of the images, in the data directory; by default that of each file
 
 
-def _named(value: Any) -> Any:
-    """Take a bare name for a mapping that holds nothing else."""
-    if isinstance(value, str):
-        return {"name": value}
-    if isinstance(value, dict | Settings):
-        return value
-    raise ValueError("give the name of a corpus, a mapping of its name and settings, or annotations of your own")
-
-
 def _choice(value: Any) -> str:
     name, file = (
         (value.get(key) if isinstance(value, dict) else getattr(value, key, None)) for key in ("name", "file")
@@ -81,7 +73,9 @@ _Corpus: TypeAlias = Annotated[
     | Annotated[Files, Tag("files")],
     Discriminator(_choice),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+Corpus: TypeAlias = Annotated[
+    _Corpus, BeforeValidator(by_name("annotations of your own"), json_schema_input_type=str | _Corpus)
+]
 
 
 class Precomputed(Settings):

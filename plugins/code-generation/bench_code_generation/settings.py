@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from bench_core import Settings
+from bench_text.api import by_name
 from bench_translation.api import Files
 
 
@@ -26,16 +27,14 @@ class Named(Settings):
 KNOWN = ("cpython-pairs", "django", "django-clean")
 
 
-def _named(value: Any) -> Any:
-    """Take a bare name for a mapping that holds nothing else."""
-    value = {"name": value} if isinstance(value, str) else value
+def _known(value: Any) -> Any:
+    """Refuse the names of other corpora."""
+    value = by_name()(value)
     if isinstance(value, dict) and (name := value.get("name", KNOWN[0])) not in KNOWN:
         raise ValueError(
             f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or give files of your own"
         )
-    if isinstance(value, dict | Settings):
-        return value
-    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
+    return value
 
 
 def _choice(value: Any) -> str:
@@ -47,4 +46,4 @@ _Corpus: TypeAlias = Annotated[
     Annotated[CPythonPairs, Tag("embedded")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
     Discriminator(_choice),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_known, json_schema_input_type=str | _Corpus)]

@@ -8,8 +8,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
 from bench_decoders import hookspecs as hookspecs  # in which the core looks for hooks that this plugin defines
-from bench_decoders.min_p import MinPConfig
-from bench_decoders.processors import ProcessorConfig, Processors
+from bench_decoders.min_p import MinPConfig as MinPConfig
+from bench_decoders.processors import ProcessorConfig as ProcessorConfig
+from bench_decoders.processors import Processors as Processors
 
 
 class AncestralConfig(DecoderConfig):

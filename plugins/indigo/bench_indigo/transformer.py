@@ -29,6 +29,7 @@ class Transformer(EncoderDecoder, Stepper[Read], Scorer):
     """p(y | x) = prod_t p(y_t | h_t), with h_t the top state after y_<t.
 
     It has the layers of `Indigo`, and the same relations where it has any: a token stands right of all that it sees.
+    It shares their cache, in which a generation is a list of columns, and so is no `EncoderDecoder` of the kit.
     """
 
     def __init__(self, config: TransformerConfig, info: TaskInfo) -> None:

@@ -68,13 +68,13 @@ def test_the_model_keeps_all_contracts():
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_the_model_keeps_the_quick_contracts(settings):
-    assert len(check(QUICK, case_of(**settings))) == 5
+    assert len(check(QUICK, case_of(**settings))) == 7
 
 
 @pytest.mark.parametrize("source", [Source.BAG, Source.GRID, Source.VECTOR])
 def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     bag = {"source_positions": "none"} if source is Source.BAG else {}
-    assert len(check(QUICK, case_of(source, **bag))) == 5
+    assert len(check(QUICK, case_of(source, **bag))) == 7
 
 
 def test_it_has_no_likelihood_and_builds_no_chain():

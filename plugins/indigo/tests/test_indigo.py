@@ -75,20 +75,20 @@ def test_the_model_keeps_all_contracts(settings):
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_the_model_keeps_the_quick_contracts(settings):
-    assert len(check(QUICK, case_of(**settings))) == 12
+    assert len(check(QUICK, case_of(**settings))) == 15
 
 
 @pytest.mark.parametrize("source", [Source.BAG, Source.GRID, Source.VECTOR])
 def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     bag = {"source_positions": "none"} if source is Source.BAG else {}
-    assert len(check(QUICK, Case.of(IndigoConfig(**SMALL, beam=2, **bag), source=source))) == 12
+    assert len(check(QUICK, Case.of(IndigoConfig(**SMALL, beam=2, **bag), source=source))) == 15
 
 
 def test_a_model_of_one_shared_matrix_keeps_the_quick_contracts():
     info = replace(TINY, source_vocabulary=TINY.vocabulary)
     rows = tiny_batch(source=Source.TOKENS)
     rows = replace(rows, source=rows.source.clamp(max=4))
-    assert len(check(QUICK, case_of(rows, info, order="r2l", shared=True))) == 12
+    assert len(check(QUICK, case_of(rows, info, order="r2l", shared=True))) == 15
 
 
 def stepped(case, chain):

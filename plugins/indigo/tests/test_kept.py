@@ -51,7 +51,7 @@ SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_lea
 
 def test_the_model_keeps_the_quick_contracts():
     contracts = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
-    assert len(check(contracts, Case.of(IndigoConfig(**SMALL, order_epochs=3), source=Source.TOKENS))) == 12
+    assert len(check(contracts, Case.of(IndigoConfig(**SMALL, order_epochs=3), source=Source.TOKENS))) == 15
 
 
 def test_orders_serve_as_many_epochs_as_they_are_kept_for():

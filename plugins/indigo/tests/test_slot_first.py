@@ -57,7 +57,7 @@ def test_the_model_keeps_all_contracts():
     ids=str,
 )
 def test_the_model_keeps_the_quick_contracts(settings):
-    assert len(check(QUICK, case_of(**settings))) == 12
+    assert len(check(QUICK, case_of(**settings))) == 15
 
 
 @pytest.mark.parametrize("decoder", [GreedyConfig(max_tokens=5), BeamConfig(max_tokens=4, width=3, outputs=2)])

@@ -40,20 +40,20 @@ def test_the_model_keeps_all_contracts():
     ids=lambda settings: "-".join(map(str, settings.values())),
 )
 def test_the_model_keeps_the_quick_contracts(settings):
-    assert len(check(QUICK, case_of(**settings))) == 11
+    assert len(check(QUICK, case_of(**settings))) == 14
 
 
 @pytest.mark.parametrize("source", [Source.BAG, Source.GRID, Source.VECTOR])
 def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     bag = {"source_positions": "none"} if source is Source.BAG else {}
-    assert len(check(QUICK, Case.of(TransformerConfig(**SMALL, **bag), source=source))) == 11
+    assert len(check(QUICK, Case.of(TransformerConfig(**SMALL, **bag), source=source))) == 14
 
 
 @pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
 def test_it_goes_on_from_a_prefix(positions):
     batch = tiny_batch(source=Source.TOKENS, prefix=3)
     case = Case.of(TransformerConfig(**SMALL, positions=positions), batch=batch, source=Source.TOKENS)
-    assert len(check(QUICK, case)) == 11
+    assert len(check(QUICK, case)) == 14
 
 
 @pytest.mark.parametrize("positions", ["relative", "sinusoidal"])

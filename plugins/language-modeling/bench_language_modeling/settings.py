@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import Settings
+from bench_text.api import by_name
 
 
 class Named(Settings):
@@ -81,15 +82,6 @@ class Copy(Diagnostic):
 GENERATED = ("english", "copy", "cycle", "lag", "markov")
 
 
-def _named(value: Any) -> Any:
-    """Take a bare name for a mapping that holds nothing else."""
-    if isinstance(value, str):
-        return {"name": value}
-    if isinstance(value, dict | Settings):
-        return value
-    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
-
-
 def _choice(value: Any) -> str:
     name = value.get("name", "files") if isinstance(value, dict) else getattr(value, "name", "files")
     return name if name in ("files", *GENERATED) else "named"
@@ -105,4 +97,4 @@ _Corpus: TypeAlias = Annotated[
     | Annotated[Markov, Tag("markov")],
     Discriminator(_choice),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]

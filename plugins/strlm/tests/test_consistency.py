@@ -14,7 +14,6 @@ import bench_core
 from bench_core import STOP, Batch, Noise, Statement
 from bench_core.registry import extra
 from bench_core.testing import Case, patched, tiny_batch, toys
-from bench_decoders.min_p import MinPConfig
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -22,6 +21,7 @@ from bench_decoders.plugin import (
     ConsistentTopKConfig,
     ExhaustiveConfig,
     GreedyConfig,
+    MinPConfig,
     NucleusConfig,
     TemperatureConfig,
     TopKConfig,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_text.pretrained import tokenizer_digests
     from bench_text.ragged import Numbers, Ragged, padded
     from bench_text.sequence_task import SequenceTask
-    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words
+    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words, by_name
     from bench_text.stored_examples import StoredExamples
     from bench_text.tokenized import TokenizedTask, token_statistics
     from bench_text.tokens import UNKNOWN, UNREADABLE, Encoder, join, learn
@@ -29,7 +29,7 @@ _HOMES = {
     "pretrained": ["tokenizer_digests"],
     "ragged": ["Numbers", "Ragged", "padded"],
     "sequence_task": ["SequenceTask"],
-    "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words"],
+    "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words", "by_name"],
     "stored_examples": ["StoredExamples"],
     "tokenized": ["TokenizedTask", "token_statistics"],
     "tokens": ["UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
@@ -39,8 +39,8 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
     "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
-    "TokenizedTask", "Tokenizer", "Words", "bucketed", "corpora", "cut", "evenly", "grouped", "join", "learn",
-    "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "corpora", "cut", "evenly", "grouped", "join",
+    "learn", "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

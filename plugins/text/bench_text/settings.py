@@ -1,12 +1,26 @@
-"""The settings of tokenizers; imports no torch."""
+"""The settings of tokenizers, and of corpora by name; imports no torch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
 from bench_core import Settings, kinded
+
+
+def by_name(own: str = "files for train, valid, test") -> Callable[[Any], Any]:
+    """Return a validator for a corpus, which reads a bare word as `{name: WORD}`; `own` is what else may be given."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, dict | Settings):
+            return value
+        raise ValueError(f"give the name of a corpus, a mapping of its name and settings, or {own}")
+
+    return check
 
 
 class Words(Settings):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import Settings
-from bench_text.api import LearnedTokenizer
+from bench_text.api import LearnedTokenizer, by_name
 
 
 def _listed(value: Any) -> Any:
@@ -59,15 +59,6 @@ class Files(Settings):
     test: Pair  #: pairs to report on
 
 
-def _named(value: Any) -> Any:
-    """Take a bare name for a mapping that holds nothing else."""
-    if isinstance(value, str):
-        return {"name": value}
-    if isinstance(value, dict | Settings):
-        return value
-    raise ValueError("give the name of a corpus, a mapping of its name and settings, or files for train, valid, test")
-
-
 def _choice(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
     return "files" if name is None else "invented" if name == "invented" else "named"
@@ -77,7 +68,7 @@ _Corpus: TypeAlias = Annotated[
     Annotated[Invented, Tag("invented")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
     Discriminator(_choice),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_named, json_schema_input_type=str | _Corpus)]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]
 
 
 class Both(Settings):

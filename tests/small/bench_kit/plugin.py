@@ -3,8 +3,6 @@
 from bench_core import DecoderConfig, MetricConfig, ModelConfig, Source, hookimpl, invert
 from bench_core.kit import EncoderDecoderConfig, ExampleMetricConfig, LanguageModelConfig, StepDecoderConfig
 
-supports = (2, 2)
-
 
 class BigramConfig(LanguageModelConfig):
     """Each token depends on the one before it."""

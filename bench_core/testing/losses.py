@@ -1,0 +1,120 @@
+"""Contracts of losses."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from bench_core import Batch, Loss, Training, Vmappable
+from bench_core.computing.optimizers import optimizers
+from bench_core.computing.vmap_training import Stack
+from bench_core.suites.training import TrainingConfig
+from bench_core.testing.cases import Case, can, turned
+from bench_core.testing.contracts import catches, close
+from bench_core.testing.mutants import models as mutants
+from bench_core.testing.mutants import weights as weighing
+
+
+@catches(mutants.draws_in_turn)
+def the_loss_does_not_depend_on_the_order_of_rows(case: Case) -> None:
+    """So whatever it draws, it draws by the ids of examples."""
+    close(case.loss(turned(case.batch)).value, case.loss().value, "loss in the opposite order")
+
+
+@catches(mutants.weighs_padding, mutants.loses_its_gradient, mutants.loses_without_bounds)
+def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
+    """Its gradients too, and they reach the parameters; here, examples have no weights."""
+    case = replace(case, batch=weighted(case.batch, None))
+    with torch.enable_grad():
+        model = deepcopy(case.model).train()
+        loss = replace(case, model=model).loss()
+        assert loss.value.requires_grad, "the loss has no gradient"
+        loss.value.backward()  # type: ignore[no-untyped-call]
+    assert loss.value.shape == loss.weight.shape == (), "value and weight are single numbers"
+    assert loss.value.isfinite(), f"the loss is {loss.value.item()}"
+    assert loss.weight.item() == case.batch.mask.sum().item(), (
+        f"weight is {loss.weight.item()}, not the target tokens"
+    )
+    gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
+    assert any(gradient.count_nonzero() for gradient in gradients), "no parameter has a gradient"
+    assert all(gradient.isfinite().all() for gradient in gradients), "a gradient is not finite"
+    assert all(part.shape == () for part in loss.parts.values()), "what the log shows are single numbers"
+
+
+@catches(
+    weighing.weighs_all_but_its_weight,
+    weighing.divides_by_all_tokens,
+    weighing.divides_by_rows,
+    weighing.weighs_nothing_but_its_weight,
+    weighing.makes_whole_numbers_of_weights,
+)
+def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
+    """A row that weighs 3 counts like three rows, one that weighs 0 like none; the same in `value` and `weight`.
+
+    Where a loss ignores `extras["weight"]`, both are as they are without.
+    """
+    batch = weighted(case.batch, None)
+    rows = torch.arange(len(batch), device=batch.ids.device)
+    times = 1 + (rows - 1) % 3  # 3, 1, 2, 3, 1
+    times = times.index_fill(0, rows[1:2], 0)  # 3, 0, 2, 3, 1
+    plain, found = case.loss(batch), case.loss(weighted(batch, times))
+    if _alike(found, plain):
+        return
+    repeated = case.loss(batch.select(rows.repeat_interleave(times)))
+    wanted = f"of rows that weigh {times.tolist()}, and of the rows as often"
+    close(found.value, repeated.value, f"loss {wanted}")
+    close(found.weight.double(), repeated.weight.double(), f"weight of the loss {wanted}")
+    halved = case.loss(weighted(batch, times / 4))
+    close(halved.value, found.value, "loss of rows that weigh a quarter, and of the rows that weigh all")
+    close(4 * halved.weight.double(), found.weight.double(), "four times the weight of such a loss, and its weight")
+
+
+@catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
+def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
+    """Each by its own weights and noise, parts included."""
+    other = deepcopy(case.model)
+    for weights in other.parameters():
+        weights.mul_(0.7)
+    copies, noises = (case.model, other), (case.noise, case.noise.fork("other"))
+    training = Training(0, 100, 0, 1, case.noise)
+    found = Stack(copies).losses(case.batch, training, [noise.key for noise in noises])
+    for number, (model, noise) in enumerate(zip(copies, noises, strict=True)):
+        wanted = model.loss(case.batch, replace(training, noise=noise))
+        close(found.value[number], wanted.value, f"loss of copy {number}")
+        assert found.weight[number] == wanted.weight, f"copy {number} weighs {found.weight[number]}"
+        assert {*found.parts} == {*wanted.parts}, "a stack shows other parts of the loss"
+        for name, part in wanted.parts.items():
+            close(found.parts[name][number], part, f"{name} of copy {number}")
+
+
+@catches(mutants.climbs)
+def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
+    """In a hundred steps the loss falls by a third."""
+    rows = torch.arange(8, device=case.batch.ids.device) % min(4, len(case.batch))
+    case = replace(case, model=deepcopy(case.model), batch=case.batch.select(rows))
+    before = case.loss().value.item()
+    steppers = optimizers(case.model, TrainingConfig(lr=0.02), case.batch.ids.device)
+    case.model.train()
+    with torch.enable_grad():
+        for step in range(100):
+            case.model.zero_grad()
+            case.loss(step=step).value.backward()  # type: ignore[no-untyped-call]
+            for optimizer in steppers:
+                optimizer.step()
+    case.model.eval()
+    after = case.loss().value.item()
+    assert after < 0.7 * before, f"after 100 steps on the same eight rows the loss went from {before} to {after}"
+
+
+def weighted(batch: Batch, weights: Tensor | None) -> Batch:
+    """Return a batch with these weights of examples [N] in its extras, or none."""
+    extras = {name: tensor for name, tensor in batch.extras.items() if name != "weight"}
+    return replace(batch, extras=extras if weights is None else {**extras, "weight": weights.double()})
+
+
+def _alike(one: Loss, other: Loss) -> bool:
+    """Return whether two losses are the same, but for rounding of the value."""
+    return torch.allclose(one.value, other.value, rtol=1e-9, atol=0) and one.weight.item() == other.weight.item()
