@@ -25,7 +25,8 @@ from bench_core.testing import Contract
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = Path(__file__).parent / "templates" / "api.md.j2"
-FACES = ("bench_core.kit", "bench_core", "bench_decoders.api", "bench_text.api", "bench_core.testing")
+FACES = ("bench_core.kit", "bench_core", "bench_decoders.plugin", "bench_text.api", "bench_core.testing")
+FOR_AUTHORS = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # of a module without `__all__`
 WIDTH = 100  # characters of a signature on one line
 LONGEST = 40  # characters of a default that is shown
 HEADING = re.compile(r"^## (.+)$|^\{\{ entry\(\"(\w+)\"\) \}\}$", re.MULTILINE)
@@ -80,7 +81,13 @@ def entry(name: str) -> str:
 @cache
 def public() -> Mapping[str, Public]:
     """Return all public names."""
-    return {name: _public(name, face) for face in FACES for name in import_module(face).__all__}
+    return {name: _public(name, face) for face in FACES for name in names(face)}
+
+
+def names(face: str) -> list[str]:
+    """Return the public names of a module."""
+    known: list[str] = FOR_AUTHORS.get(face) or import_module(face).__all__
+    return known
 
 
 def meaning(one: Public) -> str:
