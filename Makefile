@@ -49,6 +49,7 @@ schema: setup-ci
 	$(BIN)/python tools/reference.py suites > .new && mv .new docs/suites.md
 	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
 	$(BIN)/python tools/code_map.py > .new && mv .new docs/code.md
+	$(BIN)/python tools/api_reference.py > .new && mv .new docs/api.md
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

@@ -71,8 +71,8 @@ def configs_inside(settings: Any) -> Iterator[Config]:
 class ModelConfig(Config):
     """The Config of a model: its capabilities, without importing torch."""
 
-    capabilities: ClassVar[Set[type[Model]]]  #: its capabilities
-    sources: ClassVar[Set[Source]] = frozenset({Source.NONE})
+    capabilities: ClassVar[Set[type[Model]]]  #: that its class inherits, such as Stepper and Scorer
+    sources: ClassVar[Set[Source]] = frozenset({Source.NONE})  #: those that it takes
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
@@ -88,8 +88,8 @@ class ModelConfig(Config):
 class DecoderConfig(Config):
     """The Config of a decoder, with the one setting that all decoders share."""
 
-    needs: ClassVar[type[Model]]
-    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}
+    needs: ClassVar[type[Model]]  #: the capability that a model must have, such as Stepper
+    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}  #: by setting, the key of `limits`
 
     max_tokens: PositiveInt = 1000  #: the most target tokens of a hypothesis, stop included
 
@@ -101,7 +101,7 @@ class MetricConfig(Config):
     one; any other is given those of decoding.
     """
 
-    needs: ClassVar[type[Model]] = Model
+    needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why it cannot be used with a task; None, the default, if it can."""
@@ -120,7 +120,7 @@ class ProbeConfig(Config):
 class TaskConfig(Config):
     """The Config of a task."""
 
-    source: ClassVar[Source] = Source.NONE
+    source: ClassVar[Source] = Source.NONE  #: what its targets are made from
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return what the rows of `split` can be used for; the empty set if there is no such split."""

@@ -19,7 +19,7 @@ STOP = 0  #: the one token, and the one action, that the core knows
 class Source(StrEnum):
     """What a target is conditioned on."""
 
-    NONE = "none"
+    NONE = "none"  # at most on a prefix
     TOKENS = "tokens"  # [N, S] ids
     BAG = "bag"  # [N, S] ids without an order
     VECTOR = "vector"  # [N, D]
@@ -29,7 +29,7 @@ class Source(StrEnum):
 class Kind(StrEnum):
     """How a number relates to log p."""
 
-    EXACT = "exact"
+    EXACT = "exact"  # log p itself
     BOUND = "bound"  # not above it
     ESTIMATE = "estimate"  # by sampling
 
@@ -37,9 +37,9 @@ class Kind(StrEnum):
 class Purpose(StrEnum):
     """What batches are for."""
 
-    TRAIN = "train"
-    SCORE = "score"
-    DECODE = "decode"
+    TRAIN = "train"  # for updates of weights
+    SCORE = "score"  # for log p of targets
+    DECODE = "decode"  # for outputs, each source or prefix once
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TaskInfo:
 
     vocabulary: Sequence[str]  # target tokens; the first is stop
     counts: Sequence[int] = ()  # of each in the training split
-    source_vocabulary: Sequence[str] = ()
+    source_vocabulary: Sequence[str] = ()  # tokens of a source of TOKENS or of a BAG
     source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
     extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
     source: Source = Source.NONE  # what a target is made from; filled in by the core, as the task's Config says
@@ -67,7 +67,7 @@ class Batch(Rows):
     gold: Tensor  # [N, T] target, then stop; in a window of a stream, its tokens
     length: Tensor  # [N] real tokens of `gold`
     source: Tensor | None = None  # see Source
-    source_length: Tensor | None = None  # [N]
+    source_length: Tensor | None = None  # [N] real tokens of `source`
     extras: Mapping[str, Tensor] = field(default_factory=dict)  # what task and model agree on
     continues: bool = False  # whether each row goes on where the same row of the last batch ended
 
@@ -102,13 +102,13 @@ class Hypothesis:
 class Outcome:
     """Everything that metrics may see of one example; plain data."""
 
-    id: int
+    id: int  # of the example, in its split
     prompt: str = ""  # the source, or else the prefix, as text
-    references: list[str] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)  # accepted texts
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     texts: list[str] = field(default_factory=list)  # of the hypotheses
     target_log_prob: float | None = None  # from a Scorer, in nats
     target_tokens: int = 0  # of the reference, stop included
     target_words: int = 0  # likewise, white-space separated, stop included
-    weight: float = 1.0
-    values: Mapping[str, float] = field(default_factory=dict)
+    weight: float = 1.0  # of the example
+    values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name

@@ -1,12 +1,4 @@
-"""Exceptions whose message is for the user: what is wrong, what was found, what to do.
-
-* BenchError
-  * SuiteError     the suite or the command asks for something impossible
-  * DataError      a data file is missing, or not as published
-  * PluginError    a plugin breaks the interface that it claims
-  * StoreError     an artifact is missing or damaged
-  * TrainingError  training cannot continue, for example because the loss is NaN
-"""
+"""Exceptions whose message is for the user: what is wrong, what was found, what to do."""
 
 
 class BenchError(Exception):
@@ -30,7 +22,7 @@ class StoreError(BenchError):
 
 
 class TrainingError(BenchError):
-    """Training cannot continue."""
+    """Training cannot continue, for example because the loss is NaN."""
 
 
 class Stopped(Exception):

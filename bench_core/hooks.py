@@ -13,8 +13,8 @@ from bench_core.data import Outcome
 
 API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
 
-hookspec = HookspecMarker("bench")  #: marks those of a plugin, too, in its `hookspecs`; without arguments: of Configs
-hookimpl = HookimplMarker("bench")
+hookspec = HookspecMarker("bench")  #: marks a hook that a plugin defines; without arguments, one for Configs
+hookimpl = HookimplMarker("bench")  #: marks functions of a plugin that answer a hook, such as `bench_models`
 
 
 @hookspec

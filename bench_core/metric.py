@@ -26,7 +26,7 @@ class Metric(ABC, Generic[X]):
     unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
     digits: ClassVar[int] = 2  #: after the point, in tables
     may_be_nan: ClassVar[bool] = False  #: whether the score of some examples may be undefined
-    may_be_infinite: ClassVar[bool] = False
+    may_be_infinite: ClassVar[bool] = False  #: likewise, infinite
     signature: str  #: printed below tables; numbers of different signatures share no column
 
     def __init__(self, config: Any) -> None:

@@ -36,8 +36,8 @@ class Training:
 
     step: int  # updates done before this one
     steps: int  # updates planned
-    epoch: int
-    epochs: int
+    epoch: int  # from 0
+    epochs: int  # planned
     noise: Noise  # of this step
     memory: Any = None  # the State that the last batch left, where this one continues it
     phase: Mapping[str, Any] = field(default_factory=dict)  # settings of the Config's `by_phase` in force
@@ -50,7 +50,7 @@ class Loss:
     value: Tensor  # [] to minimise, per target token
     weight: Tensor  # [] the target tokens behind it, to add up unequal batches
     parts: Mapping[str, Tensor] = field(default_factory=dict)  # what the log shows, [] each; any may miss at times
-    memory: State | None = None
+    memory: State | None = None  # for the next batch, if that continues this one
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Scoring:
     """What a score may depend on besides the batch."""
 
     by: str  # one of the likelihoods in the model's Config
-    noise: Noise
-    memory: Any = None
+    noise: Noise  # for estimates by sampling
+    memory: Any = None  # as in Training
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Scores:
 
     log_probs: Tensor  # [N] nats, stop included
     values: Mapping[str, Tensor] = field(default_factory=dict)  # [N] what only the model knows
-    memory: State | None = None
+    memory: State | None = None  # as in Loss
 
 
 class Model(ABC):
@@ -113,7 +113,7 @@ class Stepper(Sampler, Generic[S]):
     deterministic: the probability of a chain of actions is the product over its steps.
     """
 
-    actions_per_token: ClassVar[int] = 1
+    actions_per_token: ClassVar[int] = 1  #: steps that a target token takes
 
     @abstractmethod
     def start(self, batch: Batch) -> tuple[Tensor, S]:

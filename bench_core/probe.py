@@ -16,8 +16,8 @@ from bench_core.model import Model
 class Premise:
     """A premise of a statement, and whether it holds for this model."""
 
-    text: str
-    holds: bool
+    text: str  # such as "no weight is above 1"
+    holds: bool  # for this model
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Statement:
 
     source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty where nothing is known of this model
     says: str  # what follows where every premise holds, or why nothing does
-    premises: tuple[Premise, ...] = ()
+    premises: tuple[Premise, ...] = ()  # all must hold
     bound: str = ""  # the number behind it, such as "693 steps"
     metric: str = ""  # what it is about, as plugins call it; settings that it shares with the probe must agree
     promises: tuple[float, float] | None = None  # between which the metric must lie; None where nothing is promised
@@ -41,8 +41,8 @@ class Statement:
 class Finding:
     """The result of a probe: numbers by name, and statements."""
 
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    statements: tuple[Statement, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)  # by name, for the report
+    statements: tuple[Statement, ...] = ()  # what follows for this model
 
 
 class Probe(ABC):

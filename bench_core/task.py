@@ -18,8 +18,8 @@ Split: TypeAlias = str  #: "train", "valid", "test", and what a task has besides
 class Size:
     """The maximum size of a batch; an example that exceeds it alone is a batch of its own."""
 
-    number: int
-    unit: Literal["rows", "tokens"] = "rows"
+    number: int  # of rows, or of tokens with padding
+    unit: Literal["rows", "tokens"] = "rows"  # what is counted
 
 
 class Task(ABC):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import api_reference
 import click
 import code_map
 import pytest
@@ -85,6 +86,10 @@ def test_every_page_of_the_documentation_can_be_reached():
 @pytest.mark.parametrize("page", ["suites", "parts"])
 def test_the_reference_is_up_to_date(page):
     assert (ROOT / "docs" / f"{page}.md").read_text() == reference.page(page), "run `make schema`"
+
+
+def test_the_reference_of_public_names_is_up_to_date():
+    assert (ROOT / "docs" / "api.md").read_text() == api_reference.page(), "run `make schema`"
 
 
 def test_the_map_of_the_code_is_up_to_date():
@@ -227,7 +232,7 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     (report,) = (path.read_text() for path in (tutorial / "reports").glob("stop-quick+*/report.md"))
     assert re.search(r"\| decoder +\| +tanh/non-termination \| +tanh/ending \|", report)
     assert re.search(r"\| fresh +\|", report)
-    assert "signature ending|sign:." in report
+    assert r"signature ending\|sign:." in report
     assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))
 
 

@@ -75,6 +75,11 @@ def test_every_public_name_can_be_had():
         _ = bench_core.stepper
 
 
+def test_every_public_name_is_shown_before_it_is_loaded():
+    shown = "import sys, bench_core; sys.exit(not {*bench_core.__all__} <= {*dir(bench_core)})"
+    assert imported(shown, "bench_core.data", "torch") == []
+
+
 def test_every_public_name_is_there_for_type_checkers_too():
     tree = ast.parse((CORE / "__init__.py").read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))

@@ -57,7 +57,7 @@ def test_its_model_trains_and_decodes_and_its_metric_measures(written):
     report = (folder / "report.md").read_text()
     assert re.search(r"\| decoder +\| +tanh +\| +lstm +\| +mine +\|", report)
     assert re.search(r"\| mine +\| +\**[\d.]+", report)
-    (results,) = (written / "runs").glob("*/rows.csv")
+    (results,) = (written / "runs").glob("*/cells.jsonl")
     assert "overlap" in results.read_text()
 
 

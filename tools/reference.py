@@ -67,7 +67,7 @@ def overview(known: Sequence[Part]) -> str:
         (f"[`{one.config.name}`](#{one.kind}-{one.config.name})", _doc(one.config).partition("\n")[0], _home(one))
         for one in known
     ]
-    return _table(["name", "what it is", "from"], rows)
+    return table(["name", "what it is", "from"], rows)
 
 
 def described(part: Part) -> str:
@@ -90,7 +90,7 @@ def settings(config: type[BaseModel], what: str) -> str:
         )
         for name, field in config.model_fields.items()
     ]
-    return _table([what, "type", "default", "meaning"], rows)
+    return table([what, "type", "default", "meaning"], rows)
 
 
 def meaning(config: type[BaseModel], name: str) -> str:
@@ -105,18 +105,30 @@ def meaning(config: type[BaseModel], name: str) -> str:
 @cache
 def _comments(path: str) -> Mapping[tuple[str, str], str]:
     """Return the comments beside the annotated names of every class of a module, by class and name."""
-    source = Path(path).read_text(encoding="utf-8")
-    tokens = tokenize.generate_tokens(StringIO(source).readline)
-    beside = {one.start[0]: one.string.lstrip("#: ") for one in tokens if one.type == tokenize.COMMENT}
-    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
-    found = {}
-    for node in classes:
-        for field in node.body:
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                lines = range(field.lineno, (field.end_lineno or field.lineno) + 1)
-                told = [beside[line] for line in lines if line in beside]
-                found[node.name, field.target.id] = " ".join(one for one in told if not one.startswith(NO_MEANING))
-    return found
+    lines = comments(path)
+    classes = [
+        node for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
+    ]
+    return {
+        (node.name, field.target.id): beside(field, lines)
+        for node in classes
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    }
+
+
+@cache
+def comments(path: str) -> Mapping[int, str]:
+    """Return the comments of a file by line, as they stand there, but for those that are for tools."""
+    tokens = tokenize.generate_tokens(StringIO(Path(path).read_text(encoding="utf-8")).readline)
+    found = {one.start[0]: one.string for one in tokens if one.type == tokenize.COMMENT}
+    return {line: text for line, text in found.items() if not text.lstrip("#: ").startswith(NO_MEANING)}
+
+
+def beside(node: ast.stmt, lines: Mapping[int, str]) -> str:
+    """Return the comment beside a statement."""
+    places = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    return " ".join(lines[line].lstrip("#: ") for line in places if line in lines)
 
 
 def _mapping(name: str) -> type[BaseModel]:
@@ -245,7 +257,7 @@ def _flow(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table, as narrow as it can be: a changed row changes no other."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [" | ".join(row) for row in [headings, ["---"] * len(headings), *escaped]]

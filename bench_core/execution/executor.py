@@ -28,7 +28,7 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.store import Store
 
-Tell: TypeAlias = Callable[[str, float], None]  # what is going on, and the share that is done
+Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
 
 PAUSE = 0.2  # seconds between two looks for what another machine stored
 

@@ -158,11 +158,11 @@ class Workers(Executor):
     With `isolate`, each stage has its own process. A stage that takes longer than `timeout` seconds fails.
     """
 
-    capacity: int
-    store: Path
-    data: Path
-    isolate: bool = False
-    timeout: float | None = None
+    capacity: int  # processes
+    store: Path  # folder of artifacts
+    data: Path  # folder of corpora
+    isolate: bool = False  # a process for each stage
+    timeout: float | None = None  # seconds per stage
     local = True
 
     def __post_init__(self) -> None:

@@ -77,9 +77,9 @@ class HeadLike(Protocol):
 class Softmax:
     """The head of a model whose `head` is any module that maps states [*, H] to logits [*, V]."""
 
-    logits: nn.Module
-    continues: bool = True
-    reads_prefix: bool = False
+    logits: nn.Module  # states to logits
+    continues: bool = True  # its State is empty
+    reads_prefix: bool = False  # likewise
 
     def start(self, prefix: Tensor) -> State:
         return State()

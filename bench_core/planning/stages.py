@@ -28,7 +28,7 @@ def stage_from_json(data: Mapping[str, Any]) -> Stage:
 class StageRequest:
     """A request to perform a stage, with its limits."""
 
-    stage: Stage
+    stage: Stage  # to perform
     build: bool = False  # only try to build the model that it trains
     until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
     every: float = 300.0  # seconds between the checkpoints of a training

@@ -45,11 +45,11 @@ class Case:
     """A model with its Config, a batch that suits it, and perhaps a decoder."""
 
     config: ModelConfig
-    model: Any
-    info: TaskInfo
-    batch: Batch
-    decoder: Any = None
-    noise: Noise = NOISE
+    model: Any  # built from it, float64, in evaluation mode
+    info: TaskInfo  # of the task that it was built for
+    batch: Batch  # to try it on
+    decoder: Any = None  # a Decoder to try with it
+    noise: Noise = NOISE  # for whatever is random
 
     @classmethod
     def of(
@@ -104,13 +104,13 @@ class TaskCase:
     """A task that is built anew on the folder that another of its class has prepared."""
 
     config: TaskConfig
-    task: Any
-    info: TaskInfo
-    data: Path
-    folder: Path
-    size: Size = SIZE
+    task: Any  # built from it
+    info: TaskInfo  # as `prepare` returned it
+    data: Path  # folder of corpora
+    folder: Path  # where it is prepared
+    size: Size = SIZE  # of batches, 3 rows
     windows: Set[Purpose] = frozenset()  # for which rows are windows of a stream, without beginning or end
-    noise: Noise = NOISE
+    noise: Noise = NOISE  # by which rows are shuffled
 
     @classmethod
     def of(
@@ -144,8 +144,8 @@ class MetricCase:
     """A metric that knows its data, and outcomes to measure."""
 
     config: MetricConfig
-    metric: Any
-    outcomes: Sequence[Outcome]
+    metric: Any  # built from it, and prepared
+    outcomes: Sequence[Outcome]  # to measure
 
     @classmethod
     def of(

@@ -23,9 +23,9 @@ G = TypeVar("G", bound=Config)
 class Contract(Generic[C]):
     """A test of any case to which it applies."""
 
-    check: Callable[[C], None]
+    check: Callable[[C], None]  # raises AssertionError
     mutants: tuple[Callable[[C], C], ...]  # each returns the case with one deliberate mistake
-    when: Callable[[C], bool]
+    when: Callable[[C], bool]  # whether it applies to a case
 
     def __call__(self, case: C) -> None:
         """Raise AssertionError if `case` breaks the contract."""

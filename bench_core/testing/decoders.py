@@ -119,6 +119,7 @@ def no_action_of_probability_zero_is_taken(case: Case) -> None:
             assert log_probs[action] > -torch.inf, f"{chain} takes action {action}, which cannot be"
 
 
+#: What `check_decoder` tries, as far as it applies.
 DECODER_CONTRACTS: tuple[Contract[Case], ...] = (
     it_needs_what_its_config_says,
     a_row_decodes_alike_alone_and_in_a_batch,

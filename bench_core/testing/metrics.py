@@ -76,6 +76,7 @@ def it_says_how_to_read_it(case: MetricCase) -> None:
     assert isinstance(metric.digits, int), f"`digits` is {metric.digits!r}"
 
 
+#: What `check_metric` tries, as far as it applies.
 METRIC_CONTRACTS: tuple[Contract[MetricCase], ...] = (
     there_is_one_part_an_outcome,
     parts_survive_being_stored,

@@ -167,6 +167,7 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
         close(found, wanted, "what a loaded model says")
 
 
+#: What `check_model` tries, as far as it applies.
 MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     the_config_says_what_the_class_gives,
     it_builds_on_the_meta_device,

@@ -162,6 +162,7 @@ def facts_are_plain_and_consistent(case: TaskCase) -> None:
     assert len(info.counts) in (0, len(info.vocabulary)), "one count a token, or none"
 
 
+#: What `check_task` tries, as far as it applies.
 TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
     an_epoch_covers_each_example_once,
     noise_alone_decides_the_order,

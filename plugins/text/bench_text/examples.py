@@ -82,10 +82,10 @@ def shown(found: Any) -> str:
 class EncodedExamples:
     """The R examples of a split as tokens, without stop, while a task prepares."""
 
-    examples: Sequence[Example]
+    examples: Sequence[Example]  # [R] as they were yielded
     encoder: Encoder  # of targets
     target: Ragged  # [R]
-    source_encoder: Encoder | None = None
+    source_encoder: Encoder | None = None  # of sources, if these are texts
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, from -1
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Numbers: TypeAlias = NDArray[Any]
+Numbers: TypeAlias = NDArray[Any]  #: numpy arrays; which type and shape is said where they are used
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def by_name(own: str = "files for train, valid, test") -> Callable[[Any], Any]:
 
 
 class Words(Settings):
-    """White-space separated words; the rare ones become `<unk>`."""
+    """White-space separated words, so line breaks become spaces; the rare ones become `<unk>`."""
 
     kind: Literal["word"] = "word"
     min_count: PositiveInt = 1  # the fewest occurrences of a word that is kept
@@ -32,13 +32,13 @@ class Words(Settings):
 
 
 class Characters(Settings):
-    """Unicode characters, spaces among them."""
+    """Unicode characters, spaces and line breaks among them."""
 
     kind: Literal["char"]
 
 
 class BytePairs(Settings):
-    """Byte pair encoding of each word's bytes, learnt from the training split."""
+    """Byte pair encoding of each white-space separated word's bytes, learnt from the training split."""
 
     kind: Literal["bpe"]
     vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens

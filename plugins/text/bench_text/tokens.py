@@ -15,8 +15,8 @@ from typing import Any
 
 from bench_text.settings import BytePairs, Characters, Words
 
-SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"
-UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  # a single token to the tokenizers of metrics
+SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: ends a text; any other token; padding
+UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: stands for `<unk>` in texts; to metrics a single token
 
 
 @dataclass(frozen=True)
