@@ -66,7 +66,7 @@ class Installed:
                     if caller.spec is None and not own.optionalhook:
                         raise PluginError(self._undefined(caller.name, module, needed or ()))
                     if caller.spec is not None and not caller.spec.argnames:
-                        [one.name for one in cast("Iterable[type[Config]]", own.function())]
+                        _check_configs(cast("Iterable[type[Config]]", own.function()))
         except Exception:
             if self.manager.get_plugin(plugin) is module:
                 self.manager.unregister(name=plugin)
@@ -90,6 +90,14 @@ class Installed:
             f"{suggestion(hook, known)} Install {' and '.join(absent) or 'the plugin that defines it'}, "
             "or write `@hookimpl(optionalhook=True)` if yours works without."
         )
+
+
+def _check_configs(configs: Iterable[type[Config]]) -> None:
+    """Raise PluginError for a Config without a name, or without a method that its base class leaves to it."""
+    for config in configs:
+        missing = sorted(config.__abstractmethods__) if hasattr(config, "name") else ["name"]
+        if missing:
+            raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it there.")
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:

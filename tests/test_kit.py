@@ -7,9 +7,11 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 import bench_kit.model
 import bench_kit.plugin as parts
+import numpy as np
 import pytest
 import torch
 from bench_small.pretended import Pretended
@@ -27,9 +29,11 @@ from bench_core import (
     SuiteError,
     Training,
     Vmappable,
+    hookimpl,
     registry,
 )
 from bench_core.kit import (
+    Cache,
     ExampleMetricConfig,
     Head,
     LanguageModel,
@@ -276,8 +280,10 @@ def test_what_grows_with_a_stream_is_refused_by_name():
             r"a `past` with a tensor \[6, 5, 5\], but there are 5 rows",
         ),
         (lambda states: states[:, -1], r"states \[5, 5\] for tokens \[5, 6\]"),
+        (lambda states: (states, None, None), r"a tuple for tokens \[5, 6\]"),
+        (lambda states: [states, {"a": [nn.LSTM(2, 2)]}], r"a `past` with a LSTM"),
     ],
-    ids=["module", "set", "layers first", "one state"],
+    ids=["module", "set", "layers first", "one state", "three", "list"],
 )
 def test_what_forward_returns_is_checked(returned, says):
     class Wrong(LanguageModel):
@@ -290,6 +296,48 @@ def test_what_forward_returns_is_checked(returned, says):
 
     with pytest.raises(PluginError, match=f"Wrong.forward returned {says}"):
         Wrong().loss(tiny_batch(), TRAINING)
+
+
+class Both(bench_kit.model.SmallGPT):
+    """Attends to its past, and counts it."""
+
+    def forward(self, tokens, past=None):
+        count, cache = past or (tokens.new_zeros(len(tokens)), None)
+        states, cache = super().forward(tokens, cache)
+        return [states, {"count": count + tokens.shape[1], "cache": (cache,)}]
+
+
+def test_a_cache_may_be_a_part_of_what_a_model_goes_on_from(monkeypatch):
+    class Parts(Both):
+        def forward(self, tokens, past=None):
+            return super().forward(tokens, past and (past["count"], *past["cache"]))
+
+    monkeypatch.setattr(type(GPT), "load", classmethod(lambda cls: Parts))
+    assert "windows_of_a_stream_score_as_the_whole_does" not in check_model(Case.of(GPT))
+    check_decoder(Case.of(GPT, BeamConfig(width=3, max_tokens=5)))
+
+
+@pytest.mark.parametrize(
+    ("calls", "says"),
+    [([0, 0, 0], "to which no layer had added"), ([1, 2, 2], "a Cache of 1 layers was called once more")],
+)
+def test_a_cache_that_is_used_otherwise_than_it_should_is_an_error(calls, says):
+    class Uneven(LanguageModel):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(5, 5)
+
+        def forward(self, tokens, past=None):
+            cache, states = Cache.after(past), self.embed(tokens)
+            for _ in range(calls.pop(0)):
+                cache.attend(*[states[:, None]] * 3)
+            return states, cache
+
+    model = Uneven()
+    with torch.no_grad():
+        _, state = model.start(tiny_batch())
+        with pytest.raises(PluginError, match=says):
+            model.step(state, torch.ones(5, dtype=torch.long))
 
 
 def test_rows_in_a_list_are_selected():
@@ -401,7 +449,7 @@ class LengthsConfig(ExampleMetricConfig):
     better = 0
 
     def score(self, hypothesis, references):
-        return len(hypothesis.split()) or None
+        return np.float32(len(hypothesis.split())) or None
 
 
 def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
@@ -414,6 +462,7 @@ def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
     assert (metric.better, metric.unit, metric.signature) == (1, "%", "overlap")
     metric = LengthsConfig().load()(LengthsConfig())
     assert metric.better == 0
+    assert metric.measure([Outcome(7, texts=["a b"])]) == [[2, 1]]
     with pytest.raises(
         PluginError, match=r"LengthsConfig.score returned None for example 7. It must return a finite"
     ):
@@ -444,3 +493,15 @@ def test_several_seeds_of_it_train_together(config, monkeypatch):
     monkeypatch.setattr(type(config), "load", classmethod(lambda cls: Together))
     monkeypatch.setattr(type(config), "capabilities", {Stepper, Scorer, Vmappable})
     assert "copies_in_a_stack_lose_what_they_lose_alone" in check_model(Case.of(config))
+
+
+def test_a_config_without_the_method_that_it_should_have_is_named():
+    class ForgetfulConfig(ExampleMetricConfig):
+        def scores(self, hypothesis, references):
+            return 0
+
+    module = ModuleType("bench_forgetful")
+    module.bench_metrics = hookimpl(lambda: [ForgetfulConfig])
+    with pytest.raises(PluginError, match=r"ForgetfulConfig lacks score. Add it"), registry.extra(module):
+        pass
+    assert "forgetful" not in registry.parts("metric")

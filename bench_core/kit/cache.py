@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from bench_core.errors import PluginError
 from bench_core.model import State
 
 ROOM, SHARE = 16, 4  # a full buffer gets room for ROOM tokens more, or for a SHARE-th of those it holds
@@ -83,6 +84,8 @@ class Cache(State):
         if past is None:
             return cls()
         layers, rows = (past.layers, None) if past.layers else (past.before, past.rows)
+        if not layers:
+            raise PluginError("A Cache was returned to which no layer had added: let each call its `attend`.")
         if rows is not None and len(rows) == len(layers[0].keys):
             rows = None if torch.equal(rows, torch.arange(len(rows), device=rows.device)) else rows
         return cls(tuple(layers), rows)
@@ -97,7 +100,7 @@ class Cache(State):
 
         All arguments are [N, heads, K, D]. Every layer calls it once, in the same order each time.
         """
-        known = self.before[len(self.layers)].length if self.before else 0
+        known = self.before[0].length if self.before else 0
         keys, values = self.extend(keys, values)
         number = queries.shape[2]
         if known and number > 1:
@@ -107,6 +110,8 @@ class Cache(State):
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Add keys and values of new tokens [N, heads, K, D]; return those of all tokens, for another attention."""
+        if self.before and len(self.layers) == len(self.before):
+            raise PluginError(f"`attend` or `extend` of a Cache of {len(self.before)} layers was called once more.")
         if self.before:
             layer = self.before[len(self.layers)].select(self.rows)
             self.layers.append(layer.extended(keys, values))

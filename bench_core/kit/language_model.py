@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,11 +113,12 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
             )
         given = [part for part in (state.source, state.past) if part is not None]
         found = self(tokens, *given, **more)
-        states, past = found if isinstance(found, tuple) else (found, None)
-        if states.shape[:2] != tokens.shape:
+        states, past = found if isinstance(found, tuple | list) and len(found) == 2 else (found, None)
+        if not isinstance(states, Tensor) or states.shape[:2] != tokens.shape:
+            what = f"states {[*states.shape]}" if isinstance(states, Tensor) else f"a {type(states).__name__}"
             raise PluginError(
-                f"{type(self).__name__}.forward returned states {[*states.shape]} for tokens {[*tokens.shape]}. It "
-                "must return one state per token, [N, K, H]."
+                f"{type(self).__name__}.forward returned {what} for tokens {[*tokens.shape]}. It must return a state "
+                "for each token, [N, K, H]; or these and `past`."
             )
         if past is not None and state.past is None:
             _check_rows(past, len(tokens), type(self).__name__)
@@ -133,7 +134,9 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
 
     def _memory(self, before: Any, state: LanguageModelState, head: State) -> LanguageModelState | None:
         """Return the memory for the next window of a stream; raise PluginError if it grows from window to window."""
-        if state.past is None or isinstance(state.past, Cache) or not (self.continues and self._head().continues):
+        if state.past is None or not (self.continues and self._head().continues):
+            return None
+        if any(isinstance(part, Cache) for part in _parts(state.past)):
             return None
         after = LanguageModelState(state.past, head=head)
         if before is not None and _sizes(after) != _sizes(before):
@@ -156,19 +159,25 @@ def _sizes(state: Rows) -> list[int]:
     return found
 
 
+def _parts(past: Any) -> Iterator[Any]:
+    """Yield what is in tuples, lists and mappings."""
+    if isinstance(past, tuple | list | Mapping):
+        for item in past.values() if isinstance(past, Mapping) else past:
+            yield from _parts(item)
+    else:
+        yield past
+
+
 def _check_rows(past: Any, rows: int, model: str) -> None:
     """Raise PluginError unless all that is in `past` can be selected by row."""
-    if isinstance(past, Tensor):
-        if not past.dim() or len(past) != rows:
+    for part in _parts(past):
+        if isinstance(part, Tensor) and (not part.dim() or len(part) != rows):
             raise PluginError(
-                f"{model}.forward returned a `past` with a tensor {[*past.shape]}, but there are {rows} rows. The "
+                f"{model}.forward returned a `past` with a tensor {[*part.shape]}, but there are {rows} rows. The "
                 "first dimension must be the row; `BatchFirstRNN` does that for torch's recurrent layers."
             )
-    elif isinstance(past, tuple | list | Mapping):
-        for item in past.values() if isinstance(past, Mapping) else past:
-            _check_rows(item, rows, model)
-    elif not (past is None or isinstance(past, Rows | bool | int | float | str)):
-        raise PluginError(
-            f"{model}.forward returned a `past` with a {type(past).__name__}, whose rows cannot be selected. Use "
-            "tensors in tuples, lists, mappings or a State, or a `Cache`."
-        )
+        if not (part is None or isinstance(part, Tensor | Rows | bool | int | float | str)):
+            raise PluginError(
+                f"{model}.forward returned a `past` with a {type(part).__name__}, whose rows cannot be selected. Use "
+                "tensors in tuples, lists, mappings or a State, or a `Cache`."
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite, nan
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from bench_core.decoder import Decoder
@@ -38,7 +39,7 @@ class ExampleMean(Additive[list[float]]):
 
     def _score(self, outcome: Outcome) -> float:
         score = self.config.score(outcome.texts[0], outcome.references)
-        if not isinstance(score, int | float) or not isfinite(score):
+        if not isinstance(score, Real) or not isfinite(score):
             raise PluginError(
                 f"{type(self.config).__name__}.score returned {score!r} for example {outcome.id}. It must return a "
                 "finite number."
