@@ -93,9 +93,10 @@ class Installed:
 
 
 def _check_configs(configs: Iterable[type[Config]]) -> None:
-    """Raise PluginError for a Config without a name, or without a method that its base class leaves to it."""
+    """Raise PluginError for a Config that lacks a declaration, or a method that its base class leaves to it."""
     for config in configs:
-        missing = sorted(config.__abstractmethods__) if hasattr(config, "name") else ["name"]
+        declarations = {*config.__class_vars__} - {"target"}  # a Config may override `load` instead
+        missing = sorted({one for one in declarations if not hasattr(config, one)} | config.__abstractmethods__)
         if missing:
             raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it there.")
 

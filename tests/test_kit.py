@@ -19,6 +19,7 @@ from torch import nn
 
 from bench_core import (
     Kind,
+    ModelConfig,
     Noise,
     Outcome,
     PluginError,
@@ -505,3 +506,13 @@ def test_a_config_without_the_method_that_it_should_have_is_named():
     with pytest.raises(PluginError, match=r"ForgetfulConfig lacks score. Add it"), registry.extra(module):
         pass
     assert "forgetful" not in registry.parts("metric")
+
+
+def test_a_config_without_a_declaration_that_it_should_have_is_named():
+    class BlankConfig(ModelConfig):
+        name, target = "blank", "elsewhere:Blank"
+
+    module = ModuleType("bench_blank")
+    module.bench_models = hookimpl(lambda: [BlankConfig])
+    with pytest.raises(PluginError, match=r"BlankConfig lacks capabilities. Add it"), registry.extra(module):
+        pass

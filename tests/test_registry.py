@@ -114,7 +114,10 @@ def test_a_plugin_is_found_with_its_origin(install):
         ),
         (DECODER.format(name="x").replace("[Config]", "[Confi]"), "NameError: name 'Confi' is not defined"),
         (DECODER.format(name="x").replace("[Config]", "Config"), "is not iterable"),
-        (DECODER.format(name="x").replace("name, target, needs = 'x', ", "target, needs = "), "lacks name. Add it there."),
+        (
+            DECODER.format(name="x").replace("name, target, needs = 'x', ", "target, needs = "),
+            "lacks name. Add it there.",
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_told_and_the_others_work(install, code, reason):

@@ -30,7 +30,7 @@ def part_class(config: Config) -> type[Any]:
 
 def _loaded(config: Config) -> Any:
     """Return what a Config loads; errors inside of the module that it imports propagate."""
-    module, _, attribute = config.target.partition(":")
+    module, _, attribute = getattr(config, "target", "").partition(":")  # a Config may override `load` instead
     try:
         return config.load()
     except ModuleNotFoundError as error:
