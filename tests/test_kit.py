@@ -42,7 +42,7 @@ from bench_core.kit import (
     SourceStates,
 )
 from bench_core.testing import Case, MetricCase, check_decoder, check_metric, check_model, tiny_batch, tiny_info, toys
-from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig
+from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TemperatureConfig
 
 BIGRAM, LSTM = parts.BigramConfig(size=8), parts.StackedLSTMConfig(size=6)
 GPT, MINGRU = parts.SmallGPTConfig(size=8, layers=2, heads=2), parts.MinGRUConfig(size=8)
@@ -53,6 +53,7 @@ DECODERS = [
     BeamConfig(width=3, max_tokens=5),
     NucleusConfig(mass=0.7, max_tokens=5),
     parts.EpsilonGreedyConfig(max_tokens=5, epsilon=0.5),
+    TemperatureConfig(temperature=2, processors=[parts.LikelyConfig(nats=1)], max_tokens=5),
 ]
 SOURCES = [Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID]
 TRAINING = Training(0, 1, 0, 1, Noise(0))
@@ -104,6 +105,7 @@ def test_a_decoder_in_one_method_keeps_the_contracts(model):
         (bench_kit.model.SmallGPT, 14),
         (bench_kit.model.Attentive, 14),
         (parts.OverlapConfig, 5),
+        (parts.LikelyConfig, 4),
     ],
 )
 def test_it_takes_no_more_lines(cls, most):

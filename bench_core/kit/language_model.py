@@ -39,7 +39,7 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
     Such a model reads all tokens again at every step. One that can continue has `forward(tokens, past=None)`
     and returns `states, past`, where `past` is what it goes on from: tensors whose first dimension is the row, in
     tuples, lists, mappings or States. It is also the memory that one window of a stream leaves for the next. What
-    grows with every token is a `Cache`; then each window of a stream is read by itself.
+    grows with every token is a `Cache`, alone or among these; then each window of a stream is read by itself.
 
     With `extras["weight"]` [N] in a batch, the loss is the mean over target tokens by the weights of their examples.
     """

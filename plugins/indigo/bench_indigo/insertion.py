@@ -1,4 +1,7 @@
-"""Insertion-based decoding with inferred orders (Gu et al., 2019)."""
+"""Insertion-based decoding with inferred orders (Gu et al., 2019).
+
+Words and slots alternate: no `LanguageModel` of the kit, which generates from left to right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A bidirectional tagger, which reads what it predicts; for the notes, not for comparison."""
+"""A bidirectional tagger, which reads what it predicts; for the notes, not for comparison.
+
+It cannot generate: no `LanguageModel` of the kit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""N-gram baselines with smoothing."""
+"""N-gram baselines with smoothing.
+
+They count, and have neither states nor logits: no `LanguageModel` of the kit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The deep state space model."""
+"""The deep state space model.
+
+A trajectory does not depend on what was generated: no `LanguageModel` of the kit.
+"""
 
 from __future__ import annotations
 

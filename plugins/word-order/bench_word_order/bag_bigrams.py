@@ -1,4 +1,7 @@
-"""The bigram baseline: each word of the bag after its most frequent predecessor."""
+"""The bigram baseline: each word of the bag after its most frequent predecessor.
+
+It counts, and has neither states nor logits: no `EncoderDecoder` of the kit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The baseline that keeps the order of the bag."""
+"""The baseline that keeps the order of the bag.
+
+Its probabilities are 0 and 1, without states or logits: no `EncoderDecoder` of the kit.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from bench_core import DecoderConfig, MetricConfig, ModelConfig, Source, hookimpl, invert
 from bench_core.kit import EncoderDecoderConfig, ExampleMetricConfig, LanguageModelConfig, StepDecoderConfig
+from bench_decoders.plugin import ProcessorConfig
 
 
 class BigramConfig(LanguageModelConfig):
@@ -64,6 +65,15 @@ class EpsilonGreedyConfig(StepDecoderConfig):
         return drawn.where(uniform < self.epsilon, log_probs.argmax(1))
 
 
+class LikelyConfig(ProcessorConfig):
+    """Excludes all actions but those nearly as probable as the best."""
+
+    nats: float = 2.0
+
+    def process(self, log_probs, actions):
+        return log_probs.masked_fill(log_probs < log_probs.amax(1, keepdim=True) - self.nats, float("-inf"))
+
+
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
     return [BigramConfig, StackedLSTMConfig, SmallGPTConfig, MinGRUConfig, AttentiveConfig, AnySourceConfig]
@@ -77,3 +87,8 @@ def bench_metrics() -> list[type[MetricConfig]]:
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
     return [EpsilonGreedyConfig]
+
+
+@hookimpl
+def bench_processors() -> list[type[ProcessorConfig]]:
+    return [LikelyConfig]
