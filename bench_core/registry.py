@@ -181,7 +181,7 @@ def parts(kind: str) -> dict[str, Part]:
 
 
 def part(kind: str, name: str) -> Part:
-    """Return the part called `name`; raise SuiteError with the nearest names if there is none."""
+    """Return the part of a kind, such as "model" or "processor", by name; raise SuiteError with the nearest names."""
     known = parts(kind)
     if name not in known:
         raise SuiteError(f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}")

@@ -71,7 +71,7 @@ class ExampleMetricConfig(MetricConfig):
 
     @abstractmethod
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
-        """Return the score of the best hypothesis of one example, given its reference texts."""
+        """Return the score of the best hypothesis of one example, a finite number; from 0 to 1 with `unit = "%"`."""
 
 
 class StepDecoderConfig(DecoderConfig):

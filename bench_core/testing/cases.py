@@ -121,7 +121,7 @@ class TaskCase:
         size: Size = SIZE,
         windows: Set[Purpose] = frozenset(),
     ) -> Self:
-        """Prepare the task in the empty `folder`, from the corpora in `data`, which better be small.
+        """Prepare the task in the existing `folder`, without files of the same names, from the corpora in `data`.
 
         Purposes for which any batch `continues` belong to `windows` without being named.
         """
