@@ -22,7 +22,8 @@ from bench_core.computing.evaluate import SOME
 from bench_core.computing.guarded_log_probs import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
 from bench_core.computing.guards import check_loss
-from bench_rnn.lm import Memory, RecurrentLM
+from bench_core.kit import LanguageModelState
+from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 
 BUDGET = 0.02
@@ -32,7 +33,7 @@ ROWS, PREFIX = 32, 10
 class Endless(RecurrentLM):
     """Never stops."""
 
-    def _next(self, *given: object) -> tuple[Tensor, Memory]:
+    def _next(self, *given: object) -> tuple[Tensor, LanguageModelState]:
         log_probs, state = super()._next(*given)  # type: ignore[arg-type]
         return log_probs.index_fill(1, log_probs.new_tensor([STOP], dtype=torch.long), -torch.inf), state
 

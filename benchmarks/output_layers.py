@@ -122,7 +122,7 @@ def rows(tokens: int, hidden: int, repeats: int, number: int) -> list[tuple[Any,
         ours = full if name == "full" else Contender(built(tokens, wanted, hidden), tokens)
         update, plain = in_turns(ours.update, full.update, repeats)
         step, plain_step = (each / number for each in in_turns(ours.steps(number), full.steps(number), repeats))
-        weights = sum(parameter.numel() for parameter in ours.model.output.parameters())
+        weights = sum(parameter.numel() for parameter in ours.model.head.parameters())
         faster, sooner = BUDGETS.get((tokens, name), (None, None))
         trained, decoded = (1e3 * update, plain / update, faster), (1e3 * step, plain_step / step, sooner)
         found.append((f"{tokens:,}", name, f"{weights:,}", *trained, *decoded))
