@@ -177,6 +177,7 @@ def _shut_step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, S
 
 
 def _shut(log_probs: Tensor) -> Tensor:
-    """Leave stop and the first two other actions open."""
+    """Leave stop and the first two other actions open, if one of them is; else all."""
     places = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return log_probs.masked_fill(places > 2, -torch.inf).log_softmax(1)
+    few = log_probs.masked_fill(places > 2, -torch.inf)
+    return few.where((few > -torch.inf).any(1, keepdim=True), log_probs).log_softmax(1)

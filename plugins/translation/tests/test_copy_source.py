@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import Case, check_model, tiny_batch, tiny_info
+from bench_core.testing import Case, check_decoder, check_model, tiny_batch, tiny_info
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_translation.plugin import CopySourceConfig, TranslationConfig
 
@@ -37,6 +37,7 @@ def test_a_source_may_end_without_a_stop():
     info = replace(info, vocabulary=info.source_vocabulary, counts=[])
     check_model(Case.of(CopySourceConfig(), info=info))
     found = Case.of(CopySourceConfig(), GreedyConfig(max_tokens=9), info=info)
+    check_decoder(found)
     rows, lengths = found.batch.source.tolist(), found.batch.source_length.tolist()
     sources = [row[:length] for row, length in zip(rows, lengths, strict=True)]
     assert [one.tokens for (one,) in found.decoded()] == sources
