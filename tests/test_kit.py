@@ -482,6 +482,27 @@ def test_a_decoder_in_one_method_draws_by_example_and_step():
     assert tokens(0) == tokens(0, GreedyConfig(max_tokens=9)) != tokens(1)
 
 
+@pytest.mark.parametrize(
+    ("choose", "says"),
+    [
+        (lambda self, log_probs, uniform: log_probs.argmax(1, keepdim=True), r"a torch.int64 \[5, 1\] at step 1"),
+        (lambda self, log_probs, uniform: uniform, r"a torch.float64 \[5\] at step 1"),
+        (lambda self, log_probs, uniform: None, r"returned None at step 1"),
+        (lambda self, log_probs, uniform: log_probs.argmax(1) * 0 - 1, r"other than 0 to 4 at step 1"),
+        (lambda self, log_probs, uniform: log_probs.argmax(1) * 0 + 5, r"other than 0 to 4 at step 1"),
+        (lambda self, log_probs, uniform: log_probs.argmin(1), r"an action of probability 0 at step 1"),
+    ],
+)
+def test_what_choose_returns_is_checked(choose, says, monkeypatch):
+    monkeypatch.setattr(parts.EpsilonGreedyConfig, "choose", choose)
+    case = Case.of(LSTM, parts.EpsilonGreedyConfig(max_tokens=3))
+    if "probability 0" in says:
+        with torch.no_grad():
+            case.model.head.bias[3] = -torch.inf
+    with pytest.raises(PluginError, match=rf"EpsilonGreedyConfig.choose .*{says}. It must return a possible action"):
+        case.decoded()
+
+
 def test_they_run_in_a_suite(tmp_path):
     with registry.extra(parts):
         assert registry.part("model", "small-gpt").package == "bench_kit"

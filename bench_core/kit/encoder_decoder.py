@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import torch
@@ -49,20 +50,26 @@ class SourceStates(State):
 
         `scores` maps queries [B, *, Q, D] and keys [B, *, S, D] to scores [B, *, Q, S]; by default q . k, not scaled.
         """
-        rows, number = self.rows, len(self.keys)
-        if rows is None:
+        if self.rows is None:
             return self.weights(queries, scores) @ self.values
-        sharing = rows.bincount(minlength=number)  # [B]
-        order = rows.argsort(stable=True)
-        place = torch.empty_like(rows)
-        place[order] = torch.arange(len(rows), device=rows.device) - (sharing.cumsum(0) - sharing)[rows[order]]
-        table = queries.new_zeros(number, int(sharing.max()), *queries.shape[1:])  # [B, W, *, K, D]
-        table[rows, place] = queries
-        width, steps = table.shape[1], queries.shape[-2]
+        (place, width), steps = self._places, queries.shape[-2]
+        table = queries.new_zeros(len(self.keys), width, *queries.shape[1:])  # [B, W, *, K, D]
+        table[self.rows, place] = queries
         table = table.movedim(1, -3).flatten(-3, -2)  # [B, *, W K, D]
         means = self.weights(table, scores) @ self.values
         split: Tensor = means.view(*means.shape[:-2], width, steps, -1)
-        return split.movedim(-3, 1)[rows, place]
+        return split.movedim(-3, 1)[self.rows, place]
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, int]:
+        """Return the place of each row [N] among those about its source, and the most rows about one."""
+        assert self.rows is not None
+        sharing = self.rows.bincount(minlength=len(self.keys))  # [B]
+        order = self.rows.argsort(stable=True)
+        place = torch.empty_like(self.rows)
+        first = (sharing.cumsum(0) - sharing)[self.rows[order]]
+        place[order] = torch.arange(len(place), device=place.device) - first
+        return place, int(sharing.max())
 
     def weights(self, queries: Tensor, scores: Scores = dot_products) -> Tensor:
         """Return the weights [B, *, Q, S] of the positions of each source for queries [B, *, Q, D] about it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,24 @@ class StepDecoder(Decoder[Stepper]):
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return self.config.choose(log_probs, noise.uniform(ids, step))
+            actions = self.config.choose(log_probs, noise.uniform(ids, step))
+            self._check(actions, log_probs, step)
+            return actions
 
         return [[hypothesis] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
+
+    def _check(self, actions: Tensor, log_probs: Tensor, step: int) -> None:
+        """Raise PluginError unless there is one possible action for each row."""
+        number, size = log_probs.shape
+        form = [str(getattr(actions, "dtype", "")), [*getattr(actions, "shape", ())]]
+        if form != ["torch.int64", [number]]:
+            wrong = f"returned {f'a {form[0]} {form[1]}' if form[0] else repr(actions)} at step {step + 1}"
+        elif not bool(((actions >= 0) & (actions < size)).all()):
+            wrong = f"returned an action other than 0 to {size - 1} at step {step + 1}"
+        elif bool((log_probs.gather(1, actions[:, None]) == -inf).any()):
+            wrong = f"chose an action of probability 0 at step {step + 1}"
+        else:
+            return
+        raise PluginError(
+            f"{type(self.config).__name__}.choose {wrong}. It must return a possible action for each row, int64 [M]."
+        )

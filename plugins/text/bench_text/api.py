@@ -11,6 +11,7 @@ from bench_text.corpora import SPLITS
 if TYPE_CHECKING:
     from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
     from bench_text.configs import SequenceTaskConfig
+    from bench_text.copy_source import check_shared
     from bench_text.examples import EncodedExamples, Example
     from bench_text.json_lines import records
     from bench_text.pretrained import tokenizer_digests
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
     "configs": ["SequenceTaskConfig"],
+    "copy_source": ["check_shared"],
     "examples": ["EncodedExamples", "Example"],
     "json_lines": ["records"],
     "pretrained": ["tokenizer_digests"],
@@ -39,8 +41,8 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
     "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
-    "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "corpora", "cut", "evenly", "grouped", "join",
-    "learn", "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "check_shared", "corpora", "cut", "evenly",
+    "grouped", "join", "learn", "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

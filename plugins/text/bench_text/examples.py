@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -106,7 +107,7 @@ class EncodedExamples:
         counts[STOP] = len(rows)
         return [int(count) for count in counts]
 
-    @property
+    @cached_property
     def trains(self) -> Numbers:
         """Whether each example is one to train on, bool [R]."""
         return np.array([one.purposes is ALL or Purpose.TRAIN in one.purposes for one in self.examples], bool)

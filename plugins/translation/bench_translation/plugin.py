@@ -115,7 +115,7 @@ class TranslationConfig(TaskConfig):
 class CopySourceConfig(ModelConfig):
     """The source, copied: a baseline that learns nothing, for one vocabulary of both languages."""
 
-    name, target = "copy-source", "bench_translation.copy_source:CopySource"
+    name, target = "copy-source", "bench_text.copy_source:CopySource"
     capabilities, sources = {Stepper}, {Source.TOKENS}
 
     def exempt(self) -> Mapping[str, str]:

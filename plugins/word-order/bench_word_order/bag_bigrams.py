@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
-from bench_word_order.bag_order import check_shared
+from bench_text.api import check_shared
 
 if TYPE_CHECKING:
     from bench_word_order.plugin import BagBigramsConfig

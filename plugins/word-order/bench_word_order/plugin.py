@@ -59,7 +59,7 @@ class BaselineConfig(ModelConfig):
 class BagOrderConfig(BaselineConfig):
     """The bag as it stands, by number or shuffled: a baseline that learns nothing."""
 
-    name, target = "bag-order", "bench_word_order.bag_order:BagOrder"
+    name, target = "bag-order", "bench_text.copy_source:CopySource"
 
 
 class BagBigramsConfig(BaselineConfig):
