@@ -41,7 +41,7 @@ class Config(Settings):
     name: ClassVar[str]  #: what a suite calls it
     target: ClassVar[str]  #: "module:Class", imported by `load` alone
     limits: ClassVar[Mapping[str, str]] = {}  #: settings that a suite's `limits` give where the part says nothing
-    libraries: ClassVar[Set[str]] = frozenset()  #: distributions besides torch whose version decides its results
+    libraries: ClassVar[Set[str]] = frozenset()  #: distributions that decide its results and are used through others
     cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 
     def exempt(self) -> Mapping[str, str]:
@@ -75,6 +75,7 @@ class ModelConfig(Config):
     sources: ClassVar[Set[Source]] = frozenset({Source.NONE})  #: those that it takes
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
+    evaluation: ClassVar[Set[str]] = frozenset()  #: settings that training does not depend on, such as sample sizes
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
 
     def files(self, data: Path) -> Mapping[str, Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench_core.errors import SuiteError
-from bench_core.planning.plan import cells_of
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 

@@ -21,7 +21,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.commands.main import main
 from bench_core.computing import process_state
-from bench_core.computing.context import fingerprint
+from bench_core.computing.fingerprint import fingerprint
 from bench_core.execution import workers
 from bench_core.execution.executor import Here, StageFailed
 from bench_core.execution.progress import Progress

@@ -9,7 +9,7 @@ from importlib.metadata import requires
 import pytest
 
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.plan import Planner, plan
+from bench_core.planning.plan import plan
 from bench_core.registry import extra
 from bench_core.suites.load import load
 

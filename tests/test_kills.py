@@ -41,7 +41,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, worke
 
 def test_a_worker_that_died_while_it_had_nothing_to_do_fails_no_stage(tmp_path):
     settings = {"name": "sequence-completion", "corpus": {"name": "nowhere"}}
-    stage = Stage("prepare", "k" * 64, {"task": settings}, {}, {}, "sentences")
+    stage = Stage("prepare", "k" * 64, {"task": settings}, {}, "sentences")
     with Workers(1, tmp_path / "store", tmp_path) as workers:
         for _ in range(2):
             with pytest.raises(StageFailed, match="nowhere"):

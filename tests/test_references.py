@@ -9,7 +9,7 @@ from sacrebleu.metrics.ter import TER
 
 import bench_core
 from bench_core import Outcome, Purpose, Size, SuiteError
-from bench_core.planning.plan import cells_of
+from bench_core.suites.cells import cells_of
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.check import check_fit

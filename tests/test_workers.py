@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
 
@@ -16,7 +17,7 @@ import pytest
 import bench_core
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.workers import Workers
-from bench_core.planning.stages import Stage, StageRequest, stage_from_json
+from bench_core.planning.stages import Stage, StageRequest
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
@@ -119,13 +120,23 @@ def wait_for(happened, seconds=60):
 
 
 def test_a_stage_survives_its_way_to_a_worker():
-    stage = Stage("decode", "k", {"a": [1, 2]}, {"task": ("prepare", "p"), "model": ("train", "t")}, {"x": None}, "l")
-    assert stage_from_json(json.loads(json.dumps(vars(stage)))) == stage
+    stage = Stage(
+        "decode",
+        "k",
+        {"a": [1, 2]},
+        {"task": ("prepare", "p"), "model": ("train", "t")},
+        "l",
+        {"decode": "1f"},
+        {"torch": "2"},
+        {"decode": ("a:b", "c:d")},
+        {"a.txt": "sha256:0"},
+    )
+    assert Stage.from_json(json.loads(json.dumps(asdict(stage)))) == stage
 
 
 def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(tmp_path):
     settings = {"name": "sequence-completion", "corpus": {"name": "nowhere"}}
-    stage = Stage("prepare", "k" * 64, {"task": settings}, {}, {}, "sentences")
+    stage = Stage("prepare", "k" * 64, {"task": settings}, {}, "sentences")
     with Workers(1, tmp_path / "store", tmp_path) as workers, pytest.raises(StageFailed) as failure:
         workers.submit(StageRequest(stage), lambda text, share: None).result()
     assert failure.value.expected

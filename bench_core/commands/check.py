@@ -75,7 +75,8 @@ def _check(
 def _look_for_data_and_devices(suite: Suite, data: Path, runs: bool) -> None:
     """Report missing data files and devices as notes: the suite may run where they are."""
     from bench_core.planning.hardware import missing_device
-    from bench_core.planning.plan import Planner, located_suite
+    from bench_core.planning.plan import located_suite
+    from bench_core.planning.planner import Planner
 
     planner = Planner(located_suite(suite, data), data)
     missing = set()

@@ -11,6 +11,7 @@ from typing import Any
 from bench_core.computing.building import built, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.guards import check_finding, check_info, checked_interval, measured, named
+from bench_core.computing.loading import loaded_examples
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.stages import Stage
@@ -21,22 +22,22 @@ from bench_core.task import Task
 SAMPLES = 3  #: outputs of each decoding that a report may show
 
 
-def prepare(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Prepare the data of a task."""
     inside = folder / "data"
     inside.mkdir()
     task = built("task", stage.settings["task"], inside)
-    info = task.prepare(runner.data)
+    info = task.prepare(context.data)
     check_info(info, task)
     info = task.config.known(info)
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 
 
-def decode(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Decode the examples of a split with a trained model."""
     decoder = built("decoder", stage.settings["decoder"])
-    with runner.examples(stage, "decode") as (model, examples):
+    with loaded_examples(context, stage, "decode") as (model, examples):
         outcomes = examples.decoded(model, decoder)
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
@@ -45,26 +46,26 @@ def decode(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     return {"examples": len(outcomes), "tokens": tokens}
 
 
-def score(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def score(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Score the examples of a split by a trained model."""
-    by, trained = stage.settings["by"], runner.input(stage, "model").manifest["ingredients"]["settings"]["model"]
-    with runner.examples(stage, "score") as (model, examples):
+    by, trained = stage.settings["by"], context.input(stage, "model").manifest["ingredients"]["settings"]["model"]
+    with loaded_examples(context, stage, "score") as (model, examples):
         outcomes = examples.scored(model, by, likelihood_kind(trained, by))
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
 
 
-def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Measure outcomes by a metric."""
     import numpy as np
 
     from bench_core.computing import bootstrap
     from bench_core.storage.bootstrap_replicates import block_length, percentiles
 
-    source = runner.input(stage, "outcomes")
+    source = context.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
-    info = TaskInfo(**runner.store.kept(*stage.inputs["task"]).json("facts.json"))
+    info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     block = block_length(len(parts)) if info.consecutive else 1
     draws = bootstrap.draws(metric, parts, block)
@@ -88,14 +89,14 @@ def measure(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     return {"examples": len(outcomes)}
 
 
-def probe(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def probe(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Ask a probe about a trained model."""
     import torch
 
     asked = stage.settings["decoder"]
     decoder = configured("decoder", asked) if asked else None
     probe = built("probe", stage.settings["probe"])
-    with runner.examples(stage, "decode") as (model, examples), torch.no_grad():
+    with loaded_examples(context, stage, "decode") as (model, examples), torch.no_grad():
         found = probe.ask(model.cpu(), decoder, examples.to_decode())
     model.to(examples.device)
     check_finding(found, probe)

@@ -17,6 +17,7 @@ from bench_core.computing.checkpoint import Checkpoints
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
 from bench_core.computing.guards import diverged, measured
+from bench_core.computing.loading import load_task, with_files
 from bench_core.computing.train import Selection, Trainer, mean_loss
 from bench_core.computing.vmap_training import JointTrainer, Stack
 from bench_core.data import Batch, Purpose
@@ -27,28 +28,28 @@ from bench_core.suites.training import TrainingConfig
 from bench_core.task import Size
 
 
-def train(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Train a model."""
     if "together" in stage.inputs:
-        return _taken(runner, stage, folder)
-    setup, noise = TrainingSetup(runner, stage), Noise(stage.settings["seed"]).fork("train")
+        return _taken(context, stage, folder)
+    setup, noise = TrainingSetup(context, stage), Noise(stage.settings["seed"]).fork("train")
     with setup.own_generators():
         trainer = Trainer(
             setup.model(noise), setup.task, setup.config, noise, setup.device, setup.selection(noise), setup.bf16,
-            runner.tell, setup.checkpoints,
+            context.tell, setup.checkpoints,
         )  # fmt: skip
         history = trainer.run()
     return _leave_trained(trainer.model, history, trainer.progress.step, folder) | setup.seconds()
 
 
-def together(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Train several seeds as one; write for each what it would have written alone, or why it failed."""
-    setup, seeds = TrainingSetup(runner, stage), stage.settings["together"]
+    setup, seeds = TrainingSetup(context, stage), stage.settings["together"]
     noises = [Noise(seed).fork("train") for seed in seeds]
     with setup.own_generators():
         stack, selections = Stack([*map(setup.model, noises)]), [*map(setup.selection, noises)]
         trainer = JointTrainer(
-            stack, setup.task, setup.config, noises[0], setup.device, selections[0], setup.bf16, runner.tell,
+            stack, setup.task, setup.config, noises[0], setup.device, selections[0], setup.bf16, context.tell,
             setup.checkpoints, noises, selections,
         )  # fmt: skip
         trainer.run()
@@ -66,9 +67,9 @@ def together(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     return counts | setup.seconds()
 
 
-def _taken(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Extract one of several seeds that were trained as one; each costs the same share."""
-    joint, seed, seeds = runner.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
+    joint, seed, seeds = context.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
     failures = joint.json("failures.json")
     if seed in failures:
         raise TrainingError(failures[seed])
@@ -82,13 +83,13 @@ def _taken(runner: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 class TrainingSetup:
     """The setup of a training stage: what seeds share, and what each starts with."""
 
-    def __init__(self, runner: StageContext, stage: Stage) -> None:
-        self.runner, self.settings = runner, stage.settings
+    def __init__(self, context: StageContext, stage: Stage) -> None:
+        self.context, self.settings = context, stage.settings
         self.config = TrainingConfig.model_validate({**self.settings["training"], "select": {}})
-        self.task, self.info = runner.task(stage)
+        self.task, self.info = load_task(context, stage)
         self.device, self.bf16 = device_of(self.settings), self.settings["precision"] == "bf16"
-        request, of = runner.request or StageRequest(stage), self.settings.get("first", "")
-        self.checkpoints = Checkpoints(runner.store, stage.key, stage.label, request.every, request.until, of)
+        request, of = context.request or StageRequest(stage), stage.first
+        self.checkpoints = Checkpoints(context.store, stage.key, stage.label, request.every, request.until, of)
 
     def own_generators(self) -> AbstractContextManager[None]:
         """Return a context that restores torch's generators."""
@@ -97,8 +98,9 @@ class TrainingSetup:
     def model(self, noise: Noise) -> Any:
         """Return a model before its first update; torch's generator continues from its weights."""
         torch.manual_seed(noise.fork("weights").key % 2**63)
-        known = self.runner.with_files(self.info, self.settings["model"])
-        model = built("model", self.settings["model"], known).to(self.device)
+        settings = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
+        known = with_files(self.context, self.info, settings)
+        model = built("model", settings, known).to(self.device)
         model.setup(known, noise.fork("setup"))
         model.fit_statistics(self._surveyed, noise.fork("survey"))
         if self.settings["initial"]:

@@ -14,18 +14,20 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
-
-from packaging.utils import canonicalize_name
 
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.planning import cache_keys as keys
+from bench_core.planning.code_digests import code_digests
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
+from bench_core.planning.stage_code import changed_code
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
+from bench_core.storage.code_listings import write_listing
 from bench_core.storage.store import Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
@@ -130,12 +132,8 @@ def _check_same(stage: Stage) -> None:
 
     Otherwise results of other code, on another machine or after an edit, would be stored under its key.
     """
-    packages, differing = keys._plugin_packages(), []
-    for name, digest in stage.ingredients.get("code", {}).items():
-        package = packages.get(canonicalize_name(name))
-        here = keys.core_code() if name == "bench-core" else keys.package_code(package) if package else ""
-        differing += [] if here == digest else [name if here else f"{name} (not installed)"]
-    for name, version in stage.ingredients.get("libraries", {}).items():
+    differing = [f"the code of {name}" for name in changed_code(stage.code, stage.roots)]
+    for name, version in stage.libraries.items():
         differing += [] if keys.library(name) == version else [f"{name} ({keys.library(name)}, not {version})"]
     if differing:
         raise StageFailed(
@@ -191,7 +189,7 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
 
 def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
     """Raise DataError unless all files that a stage reads are the planned ones, before and after."""
-    places, reads, task = stage.settings.get("places", {}), {}, None
+    places, reads, task = stage.places, {}, None
     if stage.kind == "prepare":
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
     return unchanged(places, task, reads, data)
@@ -205,6 +203,8 @@ def _make(runner: StageRunner, stage: Stage) -> None:
     with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is computing it", 0.0)):
         if store.has(stage.kind, stage.key):
             return
+        for name, digest in stage.code.items():
+            write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
         with store.writing(stage.kind, stage.key, about) as folder:
             with _cost() as cost, _unchanged(stage, runner.data):
                 counts = runner.perform(stage, folder)

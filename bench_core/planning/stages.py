@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stage:
     """A unit of work: its settings and the keys of its inputs, which together determine its artifact."""
 
@@ -15,13 +15,32 @@ class Stage:
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
-    ingredients: Mapping[str, Any]  # all that the key is made of
     label: str  # for display
+    code: Mapping[str, str] = field(default_factory=dict)  # what takes part -> the digest of its code
+    libraries: Mapping[str, str] = field(default_factory=dict)  # name -> version
+    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what takes part -> where its code begins
+    places: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path of a file that it reads -> what settings have for it
+    first: str = ""  # of a joint training: the key of a training that is taken from it
 
+    @property
+    def ingredients(self) -> dict[str, Any]:
+        """Return all that the key is made of."""
+        return {
+            "kind": self.kind,
+            "settings": self.settings,
+            "inputs": self.inputs,
+            "code": self.code,
+            "libraries": self.libraries,
+        }
 
-def stage_from_json(data: Mapping[str, Any]) -> Stage:
-    """Return a stage from JSON data."""
-    return Stage(**{**data, "inputs": {role: (kind, key) for role, (kind, key) in data["inputs"].items()}})
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Stage:
+        """Return a stage from JSON data."""
+        inputs = {role: (kind, key) for role, (kind, key) in data["inputs"].items()}
+        roots = {name: tuple(roots) for name, roots in data["roots"].items()}
+        return cls(**{**data, "inputs": inputs, "roots": roots})
 
 
 @dataclass(frozen=True)
@@ -42,4 +61,4 @@ class StageRequest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StageRequest:
         """Return a request from JSON data."""
-        return cls(**{**data, "stage": stage_from_json(data["stage"])})
+        return cls(**{**data, "stage": Stage.from_json(data["stage"])})

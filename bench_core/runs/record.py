@@ -18,7 +18,8 @@ from bench_core.data import Outcome
 from bench_core.errors import StoreError
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
-from bench_core.planning.plan import Plan, likelihood
+from bench_core.planning.plan import Plan
+from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
 from bench_core.storage.contents import OUTCOMES

@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.planning import cache_keys as keys
+from bench_core.planning.code_digests import code_digests
 from bench_core.planning.path_settings import MARKED
 from bench_core.planning.plan import Plan, lists_tasks, needed
 from bench_core.planning.stages import Stage
 from bench_core.runs.results import Run, read_run
 from bench_core.runs.selecting import cell_name, chosen
+from bench_core.storage.code_listings import read_listing
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
@@ -167,8 +169,21 @@ def _differences(
         yield from compare(key, inputs[role]).values() if role in inputs else ()
     now = ingredients(stage.ingredients, stage.key)
     for what, name in {**now, **before}:
-        if before.get((what, name)) != now.get((what, name)):
-            yield difference(what, name, before.get((what, name)), now.get((what, name)))
+        old, new = before.get((what, name)), now.get((what, name))
+        if what == "code" and old and new and old != new:
+            yield from _code_differences(
+                name, read_listing(store, json.loads(old)), code_digests().listing(stage.roots[name])
+            )
+        elif old != new:
+            yield difference(what, name, old, new)
+
+
+def _code_differences(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield the definitions that differ; what they take part in, if those of before are unknown."""
+    names = [one for one in {**now, **before} if before.get(one) != now.get(one)] if before else []
+    for one in names or [name]:
+        old, new = (before.get(one), now.get(one)) if names else ("before", "now")
+        yield difference("code", one, old and json.dumps(old), new and json.dumps(new))
 
 
 def ingredients(made: Mapping[str, Any], key: str) -> dict[tuple[str, str], str]:

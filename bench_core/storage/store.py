@@ -28,7 +28,7 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
 Seen: TypeAlias = tuple[str, Mark | None]  #: the path of a manifest that was whole when it was read, and its mark
 
-ASIDE = ("unfinished", "set-aside", "failures", "locks")  #: folders of a store in which no artifacts are
+ASIDE = ("unfinished", "set-aside", "failures", "locks", "code")  #: folders of a store in which no artifacts are
 REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
 LONGEST = 255  # bytes of a name
 OUTSIDE = frozenset(("", ".", "..", *ASIDE))

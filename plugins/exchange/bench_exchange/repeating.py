@@ -75,9 +75,8 @@ def _repeat(
 def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
     """Return the request for the stage of an artifact, with the places of the files that its settings name."""
     about = stored.manifest["ingredients"]
-    settings = {**about["settings"], "places": places}
-    rest = {"settings": settings, "inputs": about["inputs"], "ingredients": about}
     label = stored.manifest.get("label") or stored.folder.name
+    rest = {"settings": about["settings"], "inputs": about["inputs"], "roots": {}, "places": places}
     stage = {"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest}
     return StageRequest.from_json({"stage": stage})
 

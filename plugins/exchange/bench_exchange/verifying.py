@@ -92,5 +92,5 @@ def _places(run: Run, data: Path) -> dict[str, str]:
     """Return where the files of the suite of a run are, with their marks in keys; none if it cannot be planned."""
     with suppress(BenchError):
         stages = plan(suite_of(run.folder), data).stages.values()
-        return {place: mark for stage in stages for place, mark in stage.settings.get("places", {}).items()}
+        return {place: mark for stage in stages for place, mark in stage.places.items()}
     return {}

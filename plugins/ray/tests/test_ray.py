@@ -135,13 +135,12 @@ def test_a_training_out_of_time_stops_at_a_checkpoint(suite, tmp_path):
 
 def test_a_stage_that_was_planned_with_other_code_or_libraries_is_not_performed(suite, tmp_path):
     train = first_training(suite, tmp_path)
-    code = {**train.ingredients["code"], "bench_small": "0" * 64, "bench-elsewhere": "0" * 64}
-    other = {**train.ingredients, "code": code, "libraries": {"torch": "1.0"}}
-    changed = bench_core.planning.plan.Stage(train.kind, train.key, train.settings, train.inputs, other, train.label)
+    code = {**train.code, "train": "0" * 64, "model elsewhere": "0" * 64}
+    changed = replace(train, code=code, libraries={"torch": "1.0"})
     with Ray(RayConfig(), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
         executor.submit(StageRequest(changed), lambda text, share: None).result()
     text = str(failure.value)
-    assert text.startswith("bench_small, bench-elsewhere (not installed), torch (")
+    assert text.startswith("the code of train, the code of model elsewhere, torch (")
     assert not (tmp_path / "store" / "train").exists()
 
 

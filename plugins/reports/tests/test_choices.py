@@ -288,7 +288,7 @@ def test_a_profile_may_do_without_the_grid(suite_file, tmp_path):
 
 
 def test_every_combination_is_trained_and_scored(suite_file):
-    from bench_core.planning.plan import cells_of as planned
+    from bench_core.suites.cells import cells_of as planned
 
     cells = planned(load(suite_file(with_choice())))
     assert {(cell.model, cell.split) for cell in cells} == set(

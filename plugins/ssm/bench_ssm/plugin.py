@@ -48,6 +48,7 @@ class DeepSSMConfig(ModelConfig):
     cites = ("schmidt2018", "generative=real-nvp: dinh2017", "inference=real-nvp: dinh2017")
     capabilities = {Latent, Scorer, Vmappable}
     likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
+    evaluation = {"trajectories", "information_draws", "positions"}
 
     state: PositiveInt = 8  #: d, numbers of a state
     generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or k of them in a row, such as 2xtril
@@ -117,6 +118,7 @@ class CharGRUConfig(ModelConfig):
     cites = ("schmidt2018", "cho2014")
     capabilities = {Stepper, Scorer, Vmappable}
     likelihoods = {"exact": Kind.EXACT, "trajectories": Kind.ESTIMATE}
+    evaluation = {"trajectories"}
 
     state: PositiveInt = 8  #: d, units of the GRU
     embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bench_core import run
-from bench_core.planning.plan import cells_of
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 

@@ -1,0 +1,94 @@
+"""Loads the task and the model of a stage, and its examples; the last ones stay loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.building import built, device_of, load_weights
+from bench_core.computing.context import StageContext
+from bench_core.computing.fingerprint import fingerprint
+from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.data import TaskInfo
+from bench_core.errors import PluginError
+from bench_core.planning.path_settings import placed
+from bench_core.planning.stages import Stage
+from bench_core.random_numbers import Noise
+from bench_core.registry import configured
+
+if TYPE_CHECKING:
+    import torch
+
+    from bench_core.computing.evaluate import Examples
+
+SHOWN = 3  #: names of weights in a message
+
+
+def load_task(context: StageContext, stage: Stage) -> tuple[CheckedTask, TaskInfo]:
+    """Return the prepared task of a stage, and its information."""
+    artifact = context.input(stage, "task")
+    if context.loaded.get("task", ("",))[0] != stage.inputs["task"][1]:
+        artifact.check()
+        settings = artifact.manifest["ingredients"]["settings"]["task"]
+        task = built("task", settings, (artifact.folder / "data").absolute())
+        context.loaded["task"] = stage.inputs["task"][1], task
+    info = TaskInfo(**artifact.json("facts.json"))
+    return CheckedTask(context.loaded["task"][1], info), info
+
+
+def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:
+    """Return the trained model of a stage, its task and the device."""
+    task, info = load_task(context, stage)
+    device = device_of(stage.settings)
+    artifact = context.input(stage, "model")
+    evaluation = stage.settings.get("evaluation", {})
+    loaded = f"{stage.inputs['model'][1]} {sorted(evaluation.items())}"
+    if context.loaded.get("model", ("",))[0] != loaded:
+        described = artifact.manifest["ingredients"]["settings"]["model"] | evaluation
+        settings = placed(described, stage.places)
+        model = built("model", settings, with_files(context, info, settings))
+        load_weights(model, artifact.file("weights.safetensors"))
+        context.loaded["model"] = loaded, (model.to(device), fingerprint(model))
+    return context.loaded["model"][1][0], task, device
+
+
+@contextmanager
+def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterator[tuple[Any, Examples]]:
+    """Yield the trained model of a stage in evaluation mode, and the examples.
+
+    Raises PluginError if the stage changed the model's weights, which it only reads.
+    """
+    from bench_core.computing.evaluate import Examples
+    from bench_core.computing.train import evaluating
+
+    settings, rows = stage.settings, context.request.rows if context.request else None
+    model, task, device = load_model(context, stage)
+    examples = Examples(
+        task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
+        settings["examples"], context.report_progress, context.warn, len(task.info.vocabulary), rows,
+    )  # fmt: skip
+    with evaluating(model):
+        yield model, examples
+    _check_unchanged(context)
+
+
+def _check_unchanged(context: StageContext) -> None:
+    """Raise PluginError if a stage changed the weights of its model; drop a model changed in other ways."""
+    model, before = context.loaded["model"][1]
+    after = fingerprint(model)
+    if names := before.changed(after):
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise PluginError(
+            f"it changed the model's weights ({', '.join(names[:SHOWN])}{more}), which are to be read alone. "
+            "Compute with copies of them."
+        )
+    if before != after:
+        del context.loaded["model"]
+
+
+def with_files(context: StageContext, info: TaskInfo, model: Mapping[str, Any]) -> TaskInfo:
+    """Return the information of a task with the files of the model's Config."""
+    config = configured("model", model)
+    return replace(info, files=config.files(context.data))

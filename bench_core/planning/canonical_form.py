@@ -1,0 +1,332 @@
+"""The canonical text of Python code: independent of layout, comments and the version of Python.
+
+Docstrings, annotations of functions and variables, and the messages of raised errors are kept apart: they decide
+nothing unless code reads them. The types of a class's fields are part of the text, as dataclasses read them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+#: Decorators that do not read annotations.
+_PLAIN = {
+    "abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "final", "hookimpl", "hookspec",
+    "lru_cache", "no_grad", "overload", "override", "property", "setter", "staticmethod", "wraps",
+}  # fmt: skip
+#: Decorators that have no effect besides what they return.
+_WITHOUT_EFFECT = _PLAIN | {"dataclass", "inference_mode", "runtime_checkable", "total_ordering"}
+#: Fields of syntax trees that decide nothing.
+_SILENT = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
+_ALL_MODULES = {"sys.modules.items", "sys.modules.values"}
+_BLOCKS = {"body", "finalbody", "orelse"}
+_FIELDS: dict[type[ast.AST], list[str]] = {}
+_EVERY_ERROR = "Exception"
+
+
+class Message(NamedTuple):
+    """The message of an error that is raised."""
+
+    error: str  # the dotted name of its class; "" if it is not a plain call of a name
+    text: str
+
+
+class Relay(NamedTuple):
+    """A handler that puts the message of what it catches into another error."""
+
+    caught: str
+    raised: str
+
+
+@dataclass
+class Text:
+    """The canonical text of some statements, and what they mention."""
+
+    words: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # also dotted ones, such as `torch.nn.Linear`
+    attributes: set[str] = field(default_factory=set)  # of whatever object
+    strings: set[str] = field(default_factory=set)  # that may name a module, or "module:name"
+    imports: dict[str, set[str]] = field(default_factory=dict)  # inside functions; see `imported`
+    lookups: set[str] = field(default_factory=set)  # ways to find a definition by a computed name
+    docstrings: list[str] = field(default_factory=list)
+    annotations: list[str] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    relays: list[Relay] = field(default_factory=list)
+    inspected: set[str] = field(default_factory=set)  # classes of caught errors whose message is read
+
+    @property
+    def form(self) -> str:
+        """Return the canonical text."""
+        return "".join(self.words)
+
+
+class Writer:
+    """Writes the canonical text of syntax trees.
+
+    Empty fields are left out, and the others are sorted by name, so that a field which a later version of Python adds
+    has no effect until it is used. Text is ASCII, as which letters are printable differs by version.
+    """
+
+    def __init__(self, package: str) -> None:
+        self.package, self.text = package, Text()
+
+    def add(self, word: str) -> None:
+        """Append to the text."""
+        self.text.words.append(word)
+
+    def statements(self, body: Iterable[ast.stmt], of_class: bool = False, documented: bool = False) -> None:
+        """Write a block; the first statement of a `documented` one may be its docstring."""
+        for place, one in enumerate(body):
+            if documented and place == 0 and isinstance(one, ast.Expr) and is_text(one.value):
+                self.text.docstrings.append(one.value.value)  # type: ignore[attr-defined]
+            else:
+                self.statement(one, of_class)
+
+    def statement(self, one: ast.stmt, of_class: bool = False) -> None:
+        """Write a statement; imports are kept apart, and blocks for type checkers left out."""
+        if isinstance(one, ast.Import | ast.ImportFrom):
+            for name, target in imported(one, self.package):
+                self.text.imports.setdefault(name, set()).add(target)
+        elif isinstance(one, ast.AnnAssign) and not of_class:
+            self.annotation(one.annotation)
+            if one.value is not None:
+                self.node(ast.Assign(targets=[one.target], value=one.value))
+        elif isinstance(one, ast.If) and is_for_type_checkers(one):
+            self.statements(one.orelse)
+        elif isinstance(one, ast.Raise):
+            self.raised(one)
+        else:
+            self.node(one)
+
+    def raised(self, one: ast.Raise) -> None:
+        """Write a raise without its message."""
+        self.add("(Raise ")
+        for part in (one.exc, one.cause):
+            if isinstance(part, ast.Call):
+                self.node(part.func)
+                self.add("(")
+                for argument in [*part.args, *(keyword.value for keyword in part.keywords)]:
+                    if isinstance(argument, ast.JoinedStr) or is_text(argument):
+                        self.text.messages.append(Message(dotted_name(part.func), self._aside(argument)))
+                    else:
+                        self.node(argument)
+                self.add(")")
+            elif part is not None:
+                self.node(part)
+        self.add(")")
+
+    def annotation(self, one: ast.AST | None) -> None:
+        """Keep an annotation apart; names in it are not followed."""
+        if one is not None:
+            kept, self.text = self.text, Text()
+            self.node(one)
+            kept.annotations.append(self.text.form)
+            self.text = kept
+
+    def _aside(self, one: ast.AST) -> str:
+        """Return the text of an expression that is not written; names in it are followed."""
+        words, self.text.words = self.text.words, []
+        self.node(one)
+        form, self.text.words = self.text.form, words
+        return form
+
+    def node(self, node: ast.AST) -> None:
+        """Write an expression or a compound statement."""
+        if isinstance(node, ast.Name):
+            self.text.names.add(node.id)
+            self.add(f"${node.id} ")
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                self.text.strings.add(node.value)
+            self.add(constant(node.value))
+        elif isinstance(node, ast.Attribute):
+            self.attribute(node)
+        elif isinstance(node, ast.JoinedStr):
+            self.joined(node)
+        else:
+            self.note(node)
+            self.fields(node)
+
+    def attribute(self, node: ast.Attribute) -> None:
+        """Write `a.b.c`, which is a name if `a` is one."""
+        self.text.attributes.add(node.attr)
+        if dotted := dotted_name(node):
+            self.text.names.add(dotted)
+            self.add(f"${dotted} ")
+        else:
+            self.node(node.value)
+            self.add(f".{node.attr} ")
+
+    def joined(self, node: ast.JoinedStr) -> None:
+        """Write an f-string with adjacent texts joined: where they are cut differs by version."""
+        self.add("(JoinedStr ")
+        text = ""
+        for part in [*node.values, None]:
+            if part is not None and is_text(part):
+                text += part.value  # type: ignore[attr-defined]
+                continue
+            self.add(f"{text!a} " if text else "")
+            text = ""
+            if part is not None:
+                self.node(part)
+        self.add(")")
+
+    def fields(self, node: ast.AST) -> None:
+        """Write the kind of a node and its fields."""
+        self.add(f"({type(node).__name__} ")
+        function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        typed = function and not decorators(node) <= _PLAIN
+        documented = function or isinstance(node, ast.ClassDef)
+        for name in _fields(node.__class__):
+            value = getattr(node, name, None)
+            if value is None or value == [] or _is_empty(name, value):
+                continue
+            if name == "returns" and not typed:
+                self.annotation(value)
+                continue
+            self.add(f"{name}=")
+            if name in _BLOCKS and isinstance(value, list):
+                self.statements(value, isinstance(node, ast.ClassDef), documented and name == "body")
+            elif isinstance(value, ast.arguments):
+                self.arguments(value, typed)
+            else:
+                for item in value if isinstance(value, list) else [value]:
+                    self.value(item)
+        self.add(")")
+
+    def arguments(self, one: ast.arguments, typed: bool) -> None:
+        """Write the arguments of a function; their annotations only if a decorator may read these."""
+        for name in ("posonlyargs", "args", "vararg", "kwonlyargs", "kw_defaults", "kwarg", "defaults"):
+            value = getattr(one, name)
+            for item in value if isinstance(value, list) else [value] if value else []:
+                if isinstance(item, ast.arg):
+                    self.add(f"{name}:{item.arg} ")
+                    if item.annotation and typed:
+                        self.node(item.annotation)
+                    else:
+                        self.annotation(item.annotation)
+                else:
+                    self.add(f"{name}=")
+                    self.value(item)
+
+    def value(self, value: object) -> None:
+        """Write an item of a field."""
+        if isinstance(value, ast.stmt):
+            self.statement(value)
+        elif isinstance(value, ast.AST):
+            self.node(value)
+        else:
+            self.add(constant(value))
+
+    def note(self, node: ast.AST) -> None:
+        """Note lookups by computed names, and handlers that read the message of an error."""
+        if isinstance(node, ast.Call):
+            called = dotted_name(node.func)
+            computed = called.rpartition(".")[2] == "import_module" or called == "sys.modules.get"
+            if called in _ALL_MODULES or (computed and not all(map(is_text, node.args[:1]))):
+                self.text.lookups.add(called)
+        elif isinstance(node, ast.Subscript) and dotted_name(node.value) == "sys.modules" and not is_text(node.slice):
+            self.text.lookups.add("sys.modules")
+        elif isinstance(node, ast.ExceptHandler):
+            self.handler(node)
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init_subclass__":
+            self.text.lookups.add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in ("__exit__", "__aexit__"):
+            errors = {one.arg for one in node.args.args[2:3]}
+            if any(isinstance(one, ast.Name) and one.id in errors for one in ast.walk(node)):
+                self.text.inspected.add(_EVERY_ERROR)
+
+    def handler(self, node: ast.ExceptHandler) -> None:
+        """Note what a handler does with the message of what it catches."""
+        caught = _caught(node.type)
+        for one in _outside_raise(node.body):
+            if isinstance(one, ast.Name) and one.id == node.name:
+                self.text.inspected.update(caught)
+        for one in (inner for statement in node.body for inner in ast.walk(statement)):
+            if isinstance(one, ast.Raise) and isinstance(one.exc, ast.Call):
+                told = [part for argument in [*one.exc.args, *one.exc.keywords] for part in ast.walk(argument)]
+                if any(isinstance(part, ast.Name) and part.id == node.name for part in told):
+                    self.text.relays += [Relay(error, dotted_name(one.exc.func)) for error in caught]
+
+
+def _fields(kind: type[ast.AST]) -> list[str]:
+    """Return the fields of a kind of node that may decide something, sorted by name."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = sorted({*kind._fields} - _SILENT)
+    return _FIELDS[kind]
+
+
+def _caught(node: ast.expr | None) -> list[str]:
+    """Return the dotted names of the classes that a handler catches; that of every error if one is computed."""
+    if node is None:
+        return [_EVERY_ERROR]
+    return [dotted_name(one) or _EVERY_ERROR for one in (node.elts if isinstance(node, ast.Tuple) else [node])]
+
+
+def _outside_raise(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for one in body:
+        if not isinstance(one, ast.Raise):
+            yield one
+            yield from _outside_raise(ast.iter_child_nodes(one))
+
+
+def _is_empty(name: str, value: object) -> bool:
+    """Return whether a format specification is empty, which some versions of Python leave out."""
+    return name == "format_spec" and isinstance(value, ast.JoinedStr) and not value.values
+
+
+def constant(value: object) -> str:
+    """Return a constant with its type in ASCII; integers in hexadecimal, as decimal digits have a limit."""
+    text = hex(value) if isinstance(value, int) and not isinstance(value, bool) else ascii(value)
+    return f"{type(value).__name__}:{text} "
+
+
+def is_text(node: ast.AST) -> bool:
+    """Return whether an expression is a string constant."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def dotted_name(node: ast.AST) -> str:
+    """Return `a.b.c` for attributes of a name, else ""."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
+
+
+def decorators(node: ast.AST) -> set[str]:
+    """Return the last names of a definition's decorators; "" for one that is computed."""
+    called = (one.func if isinstance(one, ast.Call) else one for one in getattr(node, "decorator_list", ()))
+    return {dotted_name(one).rpartition(".")[2] for one in called}
+
+
+def has_effect(node: ast.AST) -> bool:
+    """Return whether a decorator of a definition may do more than return it, such as enter it in a table."""
+    return not decorators(node) <= _WITHOUT_EFFECT
+
+
+def is_for_type_checkers(one: ast.If) -> bool:
+    """Return whether a condition is `TYPE_CHECKING`."""
+    return dotted_name(one.test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def imported(one: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that an import binds, each with what they stand for: a module, or `module:name`.
+
+    `import a.b` binds `a`; that it imports `a.b` is yielded under the name "import a.b".
+    """
+    if isinstance(one, ast.Import):
+        for alias in one.names:
+            yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
+            if not alias.asname and "." in alias.name:
+                yield f"import {alias.name}", alias.name
+        return
+    module = one.module or ""
+    if one.level:
+        parents = package.split(".")
+        module = ".".join([*parents[: len(parents) - one.level + 1], *([module] if module else [])])
+    for alias in one.names:
+        yield ("*" if alias.name == "*" else alias.asname or alias.name), f"{module}:{alias.name}"

@@ -1,0 +1,277 @@
+"""The digests of the code behind stages: of the function of each kind of stage, and of the parts that take part."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from hashlib import sha256
+from importlib import metadata
+from importlib.metadata import Distribution
+
+from bench_core.config import Config
+from bench_core.planning import cache_keys as keys
+from bench_core.planning.canonical_form import dotted_name
+from bench_core.planning.definitions import ALL, Codebase, Definition
+from bench_core.registry import installed
+
+#: What each kind of stage executes of the core.
+STAGES: Mapping[str, str] = {
+    "prepare": "bench_core.computing.stages:prepare",
+    "together": "bench_core.computing.training_stages:together",
+    "train": "bench_core.computing.training_stages:train",
+    "decode": "bench_core.computing.stages:decode",
+    "score": "bench_core.computing.stages:score",
+    "measure": "bench_core.computing.stages:measure",
+    "probe": "bench_core.computing.stages:probe",
+}
+ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of stage execute
+
+#: Modules that execute in stages and whose code is in no key, as they decide no result.
+CARRYING: Mapping[str, str] = {
+    "bench_core.commands": "the command line",
+    "bench_core.computing.context": "what stages have access to",
+    "bench_core.computing.stage_runner": "calls the function of a kind of stage",
+    "bench_core.entry_points": "finds distributions",
+    "bench_core.execution": "sends requests, and starts processes",
+    "bench_core.hooks": "declares hooks",
+    "bench_core.planning": "makes keys, and puts paths in place of digests",
+    "bench_core.registry": "finds parts by their names",
+    "bench_core.runs": "writes and reads runs",
+    "bench_core.storage.artifact": "writes and reads artifacts",
+    "bench_core.storage.code_listings": "writes and reads listings of code",
+    "bench_core.storage.contents": "lists the files of artifacts",
+    "bench_core.storage.file_formats": "refuses damaged files",
+    "bench_core.storage.garbage": "cleans stores",
+    "bench_core.storage.locks": "waits for other processes",
+    "bench_core.storage.store": "finds artifacts",
+    "bench_core.terminal": "prints",
+}
+
+#: Libraries whose version decides no result: settings are in keys as they are validated, files by their digests.
+CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "safetensors", "typing_extensions"})
+
+#: What looks up a definition by a computed name: one of a root of the stage.
+LOOKUPS = frozenset({
+    Definition("bench_core.computing.checkpoint", "_rows_class"),
+    Definition("bench_core.computing.part_class", "_loaded"),
+    Definition("bench_core.config", "Config"),
+})  # fmt: skip
+
+_READS_MESSAGES = {"sys.exc_info", "sys.exception", "traceback.format_exc", "traceback.print_exc"}
+_READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
+_READS_ANNOTATIONS = {
+    "__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints",
+}  # fmt: skip
+
+
+def is_followed(module: str) -> bool:
+    """Return whether the code of a module of ours counts."""
+    return not any(f"{module}.".startswith(f"{one}.") for one in CARRYING)
+
+
+def code_digests() -> CodeDigests:
+    """Return the digests of the core, of all plugins, and of what is not installed in site-packages."""
+    plugins = installed().manager.list_name_plugin()
+    return _code_digests(
+        tuple(sorted({str(getattr(module, "__name__", "")) for _, module in plugins if module is not None}))
+    )
+
+
+@cache
+def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
+    own = {"bench_core", *(name.partition(".")[0] for name in plugins)}
+    return CodeDigests(Codebase(is_followed, LOOKUPS, frozenset(own), plugins))
+
+
+def forget_code() -> None:
+    """Read sources again for the next digest, for tests that edit these."""
+    _code_digests.cache_clear()
+
+
+def roots_of(config: type[Config]) -> tuple[str, ...]:
+    """Return the roots of a part: its Config, and the class that this builds."""
+    roots = [f"{config.__module__}:{config.__qualname__}"]
+    target = getattr(config, "target", "")
+    return tuple([*roots, target] if target else roots)
+
+
+def roots_of_stage(kind: str) -> tuple[str, ...]:
+    """Return the roots of a kind of stage."""
+    return STAGES[kind], ISOLATION
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which asides of definitions the code of a stage reads: docstrings, annotations, messages of errors."""
+
+    docstrings: bool = False
+    annotations: bool = False
+    errors: frozenset[str] = frozenset()  # classes whose messages it reads
+    relays: frozenset[tuple[str, str]] = frozenset()  # of whose messages others are made
+
+    def __or__(self, other: Reading) -> Reading:
+        return Reading(
+            self.docstrings or other.docstrings,
+            self.annotations or other.annotations,
+            self.errors | other.errors,
+            self.relays | other.relays,
+        )
+
+
+@dataclass
+class CodeDigests:
+    """Digests by roots, each computed once."""
+
+    code: Codebase
+    _closures: dict[tuple[str, ...], frozenset[Definition]] = field(default_factory=dict)
+    _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
+    _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
+    _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _ancestors: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
+        """Return all definitions behind roots."""
+        if roots not in self._closures:
+            self._closures[roots] = frozenset(self.code.closure(self.code.roots(roots)))
+        return self._closures[roots]
+
+    def of_stage(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """Return the digest of all that takes part in a stage, given their roots: its own function, and parts."""
+        with _without_garbage_collection():
+            reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
+            return {name: self.digest(roots, reading) for name, roots in parts.items()}
+
+    def digest(self, roots: tuple[str, ...], reading: Reading) -> str:
+        """Return the digest of the code behind roots, with the asides that the code of the stage reads."""
+        if (roots, reading) not in self._digests:
+            marks = [self.code.digest(target) for target in self.code.roots(roots)]
+            asides = sorted(self._asides(self.closure(roots), reading))
+            self._digests[roots, reading] = sha256("\n".join([*marks, *asides]).encode()).hexdigest()
+        return self._digests[roots, reading]
+
+    def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
+        """Return the digest of the text of each definition behind roots, by name."""
+        return {
+            str(place): sha256(self.code.form(place).encode()).hexdigest()[:16]
+            for place in sorted(self.closure(roots))
+            if place.name != ALL
+        }
+
+    def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
+        """Return the installed distributions that the code behind roots names."""
+        if roots not in self._libraries:
+            named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
+            self._libraries[roots] = frozenset().union(*named) - CARRYING_LIBRARIES
+        return self._libraries[roots]
+
+    def _reading(self, roots: tuple[str, ...]) -> Reading:
+        if roots not in self._readings:
+            found = Reading()
+            for place in self.closure(roots):
+                text = self.code.text(place)
+                names = {target for _, target in self.code.uses(place)} | text.attributes
+                errors = {self._error(place, name) for name in text.inspected}
+                errors |= {"Exception"} if names & _READS_MESSAGES else set()
+                relays = {(self._error(place, one), self._error(place, other)) for one, other in text.relays}
+                found |= Reading(
+                    bool(names & _READS_DOCSTRINGS),
+                    bool(names & _READS_ANNOTATIONS),
+                    frozenset(errors),
+                    frozenset(relays),
+                )
+            self._readings[roots] = found
+        return self._readings[roots]
+
+    def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
+        errors = self._read(reading)
+        for place in places:
+            text = self.code.text(place)
+            if errors:
+                for message in text.messages:
+                    if self._is_read(self._error(place, message.error), errors):
+                        yield f"message {message.text}"
+            yield from (f"docstring {one}" for one in (text.docstrings if reading.docstrings else ()))
+            yield from (f"annotation {one}" for one in (text.annotations if reading.annotations else ()))
+
+    def _read(self, reading: Reading) -> frozenset[str]:
+        """Return the classes of errors whose message is read, also as a part of another message that is."""
+        errors = set(reading.errors)
+        while more := {one for one, raised in reading.relays if one not in errors and self._is_read(raised, errors)}:
+            errors |= more
+        return frozenset(errors)
+
+    def _is_read(self, raised: str, read: Iterable[str]) -> bool:
+        """Return whether an error may be caught as one of some classes; one of an unknown class may."""
+        ancestors = self._classes_of(raised)
+        return bool({*read}) and (not ancestors or bool(ancestors & {*read}))
+
+    def _error(self, place: Definition, name: str) -> str:
+        """Return a class of errors by the name that a definition has for it."""
+        targets = [target for dotted, target in self.code.uses(place) if dotted == name]
+        return str(targets[0]) if targets else name
+
+    def _classes_of(self, error: str) -> frozenset[str]:
+        """Return a class of errors and all that it inherits from; none if this is unknown."""
+        if error not in self._ancestors:
+            self._ancestors[error] = frozenset()  # against classes that inherit from themselves
+            self._ancestors[error] = frozenset(self._find_classes(error))
+        return self._ancestors[error]
+
+    def _find_classes(self, error: str) -> set[str]:
+        own = getattr(builtins, error, None)
+        if isinstance(own, type) and issubclass(own, BaseException):
+            return {one.__name__ for one in own.__mro__}
+        module, colon, name = error.partition(":")
+        source = self.code.module(module) if colon else None
+        if source is None or name not in source.bound:
+            return set()
+        found = {error}
+        for base in bases(source.bound[name]):
+            above = self._classes_of(self._error(Definition(module, name), base))
+            if not above:
+                return set()
+            found |= above
+        return found
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage: syntax trees are many small objects that all stay, which costs a third of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def bases(statements: Sequence[object]) -> list[str]:
+    """Return the dotted names of the bases of a class."""
+    return [dotted_name(base) for one in statements if isinstance(one, ast.ClassDef) for base in one.bases]
+
+
+@cache
+def distributions(module: str) -> frozenset[str]:
+    """Return the installed distributions that provide a top-level module."""
+    if keys.library(module) != "not installed":
+        return frozenset({module})
+    return frozenset(one.name for one in _installed() if _provides(one, module))
+
+
+@cache
+def _installed() -> list[Distribution]:
+    return [*metadata.distributions()]
+
+
+def _provides(one: Distribution, module: str) -> bool:
+    """Return whether a distribution has a top-level module, by its files alone, as metadata are slow to read."""
+    if (tops := one.read_text("top_level.txt")) is not None:
+        return module in tops.split()
+    files = one.read_text("RECORD") or ""
+    return any(line.startswith((f"{module}/", f"{module}.py,")) for line in files.splitlines())

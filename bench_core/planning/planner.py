@@ -1,0 +1,287 @@
+"""Creates the stages of cells, each once, with the keys of their artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from bench_core.config import Config, MetricConfig, ModelConfig
+from bench_core.errors import DataError
+from bench_core.model import Scorer
+from bench_core.planning import cache_keys as keys
+from bench_core.planning.hardware import device_kind
+from bench_core.planning.path_settings import changed, mark, paths, unnamed
+from bench_core.planning.stage_code import StageCode, stage_code
+from bench_core.planning.stages import Stage
+from bench_core.registry import PartKind
+from bench_core.suites.cells import Cell
+from bench_core.suites.suite import Suite
+from bench_core.suites.training import Select
+
+T = TypeVar("T")
+
+Parts: TypeAlias = list[tuple[PartKind, Config]]
+Settings: TypeAlias = Mapping[str, Any]
+Inputs: TypeAlias = Mapping[str, tuple[str, str]]  #: role -> kind and key
+
+
+@dataclass
+class Planner:
+    """Creates stages, each once."""
+
+    suite: Suite
+    data: Path
+    stages: dict[str, Stage] = field(default_factory=dict)
+    made: dict[Any, str] = field(default_factory=dict)  # of tasks and trainings: what was asked -> key
+    marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
+    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
+    shared: dict[Any, Any] = field(default_factory=dict)  # what many stages have in common
+    json: keys.TextCache = field(default_factory=keys.TextCache)
+
+    def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
+        """Yield the name and key of every stage of a cell."""
+        task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        yield from (("prepare", task), ("train", train))
+        if cell.decoder is not None:
+            decode = self.decode(cell)
+            yield "decode", decode
+        for name in cell.metrics:
+            if self.suite.metrics[name].needs is Scorer:
+                outcomes, kind = self.score(cell, name), "score"
+                yield f"score/{name}", outcomes
+            else:
+                outcomes, kind = decode, "decode"
+            yield f"measure/{name}", self.measure(name, task, kind, outcomes)
+        for name in cell.probes:
+            yield f"probe/{name}", self.probe(cell, name)
+
+    def prepare(self, name: str) -> str:
+        """Return the key of a prepared task."""
+        config = self.suite.tasks[name]
+        if ("prepare", name) not in self.made:
+            named = {str(path) for path, _ in paths(config)}
+            settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+            self.made["prepare", name] = self._add("prepare", settings, {}, [("task", config)], name)
+        return self.made["prepare", name]
+
+    def train(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Return the key of a trained model."""
+        asked = ("train", task, model, hardware, seed)
+        if asked not in self.made:
+            seeds = self.suite.seeds if self.suite.models[model].at(task).training.together else []
+            if len(seeds) < 2:
+                self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
+            else:
+                self._train_together(task, model, hardware)
+        return self.made[asked]
+
+    def _train_together(self, task: str, model: str, hardware: str) -> None:
+        """Add a stage that trains all seeds, and for each seed one that extracts its model."""
+        seeds = [*self.suite.seeds]
+        joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        for seed in seeds:
+            own = {"together": seeds, "seed": seed}
+            inputs = {"together": ("together", joint)}
+            key = self._train("train", task, model, hardware, own, f"seed {seed}", inputs)
+            self.made["train", task, model, hardware, seed] = key
+        # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
+        self.stages[joint] = replace(self.stages[joint], first=self.made["train", task, model, hardware, seeds[0]])
+
+    def _train(
+        self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
+    ) -> str:
+        settings, parts = self._once(("train", task, model, hardware), lambda: self._training(task, model, hardware))
+        initial = self.suite.models[model].at(task).training.initial
+        inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
+        label = f"{task} x {model}, {which}"
+        return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [])
+
+    def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
+        """Return the settings that trainings of all seeds share, and their parts."""
+        entry = self.suite.models[model].at(task)
+        select, parts = self._select(entry.training.select, entry.config)
+        training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
+        initial = entry.training.initial
+        settings = {
+            "model": self.described(entry.config, evaluation=False),
+            "training": self.json.keep({**training, "select": select}),
+            "initial": self.marks[initial] if initial else None,
+            "files": self.files(entry.config),
+            **self._hardware(hardware),
+        }
+        return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+
+    def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
+        """Return the settings of checkpoint selection, including those of its metric and decoder."""
+        found: dict[str, Any] = select.model_dump(mode="json")
+        parts: Parts = []
+        metric = self.suite.metrics.get(select.metric)
+        if metric is not None:
+            found |= {"metric": self.described(metric), "by": likelihood(metric, model)[0], **self._evaluation(model)}
+            parts.append(("metric", metric))
+        if metric is not None and select.decoder is not None:
+            decoder = self.suite.decoders[select.decoder]
+            found["decoder"] = self.described(decoder)
+            parts.append(("decoder", decoder))
+        return found, parts
+
+    def decode(self, cell: Cell) -> str:
+        """Return the key of the outcomes of decoding."""
+        config = self.suite.decoders[cell.decoder or ""]
+        own = {"decoder": self.described(config), "examples": self.suite.limits.examples}
+        what = f"{cell.task} x {cell.model} x {cell.decoder}"
+        return self._outcomes("decode", cell, own, [("decoder", config)], what)
+
+    def score(self, cell: Cell, metric: str) -> str:
+        """Return the key of the outcomes of scoring."""
+        by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
+        own = {"by": by, "examples": self.suite.limits.scored}
+        return self._outcomes("score", cell, own, [], f"{cell.task} x {cell.model} by {by}")
+
+    def probe(self, cell: Cell, name: str) -> str:
+        """Return the key of the finding of a probe on a trained model, or on a model with a decoder."""
+        probe = self.suite.probes[name]
+        under = cell.decoder if probe.with_decoder else None
+        decoder = None if under is None else self.suite.decoders[under]
+        own = {
+            "probe": self.described(probe),
+            "decoder": decoder and self.described(decoder),
+            "examples": self.suite.limits.examples,
+        }
+        parts: Parts = [("decoder", decoder)] if decoder else []
+        what = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, under)))}"
+        return self._outcomes("probe", cell, own, [*parts, ("probe", probe)], what)
+
+    def _outcomes(self, kind: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
+        """Add a stage that applies a trained model to the examples of a split."""
+        task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
+        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        batch_size = self.suite.limits.batch_size
+        settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
+        settings |= {**self._evaluation(model), **self._hardware(cell.hardware)}
+        parts = [("task", task), ("model", model), *parts]
+        return self._add(kind, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
+
+    def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
+        """Return the key of the score of a metric."""
+        metric = self.suite.metrics[name]
+        inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+        settings = self._once(("measure", name), lambda: {"metric": self.described(metric)})
+        label = f"{name} of {self.stages[outcomes].label}"
+        return self._add("measure", settings, inputs, [("metric", metric)], label)
+
+    def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
+        """Digest the files named by settings; yield problems, except of parts in `known`."""
+        for key, path in _named(self.suite, known):
+            try:
+                if path not in self.marks:
+                    self.marks[path] = mark(path, key, self.data)
+            except DataError as error:
+                yield str(error)
+
+    def described(self, config: Config, evaluation: bool = True) -> Settings:
+        """Return the name and settings of a part as JSON data, with marks in place of files.
+
+        Those of a model that its training does not depend on can be left out.
+        """
+        return self._once((id(config), evaluation), lambda: self.json.keep(self._described(config, evaluation)))
+
+    def _described(self, config: Config, evaluation: bool) -> Settings:
+        found = described(changed(config, lambda path, way: Path(self.marks[Path(path)])))
+        left_out = config.evaluation if isinstance(config, ModelConfig) and not evaluation else ()
+        return {name: value for name, value in found.items() if name not in left_out}
+
+    def _evaluation(self, model: ModelConfig) -> Settings:
+        """Return the settings of a model that its training does not depend on."""
+
+        def evaluation() -> Settings:
+            own = {name: value for name, value in self.described(model).items() if name in model.evaluation}
+            return {"evaluation": self.json.keep(own)} if own else {}
+
+        return self._once(("evaluation", id(model)), evaluation)
+
+    def _once(self, what: Any, make: Callable[[], T]) -> T:
+        """Return what many stages have in common, made once."""
+        if what not in self.shared:
+            self.shared[what] = make()
+        found: T = self.shared[what]
+        return found
+
+    def files(self, config: ModelConfig) -> Mapping[str, str]:
+        """Return the digest of every file of a model; raise DataError if one cannot be read."""
+        known = str(described(config))
+        if known not in self.digests:
+            found = config.files(self.data)
+            self.digests[known] = {role: keys.file_digest(path) for role, path in found.items()}
+            self.marks |= {path: mark(path, role, self.data) for role, path in found.items()}
+        return self.digests[known]
+
+    def _add(
+        self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = ()
+    ) -> str:
+        """Add a stage that uses these parts, unless it exists; return its key."""
+        behind = (kind, *(id(config) for _, config in parts))
+        own = self._once(behind, lambda: self._code(kind, parts))
+        texts = {"kind": kind, "settings": settings, "inputs": inputs, "code": own.code, "libraries": own.libraries}
+        key = keys.key_of(texts, self.json.text)
+        if key not in self.stages:
+            places = self._once(("places", *behind, *read), lambda: self._places(kind, parts, read))
+            self.stages[key] = Stage(kind, key, settings, inputs, label, own.code, own.libraries, own.roots, places)
+        return key
+
+    def _code(self, kind: str, parts: Parts) -> StageCode:
+        found = stage_code(kind, parts)
+        self.json.keep(found.code)
+        self.json.keep(found.libraries)
+        return found
+
+    def _places(self, kind: str, parts: Parts, more: Iterable[Path]) -> dict[str, str]:
+        """Return the marks of all files of a stage by path; paths are not part of its key."""
+        found = [*more]
+        for part_kind, config in parts:
+            if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
+                found += [path for path, _ in paths(config)]
+            if isinstance(config, ModelConfig):
+                found += config.files(self.data).values()
+        return {str(path.absolute()): self.marks[path] for path in found}
+
+    def _hardware(self, name: str) -> Settings:
+        return self._once(("hardware", name), lambda: self._described_hardware(name))
+
+    def _described_hardware(self, name: str) -> Settings:
+        hardware = self.suite.hardware[name]
+        device = device_kind() if hardware.device == "auto" else hardware.device
+        return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return the name of a part and all its settings, including defaults, as JSON data."""
+    return {"name": config.name, **config.model_dump(mode="json")}
+
+
+def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
+    """Return the likelihood of a model that a metric uses, and its kind; empty strings if none."""
+    if metric.needs is not Scorer or not model.likelihoods:
+        return "", ""
+    by = getattr(metric, "by", None) or next(iter(model.likelihoods))
+    return by, str(model.likelihoods[by])
+
+
+def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
+    """Yield the files named by settings, each with its key in the suite."""
+    for kind in ("task", "decoder", "metric", "probe"):
+        for name, config in getattr(suite, f"{kind}s").items():
+            yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
+    for name, entry in suite.models.items():
+        for task, one in {"": entry, **entry.by_task}.items():
+            key = ("models", name, *(("by_task", task) if task else ()))
+            if ("model", name) not in left_out:
+                yield from _inside(one.config, *key)
+                yield from _inside(one.training, *key, "training")
+
+
+def _inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
+    return ((".".join(way), path) for path, way in paths(settings, key))

@@ -1,0 +1,40 @@
+"""Listings of the code behind artifacts: the definitions that a digest covers, to tell which of them changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from secrets import token_hex
+
+from pydantic import TypeAdapter
+
+from bench_core.storage.artifact import DIGEST
+from bench_core.storage.store import Store
+
+FOLDER = "code"  #: of a store
+
+_LISTING = TypeAdapter(dict[str, str])
+
+
+def write_listing(store: Store, digest: str, listing: Callable[[], Mapping[str, str]]) -> None:
+    """Store the definitions behind a digest, by name with digests of their texts, unless they are stored.
+
+    Nothing depends on a listing, so a store that cannot be written is no error.
+    """
+    path = store.root / FOLDER / f"{digest}.json"
+    if path.exists():
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{token_hex(4)}")
+        new.write_text(json.dumps(listing()), encoding="utf-8")
+        new.rename(path)
+
+
+def read_listing(store: Store, digest: str) -> dict[str, str]:
+    """Return the definitions behind a digest; none if they are not stored."""
+    with suppress(OSError, ValueError):
+        if DIGEST.fullmatch(digest):
+            return _LISTING.validate_json((store.root / FOLDER / f"{digest}.json").read_bytes())
+    return {}
