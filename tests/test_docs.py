@@ -19,9 +19,9 @@ import yaml
 from click.testing import CliRunner
 
 from bench_core.commands.main import bench
-from bench_core.suites.cells import cells_of
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.schema import SuiteFile

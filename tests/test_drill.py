@@ -22,21 +22,14 @@ def place(tmp_path_factory):
 @pytest.fixture
 def without(place):
     """Return a function that holds a drill while some lines of code take a guard away, wherever stages are performed."""
-    files = {
-        "saboteur.py": "",
-        "saboteur-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: saboteur\nVersion: 0\nRequires-Dist: bench-core\n",
-        "saboteur-0.dist-info/entry_points.txt": "[bench]\nsaboteur = saboteur\n",
-    }
+    file = place.packages / "sitecustomize.py"  # which Python imports when it starts; what a plugin does is in keys
 
     def hold(what, code):
-        for name, text in files.items():
-            (place.packages / name).parent.mkdir(exist_ok=True)
-            (place.packages / name).write_text(text + (code if name == "saboteur.py" else ""))
+        file.write_text(code)
         return held(what, DRILLS[what], place)
 
     yield hold
-    for name in files:
-        (place.packages / name).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
 
 
 def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
@@ -47,17 +40,21 @@ def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
 
 
 def parsed(expression):
-    """Return code that makes something else of the text of modules in keys."""
-    return f"from bench_core.planning import cache_keys as keys\nparsed = keys.parsed\nkeys.parsed = lambda source: {expression}\n"
+    """Return code by which keys see another source of modules."""
+    return (
+        "from bench_core.planning.source_module import SourceModule\n"
+        "parse = SourceModule.parse.__func__\n"
+        f"SourceModule.parse = classmethod(lambda cls, name, path, source: parse(cls, name, path, {expression}))\n"
+    )
 
 
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
-    found = without("edited helper", parsed("parsed(source.replace('return 0.5  # as', 'return 1.0  # as'))"))
+    found = without("edited helper", parsed("source.replace('return 0.5  # as', 'return 1.0  # as')"))
     assert (found.state, found.found) == ("missed", "a changed line would have 0 stages made again, not 7")
 
 
 def test_an_edited_comment_is_missed_if_it_enters_keys(without):
-    found = without("edited helper", parsed("parsed(source) + '!' * ('return 1.0  # as it was' in source)"))
+    found = without("edited helper", parsed("source.replace('return 1.0  # as it was', 'return 2.0')"))
     assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
 
 

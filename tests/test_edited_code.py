@@ -15,6 +15,10 @@ import bench_core
 import bench_text
 from bench_core import registry
 from bench_core.planning import cache_keys as keys
+from bench_core.planning.code_digests import forget_code
+from bench_core.planning.definitions import Codebase
+from bench_core.planning.plan import plan
+from bench_core.suites.load import load
 
 SUITE = """
 suite: edited
@@ -30,8 +34,8 @@ training: {epochs: 1}
 hardware: {threads: 1, device: cpu}
 """
 EDITS = {
-    "_sum of bench_core": ("bench_core/metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
-    "read_lines of bench_text": ("bench_text/corpora.py", '.split("\\n")', '.lower().split("\\n")'),
+    "bench_core.metric:_sum": ("bench_core/metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
+    "bench_text.corpora:read_lines": ("bench_text/corpora.py", '.split("\\n")', '.lower().split("\\n")'),
 }
 
 
@@ -71,9 +75,7 @@ def test_an_edited_function_is_computed_with_again(copied, tmp_path, edit):
     path = tmp_path / "copy" / name
     assert path.read_text().count(old) == 1
     path.write_text(path.read_text().replace(old, new))
-    assert f"code of {name.partition('/')[0].replace('_', '-')} changed" in copied(
-        "why", "suite.yaml", "--store", "store"
-    )
+    assert f"code of {edit} changed" in copied("why", "suite.yaml", "--store", "store")
     after = value("store")
     assert after == value("fresh")
     assert after != before
@@ -105,11 +107,6 @@ def bench_metrics():
 """
 
 
-def forget():
-    for one in (keys.package_code, keys.distribution_code):
-        one.cache_clear()
-
-
 def test_changed_package_data_of_a_plugin_are_measured_with_again(suite_file, tmp_path, monkeypatch):
     package = tmp_path / "bench_vulgar"
     (package / "lists").mkdir(parents=True)
@@ -121,7 +118,7 @@ def test_changed_package_data_of_a_plugin_are_measured_with_again(suite_file, tm
     path = suite_file(**{"nats: {name: nats}": "nats: {name: nats}\n  vulgar: {name: vulgar}"})
 
     def values(store):
-        forget()
+        forget_code()
         run = bench_core.run(path, data=tmp_path, store=tmp_path / store, out=tmp_path / "runs", seeds=1)
         return [row["vulgar"] for row in run.rows()], run
 
@@ -132,35 +129,38 @@ def test_changed_package_data_of_a_plugin_are_measured_with_again(suite_file, tm
         after, _ = values("store")
         assert after == values("fresh")[0]
         assert before != after
-    forget()
+    forget_code()
 
 
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("words.txt", True), ("inner/table.yaml", True), ("tool.jar", True), ("more.bib", True), ("code.py", True),
+        ("words.txt", True), ("inner/table.yaml", True), ("tool.jar", True), ("more.bib", True),
         ("py.typed", False), ("citations.bib", False), ("__pycache__/code.pyc", False), (".words.swp", False),
+        ("words.txt~", False), (".hidden/words.txt", False),
     ],
 )  # fmt: skip
-def test_files_of_a_package_count_but_for_documents_and_what_editors_leave(name, counts, tmp_path, monkeypatch):
+def test_files_of_a_package_that_looks_for_them_count_but_for_documents_and_what_editors_leave(
+    name, counts, tmp_path
+):
     package = tmp_path / "bench_counted"
-    (package / name).parent.mkdir(parents=True)
-    (package / "__init__.py").write_text("x = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    (package / name).parent.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").write_text("from pathlib import Path\n\nHERE = Path(__file__).parent\n")
     digests = set()
     for content in ("y = 1\n", "y = 2\n"):
         (package / name).write_text(content)
-        keys.package_code.cache_clear()
-        digests.add(keys.package_code("bench_counted"))
+        code = Codebase()
+        code._homes["bench_counted"] = [package]
+        digests.add(code.digest(code.root("bench_counted:HERE")))
     assert len(digests) == (2 if counts else 1)
 
 
-def test_another_version_of_numpy_makes_other_keys(suite_file, tmp_path, monkeypatch):
-    from bench_core.planning.plan import plan
-    from bench_core.suites.load import load
-
+def test_another_version_of_a_library_makes_other_keys_where_code_names_it(suite_file, tmp_path, monkeypatch):
     suite = load(suite_file())
-    before = {*plan(suite, tmp_path).stages}
+    before = plan(suite, tmp_path).stages
     library = keys.library
     monkeypatch.setattr(keys, "library", lambda name: "0.0" if name == "numpy" else library(name))
-    assert not before & {*plan(suite, tmp_path).stages}
+    after = plan(suite, tmp_path).stages
+    changed = {stage.kind for key, stage in after.items() if key not in before}
+    assert "measure" in changed  # which resamples with it
+    assert changed == {stage.kind for stage in before.values() if "numpy" in stage.libraries}

@@ -9,8 +9,8 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.suites.cells import cells_of
 from bench_core.runs.results import read_run
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 

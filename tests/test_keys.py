@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
-from importlib.metadata import requires
 
 import pytest
 
 from bench_core.planning import cache_keys as keys
+from bench_core.planning.code_digests import CodeDigests, forget_code
 from bench_core.planning.plan import plan
 from bench_core.registry import extra
 from bench_core.suites.load import load
-
-CODE = '''
-"""A module."""
-def f(x: int) -> int:
-    """Add one."""
-    return x + 1  # as said
-'''
-
-
-def test_comments_docstrings_and_formatting_do_not_count():
-    other = '"""Another."""\n\ndef f(x: int) -> int:\n\n    return (x +\n        1)\n'
-    assert keys.parsed(CODE) == keys.parsed(other)
-
-
-@pytest.mark.parametrize("change", [("x + 1", "x + 2"), ("int:", "float:"), ("def f", "def g"), ("return", "yield")])
-def test_code_counts(change):
-    assert keys.parsed(CODE) != keys.parsed(CODE.replace(*change))
-
-
-def test_a_string_that_is_no_docstring_counts():
-    assert keys.parsed("x = 'a'") != keys.parsed("x = 'b'")
 
 
 def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tmp_path):
@@ -67,24 +47,29 @@ def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tm
 @pytest.mark.parametrize(
     ("part", "changed"),
     [
-        (("task", "letters"), {"prepare": 1, "train": 4, "decode": 8, "score": 4, "measure": 12}),
-        (("model", "bigram"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),
-        (("decoder", "draw"), {"decode": 4, "measure": 4}),
-        (("decoder", "argmax"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),  # which chooses weights
-        (("metric", "ended"), {"train": 4, "decode": 8, "score": 4, "measure": 12}),
-        (("metric", "nats"), {"measure": 4}),
+        ("task letters", {"prepare": 1, "train": 4, "decode": 8, "score": 4, "measure": 12}),
+        ("model bigram", {"train": 4, "decode": 8, "score": 4, "measure": 12}),
+        ("decoder draw", {"decode": 4, "measure": 4}),
+        ("decoder argmax", {"train": 4, "decode": 8, "score": 4, "measure": 12}),  # which chooses weights
+        ("metric ended", {"train": 4, "decode": 8, "score": 4, "measure": 12}),
+        ("metric nats", {"measure": 4}),
+        ("prepare", {"prepare": 1, "train": 4, "decode": 8, "score": 4, "measure": 12}),
+        ("train", {"train": 4, "decode": 8, "score": 4, "measure": 12}),
+        ("decode", {"decode": 8, "measure": 8}),
+        ("score", {"score": 4, "measure": 4}),
+        ("measure", {"measure": 12}),
     ],
 )
-def test_the_code_of_a_part_is_in_the_keys_of_the_stages_that_use_it(
+def test_the_code_of_all_that_takes_part_is_in_the_keys_of_the_stages_that_use_it(
     suite_file, tmp_path, monkeypatch, part, changed
 ):
-    suite, code = load(suite_file(**{"{metric: nats}": "{metric: ended, decoder: argmax}"})), Planner._code
+    suite, of_stage = load(suite_file(**{"{metric: nats}": "{metric: ended, decoder: argmax}"})), CodeDigests.of_stage
     before = plan(suite, tmp_path).stages
 
-    def edited(planner, *named):
-        return {**code(planner, *named), **({"edited": "1f"} if named == part else {})}
+    def edited(digests, roots):
+        return {**of_stage(digests, roots), **({part: "1f"} if part in roots else {})}
 
-    monkeypatch.setattr(Planner, "_code", edited)
+    monkeypatch.setattr(CodeDigests, "of_stage", edited)
     after = plan(suite, tmp_path).stages
     assert Counter(stage.kind for key, stage in after.items() if key not in before) == changed
 
@@ -97,20 +82,30 @@ class InnerConfig(Config):
     libraries = {"packaging"}
     weight: float = 1.0
 
+    def weighted(self, x):
+        return self.weight * helper(x)
+
 def helper(x):
     return x + 1
 """
 OUTER = """
-from bench_core import DecoderConfig, Settings, Stepper, hookimpl
-from bench_inner import InnerConfig
+from importlib import import_module
+from typing import Annotated
+from pydantic import BeforeValidator, SerializeAsAny
+from bench_core import Config, DecoderConfig, Settings, Stepper, hookimpl
+
+def inner(settings):
+    return settings if isinstance(settings, Config) else import_module("bench_" + "inner").InnerConfig(**settings)
+
+Inner = Annotated[SerializeAsAny[Config], BeforeValidator(inner)]  # as plugins add to what others define
 
 class Group(Settings):
-    chain: list[InnerConfig] = []
+    chain: list[Inner] = []
 
 class OuterConfig(DecoderConfig):
     name, target, needs = "outer", "bench_small.parts:Argmax", Stepper
     group: Group = Group()
-    named: dict[str, InnerConfig] = {}
+    named: dict[str, Inner] = {}
 
 @hookimpl
 def bench_decoders():
@@ -134,8 +129,7 @@ def test_the_code_of_configs_inside_settings_is_in_the_keys_of_the_stages_that_u
     import bench_outer
 
     def planned():
-        keys.package_code.cache_clear()
-        keys.distribution_code.cache_clear()
+        forget_code()
         path = suite_file(**{"argmax: {name: argmax}": f"argmax: {{name: outer{settings}}}"})
         return plan(load(path), tmp_path).stages
 
@@ -152,8 +146,7 @@ def test_the_code_of_configs_inside_settings_is_in_the_keys_of_the_stages_that_u
     assert Counter(stage.kind for stage in using) == ({"decode": 4} if inside else {})
     for name in ("inner", "outer"):
         del sys.modules[f"bench_{name}"]
-    keys.package_code.cache_clear()
-    keys.distribution_code.cache_clear()
+    forget_code()
 
 
 def test_names_of_a_suite_do_not_enter_keys(suite_file, tmp_path):
@@ -185,7 +178,48 @@ def test_where_the_first_weights_lie_does_not_matter_and_what_they_are_does(suit
     assert not key("a") & key("c")
 
 
-def test_what_only_an_extra_brings_is_in_no_key():
-    """Else a changed report would have every model trained anew."""
-    assert any(line.startswith("bench-reports") and "extra ==" in line for line in requires("bench-indigo"))
-    assert {"bench-indigo", "bench-text"} == {*keys.distribution_code("bench-indigo", "bench_indigo")}
+def test_the_key_of_a_stage_is_the_hash_of_its_ingredients_as_json(suite_file, tmp_path):
+    for stage in plan(load(suite_file()), tmp_path).stages.values():
+        assert keys.key_of(json.loads(json.dumps(stage.ingredients))) == stage.key
+
+
+SAMPLED = """
+from bench_core import hookimpl
+from bench_small.plugin import BigramConfig
+
+class SampledConfig(BigramConfig):
+    name = "sampled"
+    evaluation = {"draws"}
+    draws: int = 5
+
+@hookimpl
+def bench_models():
+    return [SampledConfig]
+"""
+
+
+@pytest.mark.parametrize(
+    ("select", "changed"),
+    [
+        ("loss", {"decode": 4, "score": 2, "measure": 6}),
+        ("nats", {"train": 2, "decode": 4, "score": 2, "measure": 6}),  # which chooses weights
+    ],
+)
+def test_settings_of_evaluation_are_in_the_keys_of_trainings_only_where_these_evaluate(
+    suite_file, tmp_path, monkeypatch, select, changed
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bench_sampled.py").write_text(SAMPLED)
+    import bench_sampled
+
+    def planned(draws):
+        model = {
+            "one: {name: bigram": f"one: {{name: sampled, draws: {draws}",
+            "{metric: nats}": f"{{metric: {select}}}",
+        }
+        return plan(load(suite_file(**model)), tmp_path).stages
+
+    with extra(bench_sampled):
+        before, after = planned(5), planned(6)
+    assert Counter(stage.kind for key, stage in after.items() if key not in before) == changed
+    del sys.modules["bench_sampled"]

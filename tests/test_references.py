@@ -9,9 +9,9 @@ from sacrebleu.metrics.ter import TER
 
 import bench_core
 from bench_core import Outcome, Purpose, Size, SuiteError
-from bench_core.suites.cells import cells_of
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
+from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_language_modeling.api import lines

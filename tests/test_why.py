@@ -16,6 +16,8 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
+from bench_core.planning.code_digests import CodeDigests, _code_digests
+from bench_core.planning.source_module import SourceModule
 from bench_core.runs.why import difference, ingredients
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
@@ -170,17 +172,36 @@ def test_another_version_of_torch_and_another_scheme_of_keys_are_named(why, monk
     assert causes(why()) == {"cause: prepare words": ["the scheme of keys changed"]}
 
 
-def test_changed_code_names_its_distribution_and_a_run_is_compared_with_what_it_recorded(why, monkeypatch):
-    run, code = why.run(), keys.distribution_code
+def test_changed_code_is_named_and_a_run_is_compared_with_what_it_recorded(why, monkeypatch):
+    run, parse = why.run(), SourceModule.parse
     assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have changed keys."]
-    for digest in ("other", "newest"):
-        changed = {"bench_small": digest}
-        monkeypatch.setattr(keys, "distribution_code", lambda *names, changed=changed: {**code(*names), **changed})
+    monkeypatch.setattr(
+        "bench_core.planning.code_digests._code_digests", _code_digests.__wrapped__
+    )  # reads each time
+    for edited in ("number % 5", "number % 6"):
+
+        def edit(name, path, source, edited=edited):
+            return parse(name, path, source.replace("number % 4", edited))
+
+        monkeypatch.setattr(SourceModule, "parse", edit)
         for lines in (why(), why(target=run.folder)):
             assert "15 of 15 stages" in lines[0]
-            assert causes(lines) == {"cause: prepare words": ["code of bench_small changed"]}
+            assert causes(lines) == {"cause: prepare words": ["code of bench_small.parts:Letters changed"]}
         why.run()
         assert [one["cause"] for one in why(target=run.folder, as_json=True)["answers"]] == [True, *[False] * 14]
+
+
+def test_where_no_listing_of_the_code_is_left_the_part_is_named(why, monkeypatch):
+    run, of_stage = why.run(), CodeDigests.of_stage
+    monkeypatch.setattr(
+        CodeDigests,
+        "of_stage",
+        lambda self, roots: {**of_stage(self, roots), **dict.fromkeys({*roots} & {"decode"}, "1f")},
+    )
+    told = ["code of decode changed"]
+    assert [*causes(why()).values()] == [told], "the definitions are the same: something else counts"
+    shutil.rmtree(why.store / "code")
+    assert [*causes(why(target=run.folder)).values()] == [told]
 
 
 def test_the_last_run_of_the_suite_is_taken(why):

@@ -38,6 +38,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.computing.stage_runner": "calls the function of a kind of stage",
     "bench_core.entry_points": "finds distributions",
     "bench_core.execution": "sends requests, and starts processes",
+    "bench_core.files": "digests files",
     "bench_core.hooks": "declares hooks",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",

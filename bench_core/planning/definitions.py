@@ -333,9 +333,10 @@ class Codebase:
 
         def below(folder: Path) -> Iterator[Path]:
             for path in sorted(folder.iterdir()):
+                if path.name.startswith(".") or path.name.endswith("~"):
+                    continue
                 if path.is_dir():
-                    hidden = path.name.startswith(".") or path.name == "__pycache__"
-                    if not hidden and not (path / "__init__.py").exists():
+                    if path.name != "__pycache__" and not (path / "__init__.py").exists():
                         yield from below(path)
                 elif path.suffix not in (".py", ".pyc", ".pyi") and path.name not in _NO_DATA:
                     yield path

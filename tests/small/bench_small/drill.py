@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from bench_core.errors import BenchError
 from bench_core.storage.garbage import damages
-from bench_small.scratch import HELPED, SUITE_NAME, Missed, Place, Scratch, wait_for
+from bench_small.scratch import SUITE_NAME, Missed, Place, Scratch, wait_for
 
 LARGEST = 2**18  # bytes of a file where space is short: less than the weights, more than all else
 OVERLAP = 1.0  # seconds in which a second training would begin if nothing kept it from that
@@ -100,7 +100,7 @@ def killed_worker(scratch: Scratch) -> str:
 
 def edited_helper(scratch: Scratch) -> str:
     """Edit a comment, then a line of code, in the helper of a plugin."""
-    place, known = scratch.copied("edited"), f"code of {HELPED} changed"
+    place, known = scratch.copied("edited"), "code of bench_drill_helped.helper:scale changed"
     before = _labels(place)
     affected = {key for key, label in before.items() if " x helped" in label}
     with _edited(scratch.helper, "as said", "as it was"):
