@@ -188,8 +188,8 @@ class Codebase:
         if self._asks_for_resources(module, text):
             yield DATA, Definition(top, DATA)
 
-    def _meant(self, module: SourceModule, name: str, rest: str) -> Iterator[Target]:
-        """Yield what a name of a module, followed by attributes, may mean."""
+    def _meant(self, module: SourceModule, name: str, rest: str, seen: tuple[str, ...] = ()) -> Iterator[Target]:
+        """Yield what a name of a module, followed by attributes, may mean; `seen` are modules that import all of it."""
         if name in module.bound:
             yield Definition(module.name, name)
         for target in module.imports.get(name, ()):
@@ -197,8 +197,8 @@ class Codebase:
         if name not in module.bound and name not in module.imports:
             for target in module.imports.get(ALL, ()):
                 source = self.module(target.partition(":")[0])
-                if source and (name in source.bound or name in source.imports):
-                    yield from self.resolve(source.name, name)
+                if source and source.name not in seen:
+                    yield from self._meant(source, name, rest, (*seen, module.name))
 
     def _named_by_strings(self, text: Text) -> Iterator[tuple[str, Target]]:
         """Yield what strings name: "module:Class", as the target of a Config, or a module."""
@@ -226,7 +226,7 @@ class Codebase:
         while names and names[0] != ALL and self._is_module(f"{source}.{names[0]}"):
             source = f"{source}.{names.pop(0)}"
         if self.module(source) is None:
-            yield self._outside(".".join([source, *names]))
+            yield self._outside(source, *names)
         elif names and names[0] != ALL:
             yield from self.resolve(source, names[0])
         else:
@@ -272,10 +272,10 @@ class Codebase:
     def _is_module(self, name: str) -> bool:
         return self.module(name) is not None or self.path(name) is not None
 
-    def _outside(self, dotted: str) -> str:
-        """Return a dotted name whose code is not followed; with its digest if it is a compiled module of ours."""
-        path = self.path(dotted) if self.homes(dotted.partition(".")[0]) else None
-        return f"={dotted} {self.content(path)}" if path and path.suffix != ".py" else dotted
+    def _outside(self, module: str, *names: str) -> str:
+        """Return the dotted name of what is not followed; the digest of a compiled module instead of names in it."""
+        path = self.path(module)
+        return f"={module} {self.content(path)}" if path and path.suffix != ".py" else ".".join([module, *names])
 
     def path(self, name: str) -> Path | None:
         """Return the file of a module of a package whose code counts; it is not imported."""

@@ -42,7 +42,7 @@ class SourceModule:
     def parse(cls, name: str, path: Path, source: str) -> SourceModule:
         """Return the module called `name`; raise SyntaxError if it has no valid source."""
         module = cls(name, path)
-        module._read(ast.parse(source).body)
+        module._read(ast.parse(source, str(path)).body)
         return module
 
     @property
@@ -116,7 +116,9 @@ def _bind_imports(names: dict[str, set[str]], one: ast.Import | ast.ImportFrom, 
 
 def _stored(one: ast.stmt) -> set[str]:
     """Return the names that a statement binds, by assignments inside of expressions too."""
-    return {node.id for node in ast.walk(one) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = {node.id for node in ast.walk(one) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.name for node in ast.walk(one) if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name}
+    return names | {node.rest for node in ast.walk(one) if isinstance(node, ast.MatchMapping) and node.rest}
 
 
 def _only_imports(one: ast.stmt) -> bool:
