@@ -287,7 +287,9 @@ def test_a_moved_definition_changes_nothing(tmp_path):
         package("from a.b import f\n" + MODEL, b=helper),
         package("from a.c import f\n" + MODEL, c=helper),
         package(helper + MODEL),
-        package("from a.b import f\n" + MODEL, b="from a.c import g\n\ndef f(): return g()\n", c="def g(): return 1\n"),
+        package(
+            "from a.b import f\n" + MODEL, b="from a.c import g\n\ndef f(): return g()\n", c="def g(): return 1\n"
+        ),
         package("from a.inner.b import f\n" + MODEL, **{"inner/__init__": "", "inner/b": helper}),
     ]
     assert len({digest(tmp_path / str(number), one) for number, one in enumerate(files)}) == 1

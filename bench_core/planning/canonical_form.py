@@ -81,7 +81,7 @@ class Writer:
         for place, one in enumerate(body):
             if documented and place == 0 and isinstance(one, ast.Expr) and is_text(one.value):
                 self.text.docstrings.append(one.value.value)  # type: ignore[attr-defined]
-            else:
+            elif not is_idle(one):
                 self.statement(one, of_class)
 
     def statement(self, one: ast.stmt, of_class: bool = False) -> None:
@@ -135,7 +135,8 @@ class Writer:
     def node(self, node: ast.AST) -> None:
         """Write an expression or a compound statement."""
         if isinstance(node, ast.Name):
-            self.text.names.add(node.id)
+            if not isinstance(node.ctx, ast.Store):
+                self.text.names.add(node.id)
             self.add(f"${node.id} ")
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str):
@@ -229,6 +230,8 @@ class Writer:
                 self.text.lookups.add(called)
         elif isinstance(node, ast.Subscript) and dotted_name(node.value) == "sys.modules" and not is_text(node.slice):
             self.text.lookups.add("sys.modules")
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            self.text.names.add(node.target.id)
         elif isinstance(node, ast.ExceptHandler):
             self.handler(node)
         elif isinstance(node, ast.FunctionDef) and node.name == "__init_subclass__":
@@ -286,6 +289,11 @@ def constant(value: object) -> str:
 def is_text(node: ast.AST) -> bool:
     """Return whether an expression is a string constant."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def is_idle(one: ast.stmt) -> bool:
+    """Return whether a statement does nothing: `pass`, or a constant such as `...`."""
+    return isinstance(one, ast.Pass) or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
 
 
 def dotted_name(node: ast.AST) -> str:

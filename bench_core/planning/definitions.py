@@ -228,12 +228,12 @@ class Codebase:
         if self.module(source) is None:
             yield self._outside(source, *names)
         elif names and names[0] != ALL:
-            yield from self.resolve(source, names[0])
+            yield from self.resolve(source, names[0], ".".join(names[1:]))
         else:
             yield Definition(source, ALL)
 
-    def resolve(self, source: str, name: str) -> list[Target]:
-        """Return what a name of a module may mean: all of the module where its source does not tell."""
+    def resolve(self, source: str, name: str, rest: str = "") -> list[Target]:
+        """Return what a name of a module, followed by attributes, may mean; all of the module if it is not found."""
         module = self.module(source)
         assert module is not None
         if name in module.bound:
@@ -242,8 +242,8 @@ class Codebase:
             inner = f"{source}.{name}"
             return [Definition(inner, ALL) if self.module(inner) else self._outside(inner)]
         targets = module.imports.get(name) or (module.lazy.get(name) if "__getattr__" in module.bound else None)
-        found = [one for target in targets or () for one in self._follow(target, "")]
-        return found or [*self._meant(module, name, "")] or [Definition(source, ALL)]
+        found = [one for target in targets or () for one in self._follow(target, rest)]
+        return found or [*self._meant(module, name, rest)] or [Definition(source, ALL)]
 
     def effective(self, name: str) -> list[str]:
         """Return the modules that have effects when they are imported: of a module and those that it imports."""

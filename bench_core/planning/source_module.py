@@ -15,7 +15,7 @@ from bench_core.planning.canonical_form import (
     has_effect,
     imported,
     is_for_type_checkers,
-    is_text,
+    is_idle,
 )
 
 IMPORT = "import"  #: the name under which a module has what it does when it is imported
@@ -74,7 +74,7 @@ class SourceModule:
                 self._read(one.orelse, whole)
             elif isinstance(one, _COMPOUND):
                 self._read_compound(one, whole or one)
-            elif not (isinstance(one, ast.Pass) or (isinstance(one, ast.Expr) and is_text(one.value))):
+            elif not is_idle(one):
                 self._read_simple(one, whole or one)
 
     def _read_compound(self, one: ast.stmt, whole: ast.stmt) -> None:

@@ -1,0 +1,203 @@
+"""All code that executes in a stage is in the key of its artifact: of the core, and of every plugin."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from bench_small import plugin
+from bench_small.mutation import Drill, try_mutants
+
+from bench_core import registry
+from bench_core.planning.code_digests import CARRYING, CodeDigests, code_digests
+from bench_core.planning.plan import plan
+from bench_core.runs.runner import run
+from bench_core.suites.load import load
+from bench_core.testing.executed_code import Execution, recorded, uncovered_code
+
+SUITES = sorted((Path(__file__).parent / "traced").glob("*.yaml"))
+MUTANTS = 15  #: of each suite
+
+TOGETHER = """
+suite: traced/together
+tasks:
+  words: {name: letters}
+models:
+  one: {name: bigram, training: {together: true}}
+decoders:
+  draw: {name: draw}
+metrics:
+  ended: {name: ended}
+  nats: {name: nats}
+seeds: 2
+training: {updates: 2, batch_size: 8}
+limits: {max_tokens: 6}
+hardware: {threads: 1, device: cpu}
+"""
+
+
+def executed(suite, folder):
+    """Run a suite; return the code that executed in its stages."""
+    (folder / "lines.source").write_text("call f with x .\nreturn y .\nadd 1 to z .\n" * 4)
+    (folder / "lines.target").write_text("f(x)\nreturn y\nz + 1\n" * 4)
+    execution = Execution()
+    with recorded(execution):
+        found = run(suite, data=folder, store=folder / "store", out=folder / "runs", workers=0)
+    assert {(cell.status, cell.reason) for cell in found.cells} == {("done", "")}
+    return execution
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
+def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_changes(suite, tmp_path):
+    execution = executed(suite, tmp_path)
+    assert ("probe" in {stage.kind for stage in execution.stages.values()}) == (suite.stem == "recurrent")
+    assert execution.uncovered() == {}
+    drill = Drill.of(execution)
+    rates = try_mutants(drill, drill.functions(), MUTANTS, random.Random(suite.stem))
+    print(f"{suite.stem}: {rates}")
+    assert rates.missed == []
+    assert rates.mutants == MUTANTS
+
+
+def test_so_is_the_code_of_joint_trainings(tmp_path):
+    (tmp_path / "suite.yaml").write_text(TOGETHER)
+    with registry.extra(plugin):
+        execution = executed(tmp_path / "suite.yaml", tmp_path)
+        assert "together" in {stage.kind for stage in execution.stages.values()}
+        assert execution.uncovered() == {}
+        drill = Drill.of(execution)
+        rates = try_mutants(drill, drill.functions(), MUTANTS, random.Random(1))
+    assert rates.missed == []
+
+
+HIDING = """
+from importlib import import_module
+
+from bench_core import Metric, MetricConfig, hookimpl
+
+
+class HidingConfig(MetricConfig):
+    name, target = "hiding", "bench_hiding:Hiding"
+
+
+class Hiding(Metric):
+    better, unit, signature = -1, "", ""
+
+    def measure(self, outcomes):
+        return [import_module("bench_" + "hidden").number() for _ in outcomes]
+
+    def combine(self, parts):
+        return sum(parts)
+
+
+@hookimpl
+def bench_metrics():
+    return [HidingConfig]
+"""
+
+
+def test_code_of_another_package_that_is_found_by_a_computed_name_is_reported(suite_file, tmp_path, monkeypatch):
+    (tmp_path / "bench_hiding.py").write_text(HIDING)
+    (tmp_path / "bench_hidden.py").write_text("def number():\n    return _one() + 1\n\n\ndef _one():\n    return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import bench_hiding
+
+    path = suite_file(**{"nats: {name: nats}": "nats: {name: nats}\n  hidden: {name: hiding}"})
+    with registry.extra(bench_hiding):
+        found = uncovered_code(path, tmp_path, seeds=1, data=tmp_path)
+    assert found == {"bench_hidden:number": {"measure"}, "bench_hidden:_one": {"measure"}}
+    for name in ("bench_hiding", "bench_hidden"):
+        sys.modules.pop(name)
+
+
+def test_code_that_is_missing_in_a_closure_is_reported(suite_file, tmp_path, monkeypatch):
+    closure = CodeDigests.closure
+    lost = {"bench_core.metric:_sum", "bench_core.computing.process_state:_seed", "bench_small.parts:_steps"}
+    monkeypatch.setattr(
+        CodeDigests,
+        "closure",
+        lambda self, roots: frozenset(one for one in closure(self, roots) if str(one) not in lost),
+    )
+    found = uncovered_code(suite_file(), tmp_path, seeds=1, data=tmp_path)
+    assert "bench_core.computing.process_state:_seed" in found
+    assert found["bench_core.computing.process_state:_seed"] == {"prepare", "train", "decode", "score", "measure"}
+    assert {*found} <= lost
+
+
+@pytest.fixture(scope="module")
+def keys():
+    """Return a function that gives the keys of the stages of all suites under changed sources."""
+    suites = [load(path) for path in SUITES if path.stem != "code"]  # which needs files
+    before = code_digests()
+    stages = [stage for suite in suites for stage in plan(suite, Path()).stages.values()]
+    roots = {tuple(sorted(stage.roots.items())) for stage in stages}
+    drill = Drill(before)
+    drill.executed |= {one: set() for one in roots}
+    drill.keys = drill._keys(before)
+    return drill
+
+
+def _without_docstrings(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def _without_annotations(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
+            node.returns = None
+            for one in [*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs]:
+                one.annotation = None
+    return tree
+
+
+def _reordered(tree):
+    """Put functions, which may name each other, in another order."""
+    places = [
+        place for place, one in enumerate(tree.body) if isinstance(one, ast.FunctionDef) and not one.decorator_list
+    ]
+    nodes = [tree.body[place] for place in reversed(places)]
+    for place, node in zip(places, nodes, strict=True):
+        tree.body[place] = node
+    return tree
+
+
+UNUSED = "\n\nimport statistics as nobodys_module\n\nNOBODYS = 3\n\ndef nobodys(x):\n    return NOBODYS + x\n\nclass Nobodys:\n    x = nobodys(3)\n"
+HARMLESS = {
+    "layout and comments": lambda text: ast.unparse(ast.parse(text)),
+    "docstrings": lambda text: ast.unparse(_without_docstrings(ast.parse(text))),
+    "annotations of functions": lambda text: ast.unparse(_without_annotations(ast.parse(text))),
+    "the order of functions": lambda text: ast.unparse(_reordered(ast.parse(text))),
+    "what nobody uses": lambda text: text + UNUSED,
+}
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
+    changed = keys.changed(lambda path, text: HARMLESS[what](text))
+    if what == "annotations of functions":  # which `inspect.signature` tells of
+        changed = {roots for roots in changed if "model hf-causal-lm" not in dict(roots)}
+    assert changed == set()
+
+
+def _with_statements(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body.insert(ast.get_docstring(node) is not None, ast.parse("not None").body[0])
+    return tree
+
+
+def test_a_statement_in_every_function_changes_every_key(keys):
+    assert keys.changed(lambda path, text: ast.unparse(_with_statements(ast.parse(text)))) == {*keys.keys}
+
+
+def test_the_modules_that_only_carry_bytes_exist_and_are_no_others_than_are_listed():
+    folder = Path(registry.__file__).parent.parent
+    for module in CARRYING:
+        path = folder.joinpath(*module.split("."))
+        assert path.is_dir() or path.with_suffix(".py").is_file(), module
