@@ -18,9 +18,10 @@ T = TypeVar("T")
 SCHEME = 2  #: of keys; a change makes every stored artifact a stranger
 
 
-def canonical(value: Any) -> str:
-    """Return JSON data as text, the same for equal data."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+#: Returns JSON data as text, the same for equal data.
+canonical: Callable[[Any], str] = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False
+).encode
 
 
 def key_of(ingredients: Mapping[str, Any], text: Callable[[Any], str] = canonical) -> str:
@@ -51,7 +52,7 @@ class TextCache:
 
 
 def _joined(texts: Mapping[str, str]) -> str:
-    return f"{{{','.join(f'{canonical(name)}:{texts[name]}' for name in sorted(texts))}}}"
+    return f"{{{','.join([f'{canonical(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
 
 @cache

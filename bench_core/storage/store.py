@@ -66,12 +66,11 @@ class Store:
 
         These are read again only if the manifest changed. Weights, data and outcomes are checked when they are read.
         """
-        path, seen = self.seen.get((kind, key), ("", None))
-        if seen and _mark(path) == seen:
-            return True
+        path, seen = self.seen.get((kind, key)) or (f"{self.root}/{kind}/{key}/{MANIFEST}", None)
+        mark = _mark(path)
+        if mark is None or mark == seen:
+            return mark is not None
         try:
-            path = str(self.path(kind, key) / MANIFEST)
-            mark = _mark(path)
             self.get(kind, key).check_told()
         except StoreError:
             return False
