@@ -19,9 +19,7 @@ SCHEME = 2  #: of keys; a change makes every stored artifact a stranger
 
 
 #: Returns JSON data as text, the same for equal data.
-canonical: Callable[[Any], str] = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False
-).encode
+canonical: Callable[[Any], str] = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def key_of(ingredients: Mapping[str, Any], text: Callable[[Any], str] = canonical) -> str:

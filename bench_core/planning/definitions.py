@@ -189,7 +189,7 @@ class Codebase:
             yield DATA, Definition(top, DATA)
 
     def _meant(self, module: SourceModule, name: str, rest: str, seen: tuple[str, ...] = ()) -> Iterator[Target]:
-        """Yield what a name of a module, followed by attributes, may mean; `seen` are modules that import all of it."""
+        """Yield what a name of a module, followed by attributes, may mean; `seen` are modules that were asked."""
         if name in module.bound:
             yield Definition(module.name, name)
         for target in module.imports.get(name, ()):

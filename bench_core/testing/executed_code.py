@@ -114,9 +114,10 @@ def _profiled(note: Callable[[FrameType, str, object], None]) -> Iterator[None]:
 
 
 def uncovered_code(suite: str | Path, folder: Path, **options: Any) -> Mapping[str, set[str]]:
-    """Run a suite with `bench_core.run`'s options; return each function that executes in a stage and is not in its key.
+    """Run a suite; return each function that executes in a stage and is not in its key, with the kinds of stage.
 
-    Results that depend on such a function would be reused after a change of it. Store and runs are put into `folder`.
+    Results that depend on such a function would be reused after a change of it. `options` are those of
+    `bench_core.run`; store and runs are put into `folder`.
     """
     execution = Execution()
     with recorded(execution):

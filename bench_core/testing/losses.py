@@ -72,6 +72,29 @@ def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
     close(4 * halved.weight.double(), found.weight.double(), "four times the weight of such a loss, and its weight")
 
 
+@catches(mutants.trains_by_settings_of_evaluation, when=lambda case: bool(case.config.evaluation))
+def settings_of_evaluation_do_not_decide_what_is_trained(case: Case) -> None:
+    """With other values of them, a model begins with the same weights and has the same loss."""
+    for name in sorted(case.config.evaluation):
+        value = getattr(case.config, name)
+        other = not value if isinstance(value, bool) else value + 1
+        one, two = (
+            Case.of(config, info=case.info, batch=case.batch)
+            for config in (case.config, case.config.model_copy(update={name: other}))
+        )
+        for key, weights in one.model.state_dict().items():
+            close(two.model.state_dict()[key], weights, f"{key} with another `{name}`")
+        with torch.random.fork_rng(devices=[]):
+            losses = [_trained_loss(each) for each in (one, two)]
+        close(losses[1], losses[0], f"loss with another `{name}`")
+
+
+def _trained_loss(case: Case) -> Tensor:
+    torch.manual_seed(0)
+    case.model.train()
+    return case.loss().value
+
+
 @catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
 def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
     """Each by its own weights and noise, parts included."""

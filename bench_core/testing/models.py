@@ -18,6 +18,7 @@ from bench_core.testing.leaks import leak
 from bench_core.testing.losses import (
     copies_in_a_stack_lose_what_they_lose_alone,
     eight_examples_can_be_learnt_by_heart,
+    settings_of_evaluation_do_not_decide_what_is_trained,
     the_loss_does_not_depend_on_the_order_of_rows,
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
@@ -186,6 +187,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     windows_of_a_stream_score_as_the_whole_does,
     a_score_without_steps_does_not_see_what_it_predicts,
     samples_occur_as_often_as_their_score_says,
+    settings_of_evaluation_do_not_decide_what_is_trained,
     copies_in_a_stack_lose_what_they_lose_alone,
     what_is_saved_is_what_is_loaded,
     eight_examples_can_be_learnt_by_heart,

@@ -77,6 +77,7 @@ class LatentConfig(ModelConfig):
     name, target = "toy-latent", "bench_core.testing.toy_models:Latent"
     capabilities = {Sampler, Scorer, Vmappable}
     likelihoods = {"elbo": Kind.BOUND, "trajectories": Kind.ESTIMATE}
+    evaluation = {"trajectories"}
 
     hidden: PositiveInt = 4
     trajectories: PositiveInt = 500

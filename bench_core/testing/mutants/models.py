@@ -17,6 +17,7 @@ from bench_core import (
     Kind,
     Loss,
     Model,
+    ModelConfig,
     Noise,
     Sampler,
     Scorer,
@@ -161,6 +162,27 @@ def samples_too_sharply(case: Case) -> Case:
         return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
 
     return replace(case, model=patched(case.model, sample=sample))
+
+
+def trains_by_settings_of_evaluation(case: Case) -> Case:
+    """The loss depends on settings that are declared not to matter to it."""
+    kind = case.config.load()
+
+    class Trained(kind):  # type: ignore[misc,valid-type]
+        def __init__(self, config: ModelConfig, info: TaskInfo) -> None:
+            super().__init__(config, info)
+            self.factor = 1 + 0.1 * sum(getattr(config, name) for name in config.evaluation)
+
+        def loss(self, batch: Batch, training: Training) -> Loss:
+            loss: Loss = super().loss(batch, training)
+            return replace(loss, value=self.factor * loss.value)
+
+    class TrainedConfig(type(case.config)):  # type: ignore[misc]
+        @classmethod
+        def load(cls) -> type[Any]:
+            return Trained
+
+    return replace(case, config=TrainedConfig(**case.config.model_dump()))
 
 
 def loses_otherwise_in_a_stack(case: Case) -> Case:

@@ -1,0 +1,73 @@
+"""What the modules outside of keys carry arrives unchanged: the results of two suites, byte by byte, as recorded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import platform
+import subprocess
+import sys
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+HERE = Path(__file__).parent
+RECORDED = HERE / "recorded" / "results.json"
+
+#: With these, x86 processors of all kinds compute the same bits.
+PLAIN = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_results_are_byte_for_byte_as_recorded(workers):
+    recorded = json.loads(RECORDED.read_text())
+    if recorded["made with"] != made_with():
+        pytest.skip(f"recorded with {recorded['made with']}")
+    command = [sys.executable, __file__, str(workers)]
+    done = subprocess.run(
+        command, env={**os.environ, **PLAIN}, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == recorded
+
+
+def results(suite, folder, workers):
+    """Run a suite; return the digest of each file of each artifact, by kind and label, and of the cells' numbers."""
+    from bench_core import run
+
+    found = run(suite, data=folder, store=folder / "store", out=folder / "runs", workers=workers)
+    digests = {"cells": sha256(json.dumps(found.rows()).encode()).hexdigest()}
+    for manifest in sorted((folder / "store").glob("*/*/manifest.json")):
+        label = json.loads(manifest.read_text())["label"]
+        for path in sorted(path for path in manifest.parent.rglob("*") if path.is_file() and path != manifest):
+            name = f"{manifest.parent.parent.name} {label}: {path.relative_to(manifest.parent)}"
+            content = path.read_bytes()
+            digests[name] = sha256(gzip.decompress(content) if path.suffix == ".gz" else content).hexdigest()
+    return digests
+
+
+def made_with():
+    """Return what else decides the last bits of numbers."""
+    return {name: version(name) for name in ("numpy", "torch")} | {"machine": platform.machine()}
+
+
+def main():
+    """Print the digests as JSON, as `recorded/results.json` has them."""
+    found = {"made with": made_with()}
+    for name in ("recurrent", "trajectories"):
+        with TemporaryDirectory() as folder:
+            found[name] = results(HERE / "traced" / f"{name}.yaml", Path(folder), int(sys.argv[1]))
+    print(json.dumps(found, indent=None))
+
+
+if __name__ == "__main__":
+    main()
