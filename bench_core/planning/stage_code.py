@@ -16,7 +16,7 @@ class StageCode:
 
     code: Mapping[str, str]  # what takes part, such as "model rnn-lm" -> the digest of its code
     libraries: Mapping[str, str]  # name -> version
-    roots: Mapping[str, tuple[str, ...]]  # what takes part -> where its code begins, such as `bench_rnn.lm:RNNLM`
+    roots: Mapping[str, tuple[str, ...]]  # what takes part -> where its code begins, `module:name`
 
 
 def stage_code(kind: str, parts: Iterable[tuple[str, Config]]) -> StageCode:

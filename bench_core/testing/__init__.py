@@ -38,6 +38,7 @@ from bench_core.testing import mutants, toys
 from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_batch, tiny_info, tiny_outcomes
 from bench_core.testing.contracts import Contract, catches, float64, patched
 from bench_core.testing.decoders import DECODER_CONTRACTS, check_decoder
+from bench_core.testing.executed_code import uncovered_code
 from bench_core.testing.metrics import METRIC_CONTRACTS, check_metric
 from bench_core.testing.models import MODEL_CONTRACTS, check_model
 from bench_core.testing.tasks import TASK_CONTRACTS, check_task
@@ -63,4 +64,5 @@ __all__ = [
     "tiny_info",
     "tiny_outcomes",
     "toys",
+    "uncovered_code",
 ]

@@ -16,7 +16,6 @@ class CaptioningConfig(TaskConfig):
     """Captions of images, from features of a frozen network."""
 
     name, target = "captioning", "bench_captioning.captioning:Captioning"
-    libraries = {"numpy", "pillow", "transformers"}
     cites = [
         "features.kind=resnet: he2016",
         *("corpus.name=coco: lin2014", "corpus.name=coco: chen2015", "corpus.name=coco: karpathy2015"),
@@ -52,8 +51,6 @@ class CaptioningConfig(TaskConfig):
 
 class CaptionMetricConfig(MetricConfig):
     """What the metrics of the COCO evaluation share: captions are cut by its tokenizer, which runs in Java."""
-
-    libraries = frozenset({"pycocoevalcap"})
 
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
 

@@ -19,7 +19,6 @@ class CodeGenerationConfig(TaskConfig):
 
     name, target = "code-generation", "bench_code_generation.generation:CodeGeneration"
     source = Source.TOKENS
-    libraries = {"tokenizers"}
     cites = [
         "gu2019insertion",
         "corpus.name=django: oda2015",
@@ -49,8 +48,6 @@ class CodeGenerationConfig(TaskConfig):
 
 class ParsedCodeConfig(MetricConfig):
     """What metrics share that parse what is said; nothing is ever executed."""
-
-    libraries = frozenset({"scipy"})
 
     newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
 

@@ -68,7 +68,6 @@ class ECOCLMConfig(RecurrentConfig):
 
     name, target = "ecoc-lm", "bench_ecoc.model:ECOCLM"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
-    libraries = {"gensim"}
     cites = [
         "oneill2019", "dietterich1995", *COMMON, "order=embedding: mikolov2013", "order=tour: mikolov2013",
         "inputs.kind=dlvms: maddison2017",

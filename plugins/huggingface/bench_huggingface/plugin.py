@@ -18,7 +18,6 @@ class CausalLMConfig(ModelConfig):
     name, target = "hf-causal-lm", "bench_huggingface.lm:CausalLM"
     capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
-    libraries = {"transformers"}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
 
     path: str | None = Field(None, min_length=1)  #: a folder of `save_pretrained`, in the data directory or absolute

@@ -159,7 +159,6 @@ class FirstPartsConfig(MetricConfig):
     """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
 
     name, target = "first-parts", "bench_indigo.parts_of_speech:FirstParts"
-    libraries = {"tokenizers"}
 
     part: PartOfSpeech = "NOUN"  #: of Universal Dependencies
     first: PositiveInt | None = 3  #: how many words of an output are its first; null for all, to compare with

@@ -17,8 +17,6 @@ from bench_text.api import Tokenizer, Words, tokenizer_digests
 class TokenizedConfig(TaskConfig):
     """What the tasks of this plugin have in common."""
 
-    libraries = {"tokenizers"}
-
     corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a generated one with its settings, or files
     tokenizer: Tokenizer = Words()  #: what text is cut into: `word`, `char`, `bpe` or `pretrained`
 
@@ -31,7 +29,6 @@ class SequenceCompletionConfig(TokenizedConfig):
     """Completion of sentences from a prefix of k tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "sequence-completion", "bench_language_modeling.completion:SequenceCompletion"
-    libraries = {"spacy", "tokenizers"}
     cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     prefix: NonNegativeInt = 10  # k

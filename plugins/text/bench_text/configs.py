@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -20,8 +20,6 @@ class SequenceTaskConfig(TaskConfig):
     `PoemsConfig` in `bench_x` or `bench_x.plugin` is the task `poems`, of class `bench_x.task:Poems`. A task with
     sources declares their kind, such as `source = Source.TOKENS`. The files of a task are settings of type `Path`.
     """
-
-    libraries: ClassVar[Set[str]] = frozenset({"tokenizers"})
 
     tokenizer: Tokenizer = Words()  #: units of texts: `word`, `char`, `bpe`, or `pretrained`
     shared: bool = False  #: whether sources and targets have one vocabulary

@@ -20,7 +20,6 @@ class TranslationConfig(TaskConfig):
 
     name, target = "translation", "bench_translation.translation:Translation"
     source = Source.TOKENS
-    libraries = {"sacremoses", "spacy", "tokenizers"}
     cites = [
         "tokenizer.source.kind=bpe: sennrich2016",
         "tokenizer.target.kind=bpe: sennrich2016",

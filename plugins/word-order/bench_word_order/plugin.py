@@ -21,7 +21,6 @@ class WordOrderConfig(TaskConfig):
 
     name, target = "word-order", "bench_word_order.recovery:WordOrder"
     source = Source.BAG
-    libraries = {"spacy", "tokenizers"}
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as for the tasks of language modeling
