@@ -25,8 +25,8 @@ SCHEME = 1  #: of keys; a change makes every stored artifact a stranger
 #: The files of the core that decide what a stage computes, besides all of `computing` and `kit`.
 COMPUTING = (
     "config.py", "data.py", "decoder.py", "generation_loop.py", "metric.py", "model.py", "probe.py",
-    "random_numbers.py", "storage/bootstrap_replicates.py", "storage/outcomes.py", "suites/training.py", "task.py",
-    "tensor_rows.py",
+    "random_numbers.py", "storage/bootstrap_replicates.py", "storage/json_lines.py", "storage/outcomes.py",
+    "suites/training.py", "task.py", "tensor_rows.py",
 )  # fmt: skip
 
 #: Files of a package that decide nothing: what they say is for people, or for type checkers.

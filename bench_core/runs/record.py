@@ -207,7 +207,7 @@ class Record:
             return samples
         return detailed(samples, self._outcomes(key), answers)
 
-    def _outcomes(self, key: str) -> list[Outcome]:
+    def _outcomes(self, key: str) -> Sequence[Outcome]:
         return read_outcomes(self.store.get("decode", key).file(OUTCOMES))
 
     @cached_property
@@ -315,7 +315,9 @@ def detailed(
 ) -> list[dict[str, Any]]:
     """Return samples with the data of plugins about single outputs, which may add samples."""
     found = {sample["id"]: {**sample} for sample in samples}
-    by_id = {outcome.id: outcome for outcome in outcomes}
-    for number, more in ((number, more) for answer in answers for number, more in answer.items()):
-        found[number] = {**found.get(number, sample_of(by_id[number])), **more}
+    details = [(number, more) for answer in answers for number, more in answer.items()]
+    lacking = {number for number, _ in details} - found.keys()
+    found.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in lacking})
+    for number, more in details:
+        found[number] = {**found[number], **more}
     return [found[number] for number in sorted(found)]
