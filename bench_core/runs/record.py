@@ -275,17 +275,15 @@ class Record:
                 with suppress(StoreError):  # a report says that there is none
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
-    def _draws(self) -> dict[str, Any]:
-        """Return the bootstrap replicates of the numbers, by the key of their measure stage."""
+    def _draws(self) -> Iterator[tuple[str, Any]]:
+        """Yield the bootstrap replicates of the numbers, in the order of the keys of their measure stages."""
         import numpy as np
 
-        found = {}
-        for key in self.numbers:
+        for key in sorted(self.numbers):
             with suppress(StoreError, ValueError):  # what was carried from an older version has none
                 draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
                 if len(draws):
-                    found[key] = draws
-        return found
+                    yield key, draws
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
