@@ -66,7 +66,7 @@ class Record:
             "suite.yaml": as_yaml(self.suite.effective),
             "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
-            "cells.jsonl": cells_text([self._result(cell) for cell in self.plan.cells]),
+            "cells.jsonl": cells_text(map(self._result, self.plan.cells)),
         }
 
     def equals(self, folder: Path) -> bool:
@@ -113,22 +113,24 @@ class Record:
             return None
 
     @cached_property
-    def _manifests(self) -> dict[str, Mapping[str, Any]]:
-        """The manifests of all stored artifacts of the plan, by key, except those of measures and probes."""
-        found = {}
+    def _of_manifests(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Environment, as JSON, and costs of each stored artifact of the plan but measures and probes, by key."""
+        found, same = {}, dict[str, str]()
         for stage in self.plan.stages.values():
             if stage.kind not in ("measure", "probe"):
                 with suppress(StoreError):
-                    found[stage.key] = self.store.kept(stage.kind, stage.key).manifest
+                    manifest = self.store.kept(stage.kind, stage.key).manifest
+                    where = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
+                    found[stage.key] = same.setdefault(where, where), manifest.get("cost", {})
         return found
 
     @cached_property
     def _provenances(self) -> dict[str, str]:
         """The environment of each stored training, decoding and scoring as JSON, by key."""
         return {
-            key: json.dumps(manifest["provenance"])
-            for key, manifest in self._manifests.items()
-            if self.plan.stages[key].kind in COMPUTED and "provenance" in manifest
+            key: where
+            for key, (where, _) in self._of_manifests.items()
+            if self.plan.stages[key].kind in COMPUTED and where
         }
 
     @cached_property
@@ -235,7 +237,7 @@ class Record:
         return replace(found, status="not run", reason=stopped[0] if stopped else "interrupted")
 
     def _is_here(self, key: str) -> bool:
-        return key in self._manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
+        return key in self._of_manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
@@ -263,13 +265,13 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._manifests and stage.kind != "together":  # each of its seeds costs its share
-                yield stage.kind, stage.label, stage.key, self._manifests[stage.key].get("cost", {})
+            if stage.key in self._of_manifests and stage.kind != "together":  # each of its seeds costs its share
+                yield stage.kind, stage.label, stage.key, self._of_manifests[stage.key][1]
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         for stage in self.plan.stages.values():
-            if stage.kind == "train" and stage.key in self._manifests:
+            if stage.kind == "train" and stage.key in self._of_manifests:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # not every file system has more
                 name = f"{label[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none

@@ -130,7 +130,7 @@ class Run:
         ]
 
 
-def cells_text(cells: Sequence[CellResult]) -> str:
+def cells_text(cells: Iterable[CellResult]) -> str:
     """Return one JSON line per cell."""
     return "".join(json.dumps(cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
