@@ -260,6 +260,8 @@ def _parsed(text: bytes, shape: Any = None) -> Any:
 
 def _check_format(path: Path) -> None:
     """Raise StoreError for weights and arrays in another format, such as pickle, by their first bytes."""
+    if path.suffix not in (".safetensors", ".npy"):
+        return
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
     header = int.from_bytes(start[:8], "little")  # of weights: the size of their table of contents
