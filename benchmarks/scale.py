@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -259,8 +258,11 @@ def _bench(*words: object) -> None:
 
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)
     sys.argv = ["bench", *map(str, words)]
-    with suppress(SystemExit):
+    try:
         main()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 #: What is done, by whom besides us, of how many of what, and its budgets in seconds and MB
