@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from math import fsum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
@@ -37,8 +38,12 @@ class Metric(ABC, Generic[X]):
         return self
 
     @abstractmethod
-    def measure(self, outcomes: Sequence[Outcome]) -> list[X]:
-        """Return the statistic of each example of a cell, such as matched and total n-grams, as JSON data."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterable[X]:
+        """Return the statistic of each example of a cell, such as matched and total n-grams, as JSON data.
+
+        Outcomes are read from disk, whenever one is asked for: a metric that goes through them in order and yields
+        statistics one by one measures any number of them in little memory. A list is as good where they are few.
+        """
 
     @abstractmethod
     def combine(self, parts: Sequence[X]) -> float:
@@ -69,14 +74,34 @@ class Additive(Metric[X]):
         """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
     def combine(self, parts: Sequence[X]) -> float:
-        return self.from_sums([_sum(column) for column in zip(*map(self.row, parts), strict=True)], len(parts))
+        return self.from_sums([_sum(column) for column in _columns(self, parts)], len(parts))
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
-        import numpy as np
+        return resample_table(self, table(self, parts), counts)
 
-        table = np.array([self.row(part) for part in parts], dtype=np.float64)  # [N, K]
-        sums = counts.astype(np.float64) @ table if len(parts) else np.zeros((len(counts), 0))
-        return [self.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
+
+def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
+    """Return what a metric sums of each example [N, K]."""
+    import numpy as np
+
+    columns = [np.frombuffer(column) for column in _columns(metric, parts)]
+    return np.ascontiguousarray(np.stack(columns, 1)) if columns else np.zeros((len(parts), 0))
+
+
+def resample_table(metric: Additive[Any], numbers: NDArray[np.float64], counts: NDArray[np.integer]) -> list[float]:
+    """Return the score of each of D bootstrap samples [D, N] of the examples of a table [N, K]."""
+    sums = counts.astype("float64") @ numbers
+    return [metric.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
+
+
+def _columns(metric: Additive[X], parts: Sequence[X]) -> list[array[float]]:
+    """Return what a metric sums, 8 bytes a number: K columns [N], none if there are no examples."""
+    rows = map(metric.row, parts)
+    columns = [array("d", [number]) for number in next(rows, ())]
+    for row in rows:
+        for column, number in zip(columns, row, strict=True):
+            column.append(number)
+    return columns
 
 
 def _sum(numbers: Sequence[float]) -> float:

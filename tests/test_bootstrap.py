@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from bench_core import Additive, Metric
 from bench_core.computing.bootstrap import DRAWS, _counts, draws, mark
-from bench_core.storage.bootstrap_replicates import block_length, percentiles, read_draws, write_draws
+from bench_core.storage.bootstrap_replicates import StoredDraws, block_length, percentiles, write_draws
 
 
 class Mean(Additive):
@@ -122,22 +125,42 @@ def test_only_the_same_examples_share_a_mark():
 
 
 def test_draws_are_read_as_they_were_written(tmp_path):
-    found = {"b": np.arange(DRAWS) / 7, "a": np.full(DRAWS, np.inf)}
-    write_draws(tmp_path / "draws", found)
-    again = read_draws((tmp_path / "draws").read_bytes())
-    assert [*again] == ["a", "b"]
-    assert all((again[name] == found[name]).all() for name in found)
-    write_draws(tmp_path / "more", dict(reversed(found.items())))
-    assert (tmp_path / "more").read_bytes() == (tmp_path / "draws").read_bytes()
+    found = {"a": np.full(DRAWS, np.inf), "b": np.arange(DRAWS) / 7, "ü": np.full(DRAWS, np.nan)}
+    write_draws(tmp_path / "draws", found.items())
+    again = StoredDraws(tmp_path / "draws")
+    assert [*again] == ["a", "b", "ü"]
+    assert all(again[name].tobytes() == found[name].tobytes() for name in found)
+    assert "c" not in again
+    assert (tmp_path / "draws").read_bytes() == safetensors.numpy.save(found)
+    write_draws(tmp_path / "none", ())
+    assert not StoredDraws(tmp_path / "none")
+    assert {path.name for path in tmp_path.iterdir()} == {"draws", "none"}
+
+
+def test_draws_are_written_and_read_one_at_a_time(tmp_path):
+    def peak(number):
+        tracemalloc.start()
+        write_draws(tmp_path / "draws", ((f"{place:04}", np.full(DRAWS, place / 7)) for place in range(number)))
+        total = sum(draws.mean() for draws in StoredDraws(tmp_path / "draws").values())
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert total == pytest.approx(sum(range(number)) / 7)
+        return found
+
+    peak(10)
+    assert (
+        peak(1_000) < peak(100) + 900 * 1_000
+    )  # each has 8,000 bytes; its name and place in the table a few hundred
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"\x80\x04K\x01.", b"\xff" * 40])
-def test_anything_else_is_refused(content):
+def test_anything_else_is_refused(tmp_path, content):
+    (tmp_path / "draws").write_bytes(content)
     with pytest.raises(ValueError, match="safetensors"):
-        read_draws(content)
+        StoredDraws(tmp_path / "draws")
 
 
 def test_draws_of_another_number_are_refused(tmp_path):
-    write_draws(tmp_path / "draws", {"a": np.zeros(7)})
+    write_draws(tmp_path / "draws", [("a", np.zeros(7))])
     with pytest.raises(ValueError, match="'a' is not 1000 numbers"):
-        read_draws((tmp_path / "draws").read_bytes())
+        StoredDraws(tmp_path / "draws")

@@ -461,15 +461,15 @@ def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
         Outcome(0, references=["a b", "c"], texts=["a c"], weight=3.0),
         Outcome(1, references=["a b"], texts=["b"]),
     ]
-    assert metric.combine(metric.measure(outcomes)) == 100 * (3 * 1 + 1 * 0.5) / 4
+    assert metric.combine([*metric.measure(outcomes)]) == 100 * (3 * 1 + 1 * 0.5) / 4
     assert (metric.better, metric.unit, metric.signature) == (1, "%", "overlap")
     metric = LengthsConfig().load()(LengthsConfig())
     assert metric.better == 0
-    assert metric.measure([Outcome(7, texts=["a b"])]) == [[2, 1]]
+    assert [*metric.measure([Outcome(7, texts=["a b"])])] == [[2, 1]]
     with pytest.raises(
         PluginError, match=r"LengthsConfig.score returned None for example 7. It must return a finite"
     ):
-        metric.measure([Outcome(7, texts=[""])])
+        [*metric.measure([Outcome(7, texts=[""])])]
 
 
 def test_a_decoder_in_one_method_draws_by_example_and_step():

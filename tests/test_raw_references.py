@@ -59,7 +59,7 @@ def perfect(task):
 
 def measured(config, info, outcomes):
     metric = config.load()(config).prepare(info, {outcome.id: outcome.references for outcome in outcomes})
-    return metric.combine(metric.measure(outcomes)), metric.signature
+    return metric.combine([*metric.measure(outcomes)]), metric.signature
 
 
 def raw(task, tokenizer):

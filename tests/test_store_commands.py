@@ -203,7 +203,7 @@ def outcomes_changed(kind, label, number, change):
         key for other, key in STORE.entries() if other == kind and label in STORE.get(kind, key).manifest["label"]
     )
     path = STORE.path(kind, key) / "outcomes.jsonl.gz"
-    lines = read_lines(path)
+    lines = [*read_lines(path)]
     change(next(line for line in lines if line["id"] == number))
     write_lines(path, lines)
     resealed(kind, key, path.name, path.read_bytes())
@@ -230,7 +230,7 @@ def test_a_limit_leaves_rows_out_and_tells_no_difference_of_them(made, bench, wo
     key = run.cells[0].artifacts["decode"]
     label = store.get("decode", key).manifest["label"]
     path = STORE.path("decode", key) / "outcomes.jsonl.gz"
-    lines = read_lines(path)
+    lines = [*read_lines(path)]
     lines[0]["texts"], lines[-1]["texts"] = ["x"], ["y"]
     write_lines(path, lines)
     resealed("decode", key, path.name, path.read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ from bench_core.commands import options
 from bench_core.terminal import counted, say, size, to_json
 
 if TYPE_CHECKING:
+    from bench_core.storage.garbage import Entry
     from bench_core.storage.store import Store
 
-SHOWN = 16  # letters of a key
+WIDTHS = {"kind": 20, "key": 16, "what": 100}  # characters of columns, at most
 
 
 @click.group()
@@ -34,14 +36,26 @@ def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
     if as_json:
         say(to_json({"store": str(store.root), "artifacts": [asdict(one) for one in found]}))
         return
-    from tabulate import tabulate
+    if found:
+        say("\n".join(_listing(found)))
+    say(f"{counted(len(found), 'artifact')}, {size(sum(one.size for one in found))}, in {store.root}")
+
+
+def _listing(found: Sequence[Entry]) -> Iterator[str]:
+    """Yield the lines of a table of artifacts; long descriptions go on below."""
+    from textwrap import wrap
 
     from bench_core.terminal import visible
 
-    rows = [(visible(one.kind), visible(one.key[:SHOWN]), visible(one.what), size(one.size)) for one in found]
-    if rows:
-        say(tabulate(rows, ["kind", "key", "what", "size"], disable_numparse=True, maxcolwidths=[20, 20, 100, 20]))
-    say(f"{counted(len(rows), 'artifact')}, {size(sum(one.size for one in found))}, in {store.root}")
+    widths = [*(min(most, max(len(getattr(one, name)) for one in found)) for name, most in WIDTHS.items()), 10]
+    line = "  ".join(f"{{:{max(width, 4)}}}" for width in widths).format
+    yield line(*WIDTHS, "size").rstrip()
+    yield line(*("-" * max(width, 4) for width in widths))
+    for one in found:
+        first, *more = wrap(visible(one.what), WIDTHS["what"]) or [""]
+        kind, key = visible(one.kind)[: WIDTHS["kind"]], visible(one.key)[: WIDTHS["key"]]
+        yield line(kind, key, first, size(one.size)).rstrip()
+        yield from (line("", "", text, "").rstrip() for text in more)
 
 
 @command.command("verify")

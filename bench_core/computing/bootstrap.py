@@ -6,8 +6,8 @@ replicate by replicate: the paired bootstrap (Efron and Tibshirani, 1993; Koehn,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from hashlib import sha256
 from math import ceil
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core.computing.guards import gave, is_number, shown
-from bench_core.metric import Metric
+from bench_core.metric import Additive, Metric, resample_table, table
 from bench_core.storage.bootstrap_replicates import DRAWS, Draws
 
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
@@ -25,8 +25,8 @@ KEPT = 2**25  # that are kept for the next cell
 
 def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     """Return the scores of bootstrap samples of the examples with statistics `parts`, drawn in blocks."""
-    counts = _kept if len(parts) * DRAWS <= KEPT else _counts
-    scores = [score for some in counts(len(parts), block) for score in metric.resample(parts, some)]
+    counts, resample = _kept if len(parts) * DRAWS <= KEPT else _counts, _resampling(metric, parts)
+    scores = [score for some in counts(len(parts), block) for score in resample(some)]
     strange = [score for score in scores if not is_number(score)]
     if strange or len(scores) not in (0, DRAWS):
         what = shown(strange[0]) if strange else f"{len(scores)} scores"
@@ -34,9 +34,20 @@ def draws(metric: Metric[Any], parts: Sequence[Any], block: int = 1) -> Draws:
     return np.array(scores, dtype=np.float64)
 
 
-def mark(ids: Sequence[int], block: int, of: str = "") -> str:
+def _resampling(metric: Metric[Any], parts: Sequence[Any]) -> Callable[[NDArray[np.uint16]], list[float]]:
+    """Return what scores resamples of the same parts, after one pass over them; sums use a table."""
+    if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
+        return partial(resample_table, metric, table(metric, parts))
+    return partial(metric.resample, parts if isinstance(parts, list) else [*parts])
+
+
+def mark(ids: Iterable[int], block: int, of: str = "") -> str:
     """Return an id that cells with comparable replicates share: of their examples (`of` some data) and the draws."""
-    return sha256(f"{DRAWS} {block} {[*ids]} {of}".encode()).hexdigest()[:16]
+    digest = sha256(f"{DRAWS} {block} [".encode())
+    for place, one in enumerate(ids):
+        digest.update(f", {one}".encode() if place else str(one).encode())
+    digest.update(f"] {of}".encode())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=2)

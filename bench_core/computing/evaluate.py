@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from bench_core.errors import PluginError
 from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scores, Scoring, Stepper
 from bench_core.random_numbers import Noise
+from bench_core.storage.outcomes import by_id
 from bench_core.task import Size, Task
 
 T = TypeVar("T")
@@ -40,13 +42,20 @@ class Examples:
     words: int = sys.maxsize  # the size of the vocabulary
     first: int | None = None  # the batches that hold so many rows, and no others
 
-    def decoded(self, model: Any, decoder: Decoder) -> list[Outcome]:
-        """Decode the examples; return their outcomes in order of id."""
+    def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Outcome]:
+        """Decode the examples; return their outcomes in order of id, kept in a temporary file if they are many.
+
+        The file is in `folder`, by default where such files are.
+        """
+        return by_id(self._decode(model, decoder), folder)
+
+    def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
+        """Yield the outcomes as they are decoded."""
         references, sources = self.task.references(self.split), self.task.sources(self.split)
-        found: list[Outcome] = []
+        last, done = list[Outcome](), 0
 
         def decode(part: Batch) -> list[list[Hypothesis]]:
-            return self._decoded(model, decoder, self._on_device(part), found[-1:])
+            return self._decoded(model, decoder, self._on_device(part), last)
 
         for batch, hypotheses in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
@@ -54,9 +63,10 @@ class Examples:
                 prompt = sources[number] if number in sources else self.task.prompt(prefix) if prefix else ""
                 texts = [self.task.text(hypothesis.tokens) for hypothesis in own]
                 given, target = list(references[number]), self._target(number, gold)
-                found.append(replace(target, prompt=prompt, references=given, hypotheses=own, texts=texts))
-            self.tell(len(found), self.number or len(references))
-        return sorted(found, key=lambda outcome: outcome.id)
+                last = [replace(target, prompt=prompt, references=given, hypotheses=own, texts=texts)]
+                yield last[0]
+            done += len(batch)
+            self.tell(done, self.number or len(references))
 
     def to_decode(self) -> Iterator[Batch]:
         """Yield the rows that `decoded` decodes, in batches on the CPU."""
@@ -92,10 +102,15 @@ class Examples:
         except RowError as error:
             raise blamed(error, decode, batch) from None
 
-    def scored(self, model: Scorer, by: str, kind: Kind = Kind.EXACT) -> list[Outcome]:
-        """Score the targets by one likelihood of the model; return their outcomes in order of id."""
-        found: list[Outcome] = []
-        memory, carries = None, True
+    def scored(
+        self, model: Scorer, by: str, kind: Kind = Kind.EXACT, folder: Path | None = None
+    ) -> Sequence[Outcome]:
+        """Score the targets by one likelihood of the model; return their outcomes in order of id, as `decoded`."""
+        return by_id(self._score(model, by, kind), folder)
+
+    def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
+        """Yield the outcomes as they are scored."""
+        memory, carries, done = None, True, 0
 
         def score(part: Batch) -> Scores:
             batch = self._on_device(part)
@@ -113,9 +128,9 @@ class Examples:
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
                 own = {name: column[row] for name, column in values.items()}
                 outcome = self._target(number, gold)
-                found.append(replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own))
-            self.tell(len(found), self.number or 0)
-        return sorted(found, key=lambda outcome: outcome.id)
+                yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own)
+            done += len(batch)
+            self.tell(done, self.number or 0)
 
     def _target(self, number: int, gold: list[int]) -> Outcome:
         """Return the outcome of an example before it is decoded or scored."""

@@ -30,7 +30,7 @@ class CheckedTask(Task):
         found = self.task.batches(split, purpose, size, noise)
         if not isinstance(found, Iterable):
             raise gave(self.task, "batches", shown(found), "it is to give batches.")
-        seen: set[int] = set()
+        seen: dict[int, int] = {}
         for batch in found:
             reason = misfit(batch, self.info)
             if reason:
@@ -39,11 +39,13 @@ class CheckedTask(Task):
                 self._check_once(batch, seen, split)
             yield batch
 
-    def _check_once(self, batch: Batch, seen: set[int], split: Split) -> None:
+    def _check_once(self, batch: Batch, seen: dict[int, int], split: Split) -> None:
+        """Raise PluginError if an id was `seen`, where 1,024 neighbours are the bits of a number."""
         for example in batch.ids.tolist():
-            if example in seen:
+            known, bit = seen.get(example >> 10, 0), 1 << (example & 1023)
+            if known & bit:
                 raise PluginError(f"{named(self.task, 'batches')} gave example {example} of {split!r} twice.")
-            seen.add(example)
+            seen[example >> 10] = known | bit
 
     def text(self, tokens: list[int]) -> str:
         return self._text(self.task.text(tokens), "text")

@@ -7,7 +7,7 @@ the next part that would fail.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State
 from bench_core.probe import Finding, Statement
 from bench_core.registry import KINDS, parts
+from bench_core.storage.json_lines import Spool, to_line
+from bench_core.storage.outcomes import References
 
 if TYPE_CHECKING:
     import torch
@@ -202,15 +204,15 @@ def _is_log_prob(value: object, steps: int) -> bool:
 
 def measured(
     metric: Metric[Any], info: TaskInfo, outcomes: Sequence[Outcome]
-) -> tuple[Metric[Any], list[Any], float]:
+) -> tuple[Metric[Any], Sequence[Any], float]:
     """Return a metric fitted to the data, its statistics of the outcomes, and their score.
 
     Raises PluginError unless the score is a number, finite unless the class sets `may_be_nan` or `may_be_infinite`.
     """
-    ready = metric.prepare(info, {outcome.id: outcome.references for outcome in outcomes})
+    ready = metric.prepare(info, References(outcomes))
     if not isinstance(ready, Metric):
         raise gave(metric, "prepare", shown(ready), "it is to give a metric, such as itself.")
-    found = ready.measure(outcomes)
+    found = _spooled(ready.measure(outcomes), metric)
     if not isinstance(found, Sequence) or len(found) != len(outcomes):
         number = f"{len(found)} parts" if isinstance(found, Sequence) else shown(found)
         raise gave(metric, "measure", f"{number} for {len(outcomes)} examples", "it is one each.")
@@ -221,7 +223,26 @@ def measured(
         raise gave(metric, "combine", "NaN", "a class whose scores may be undefined says `may_be_nan = True`.")
     if math.isinf(value) and not ready.may_be_infinite:
         raise gave(metric, "combine", f"{value}", "a class whose scores may be so says `may_be_infinite = True`.")
-    return ready, list(found), float(value)
+    return ready, found, float(value)
+
+
+def _spooled(found: Any, metric: Metric[Any]) -> Any:
+    """Return statistics that are yielded as a sequence that need not be in memory; all else as it is."""
+    if not isinstance(found, Iterator):
+        return found
+    spool = Spool[Any](lambda part: part)
+    spool.extend(_json_lines(found, metric))
+    return spool
+
+
+def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
+    """Yield statistics of examples as lines of JSON; raise PluginError if one cannot be."""
+    for part in parts:
+        try:
+            line = to_line(part)
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
+        yield line
 
 
 def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, float] | None:

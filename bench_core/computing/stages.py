@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,9 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Decode the examples of a split with a trained model."""
     decoder = built("decoder", stage.settings["decoder"])
     with loaded_examples(context, stage, "decode") as (model, examples):
-        outcomes = examples.decoded(model, decoder)
+        outcomes = examples.decoded(model, decoder, folder)
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-    shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in outcomes[:SAMPLES]]
+    shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in islice(outcomes, SAMPLES)]
     (folder / "samples.json").write_text(json.dumps(shown), encoding="utf-8")
     tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
     return {"examples": len(outcomes), "tokens": tokens}
@@ -50,7 +51,7 @@ def score(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Score the examples of a split by a trained model."""
     by, trained = stage.settings["by"], context.input(stage, "model").manifest["ingredients"]["settings"]["model"]
     with loaded_examples(context, stage, "score") as (model, examples):
-        outcomes = examples.scored(model, by, likelihood_kind(trained, by))
+        outcomes = examples.scored(model, by, likelihood_kind(trained, by), folder)
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
 
@@ -78,7 +79,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "better": metric.better,
         "signature": metric.signature,
         "interval": [_as_json(end) for end in interval] if interval else None,
-        "sample": bootstrap.mark([outcome.id for outcome in outcomes], block, f"{stage.inputs['task'][1]} {split}"),
+        "sample": bootstrap.mark((outcome.id for outcome in outcomes), block, f"{stage.inputs['task'][1]} {split}"),
     }
     np.save(folder / "draws.npy", draws, allow_pickle=False)
     try:

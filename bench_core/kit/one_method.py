@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -31,8 +31,8 @@ class ExampleMean(Additive[list[float]]):
         self.better, self.unit = config.better, config.unit  # type: ignore[misc]
         self.signature = "|".join([config.name, *(f"{name}:{value}" for name, value in config)])
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
-        return [[outcome.weight * self._score(outcome), outcome.weight] for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+        return ([outcome.weight * self._score(outcome), outcome.weight] for outcome in outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return (100 if self.unit == "%" else 1) * sums[0] / sums[1] if examples and sums[1] else nan

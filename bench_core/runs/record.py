@@ -67,7 +67,7 @@ class Record:
             "suite.yaml": as_yaml(self.suite.effective),
             "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
-            "cells.jsonl": cells_text([self._result(cell) for cell in self.plan.cells]),
+            "cells.jsonl": cells_text(map(self._result, self.plan.cells)),
         }
 
     def equals(self, folder: Path) -> bool:
@@ -114,22 +114,24 @@ class Record:
             return None
 
     @cached_property
-    def _manifests(self) -> dict[str, Mapping[str, Any]]:
-        """The manifests of all stored artifacts of the plan, by key, except those of measures and probes."""
-        found = {}
+    def _of_manifests(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Environment, as JSON, and costs of each stored artifact of the plan but measures and probes, by key."""
+        found, same = {}, dict[str, str]()
         for stage in self.plan.stages.values():
             if stage.kind not in ("measure", "probe"):
                 with suppress(StoreError):
-                    found[stage.key] = self.store.kept(stage.kind, stage.key).manifest
+                    manifest = self.store.kept(stage.kind, stage.key).manifest
+                    where = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
+                    found[stage.key] = same.setdefault(where, where), manifest.get("cost", {})
         return found
 
     @cached_property
     def _provenances(self) -> dict[str, str]:
         """The environment of each stored training, decoding and scoring as JSON, by key."""
         return {
-            key: json.dumps(manifest["provenance"])
-            for key, manifest in self._manifests.items()
-            if self.plan.stages[key].kind in COMPUTED and "provenance" in manifest
+            key: where
+            for key, (where, _) in self._of_manifests.items()
+            if self.plan.stages[key].kind in COMPUTED and where
         }
 
     @cached_property
@@ -208,7 +210,7 @@ class Record:
             return samples
         return detailed(samples, self._outcomes(key), answers)
 
-    def _outcomes(self, key: str) -> list[Outcome]:
+    def _outcomes(self, key: str) -> Sequence[Outcome]:
         return read_outcomes(self.store.get("decode", key).file(OUTCOMES))
 
     @cached_property
@@ -236,7 +238,7 @@ class Record:
         return replace(found, status="not run", reason=stopped[0] if stopped else "interrupted")
 
     def _is_here(self, key: str) -> bool:
-        return key in self._manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
+        return key in self._of_manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
@@ -264,29 +266,27 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._manifests and stage.kind != "together":  # each of its seeds costs its share
-                yield stage.kind, stage.label, stage.key, self._manifests[stage.key].get("cost", {})
+            if stage.key in self._of_manifests and stage.kind != "together":  # each of its seeds costs its share
+                yield stage.kind, stage.label, stage.key, self._of_manifests[stage.key][1]
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         for stage in self.plan.stages.values():
-            if stage.kind == "train" and stage.key in self._manifests:
+            if stage.kind == "train" and stage.key in self._of_manifests:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # not every file system has more
                 name = f"{label[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
-    def _draws(self) -> dict[str, Any]:
-        """Return the bootstrap replicates of the numbers, by the key of their measure stage."""
+    def _draws(self) -> Iterator[tuple[str, Any]]:
+        """Yield the bootstrap replicates of the numbers, in the order of the keys of their measure stages."""
         import numpy as np
 
-        found = {}
-        for key in self.numbers:
+        for key in sorted(self.numbers):
             with suppress(StoreError, ValueError):  # what was carried from an older version has none
                 draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
                 if len(draws):
-                    found[key] = draws
-        return found
+                    yield key, draws
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,7 +316,9 @@ def detailed(
 ) -> list[dict[str, Any]]:
     """Return samples with the data of plugins about single outputs, which may add samples."""
     found = {sample["id"]: {**sample} for sample in samples}
-    by_id = {outcome.id: outcome for outcome in outcomes}
-    for number, more in ((number, more) for answer in answers for number, more in answer.items()):
-        found[number] = {**found.get(number, sample_of(by_id[number])), **more}
+    details = [(number, more) for answer in answers for number, more in answer.items()]
+    lacking = {number for number, _ in details} - found.keys()
+    found.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in lacking})
+    for number, more in details:
+        found[number] = {**found[number], **more}
     return [found[number] for number in sorted(found)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from bench_core.runs.run_files import Info, Probes
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
+from bench_core.suites.axes import AXES
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
 from bench_core.suites.problems import Problems
@@ -84,17 +85,25 @@ class Run:
 
     @cached_property
     def draws(self) -> Mapping[str, Draws]:
-        """The bootstrap replicates of each number, by the key of its measure stage."""
-        if not (self.folder / "draws.safetensors").exists():
+        """The bootstrap replicates of each number, by the key of its measure stage; read when they are asked for."""
+        path = self.folder / "draws.safetensors"
+        if not path.exists():
             return {}
-        from bench_core.storage.bootstrap_replicates import read_draws
+        from bench_core.storage.bootstrap_replicates import StoredDraws
 
         try:
-            return read_draws(plain_file(self.folder / "draws.safetensors"))
+            if not path.is_file():
+                raise ValueError(f"{path.name} is no file")
+            return StoredDraws(path)
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
             ) from None
+
+    @cached_property
+    def names(self) -> Mapping[str, Collection[Any]]:
+        """The different values of the cells on each axis, None if some have no name there."""
+        return {axis: {one.cell.get(axis) for one in self.cells} for axis in AXES}
 
     def artifacts(self) -> list[tuple[str, str]]:
         """Return kind and key of all artifacts of the cells, each once."""
@@ -121,12 +130,13 @@ class Run:
         ]
 
 
-def cells_text(cells: Sequence[CellResult]) -> str:
+def cells_text(cells: Iterable[CellResult]) -> str:
     """Return one JSON line per cell."""
-    return "".join(json.dumps(_cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
+    return "".join(json.dumps(cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
 
-def _cell_as_json(one: CellResult) -> dict[str, Any]:
+def cell_as_json(one: CellResult) -> dict[str, Any]:
+    """Return a cell as JSON data; scores that are infinite or undefined are words."""
     return {**vars(one), "numbers": {name: _number_as_json(number) for name, number in one.numbers.items()}}
 
 

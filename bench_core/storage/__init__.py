@@ -6,4 +6,13 @@ run folders (`runs`).
 """
 
 #: What those may build on who read what is stored, besides the interfaces.
-PUBLIC = ("artifact", "contents", "csv_files", "bootstrap_replicates", "file_formats", "outcomes", "store")
+PUBLIC = (
+    "artifact",
+    "contents",
+    "csv_files",
+    "bootstrap_replicates",
+    "file_formats",
+    "json_lines",
+    "outcomes",
+    "store",
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
@@ -93,9 +94,12 @@ class Artifact:
                 self._check(name)
             except StoreError as problem:
                 yield problem
-        for name, path in _inside(self.folder):
-            if name != MANIFEST and name not in self.manifest["files"]:
-                yield StoreError(f"{path}: the file does not belong to the artifact.")
+        try:
+            for name, path in _inside(self.folder):
+                if name != MANIFEST and name not in self.manifest["files"]:
+                    yield StoreError(f"{path}: the file does not belong to the artifact.")
+        except OSError as error:
+            yield StoreError(f"{self.folder}: the folder cannot be listed: {reason(error)}.")
 
     def _fits_key(self) -> bool:
         ingredients = self.manifest.get("ingredients")
@@ -208,11 +212,15 @@ def _check_files(files: Any) -> None:
             raise ValueError(f"it has no digest and size of {name!r}")
 
 
-def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
+def _inside(folder: Path, above: str = "") -> Iterator[tuple[str, Path]]:
     """Yield name and path of every file in a folder, at any depth, sorted."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink() or not path.is_dir():
-            yield path.relative_to(folder).as_posix(), path
+    with os.scandir(folder / above) as found:
+        entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
+    for name, inner in entries:
+        if inner:
+            yield from _inside(folder, f"{above}{name}/")
+        else:
+            yield f"{above}{name}", folder / above / name
 
 
 def _regular(path: Path) -> Any:
@@ -252,6 +260,8 @@ def _parsed(text: bytes, shape: Any = None) -> Any:
 
 def _check_format(path: Path) -> None:
     """Raise StoreError for weights and arrays in another format, such as pickle, by their first bytes."""
+    if path.suffix not in (".safetensors", ".npy"):
+        return
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
     header = int.from_bytes(start[:8], "little")  # of weights: the size of their table of contents

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
@@ -14,8 +15,18 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def to_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return CSV text with a header; text that a spreadsheet would evaluate gets an apostrophe in front."""
-    lines = [columns, *([row.get(column) for column in columns] for row in rows)]
-    return "".join(_line([_inert(value) for value in line]) for line in lines)
+    written = _Lines()
+    writer = csv.writer(written, lineterminator="\r\n")  # which has either character quoted inside a field
+    for line in chain([columns], ([row.get(column) for column in columns] for row in rows)):
+        writer.writerow([_inert(value) for value in line])
+    return "".join(written)
+
+
+class _Lines(list[str]):
+    """Lines of CSV that end as they do here; the csv module writes one at a time."""
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix("\r\n") + "\n")
 
 
 def from_csv(text: str) -> list[dict[str, str]]:
@@ -25,12 +36,6 @@ def from_csv(text: str) -> list[dict[str, str]]:
     except csv.Error as error:
         raise ValueError(error) from None
     return [dict(zip(lines[0], line, strict=False)) for line in lines[1:] if line]
-
-
-def _line(values: Sequence[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(values)  # which has either character quoted inside a field
-    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _inert(value: Any) -> Any:

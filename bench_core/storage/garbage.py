@@ -19,7 +19,7 @@ CHECKPOINT = "checkpoint"
 SHORT = 16  #: letters of a key in the costs of a run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An entry of the store, intact or damaged."""
 
@@ -60,13 +60,23 @@ def about(manifest: Mapping[str, Any]) -> str:
 
 
 def weight(path: Path) -> int:
-    """Return the size of a file, or of all files in a folder, in bytes; links count as 0."""
+    """Return the size of a file, or of all files in a folder, in bytes; a link counts as itself."""
     try:
         if path.is_dir() and not path.is_symlink():
-            return sum(weight(inside) for inside in path.iterdir())
+            return _weight(os.fspath(path))
         return path.lstat().st_size
     except OSError:  # it has gone meanwhile
         return 0
+
+
+def _weight(folder: str) -> int:
+    found = 0
+    with suppress(OSError), os.scandir(folder) as inside:
+        for entry in inside:
+            with suppress(OSError):
+                inner = entry.is_dir(follow_symlinks=False)
+                found += _weight(entry.path) if inner else entry.stat(follow_symlinks=False).st_size
+    return found
 
 
 def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[StoreError], Path | None]]:

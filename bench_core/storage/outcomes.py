@@ -1,45 +1,80 @@
-"""Outcomes on disk: gzipped JSON lines, byte-identical for identical outcomes."""
+"""Outcomes on disk: gzipped JSON lines, byte-identical for identical outcomes, written and read one by one."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterable
-from dataclasses import asdict
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench_core.data import Hypothesis, Outcome
+from bench_core.storage.json_lines import Lines, Spool, StoredLines, read_lines, to_line, write_lines
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def write_lines(path: Path, lines: Iterable[Any]) -> None:
-    """Write gzipped JSON lines, without a time stamp."""
-    text = "".join(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n" for line in lines)
-    path.write_bytes(gzip.compress(text.encode(), 6, mtime=0))
-
-
-def read_lines(path: Path) -> list[Any]:
-    """Read gzipped JSON lines."""
-    lines = gzip.decompress(path.read_bytes()).decode().split("\n")  # no other end of a line: texts may hold them
-    return [json.loads(line) for line in lines[:-1]]
+__all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
     """Write outcomes; actions identical to the tokens are omitted."""
-    write_lines(path, (_as_json(outcome) for outcome in outcomes))
+    write_lines(path, outcomes if isinstance(outcomes, Lines) else map(_as_json, outcomes))
 
 
-def read_outcomes(path: Path) -> list[Outcome]:
-    """Read outcomes."""
-    return [_from_json(line) for line in read_lines(path)]
+def read_outcomes(path: Path) -> Sequence[Outcome]:
+    """Return the outcomes of a file, each read when it is needed."""
+    return StoredLines(path, _from_json)
+
+
+def by_id(outcomes: Iterable[Outcome], folder: Path | None = None) -> Sequence[Outcome]:
+    """Return outcomes in order of id, in a temporary file (of `folder`) if they are many."""
+    spool, ids = Spool(_from_json, folder), array("q")
+
+    def line(outcome: Outcome) -> bytes:
+        ids.append(outcome.id)
+        return to_line(_as_json(outcome))
+
+    spool.extend(map(line, outcomes))
+    spool.sort(ids)
+    return spool
+
+
+class References(Mapping[int, Sequence[str]]):
+    """The references of outcomes, by id; they are read when they are asked for, and not kept."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self._outcomes = outcomes
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the different ids, ascending, and where their outcomes are."""
+        import numpy as np
+
+        ids, places = np.unique(np.fromiter((one.id for one in self._outcomes), np.int64), return_index=True)
+        return ids, places
+
+    def __getitem__(self, example: int) -> Sequence[str]:
+        ids, places = self._places
+        row = int(ids.searchsorted(example))
+        if row == len(ids) or ids[row] != example:
+            raise KeyError(example)
+        return self._outcomes[int(places[row])].references
+
+    def __iter__(self) -> Iterator[int]:
+        return map(int, self._places[0])
+
+    def __len__(self) -> int:
+        return len(self._places[0])
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
-    data = asdict(outcome)
-    for hypothesis in data["hypotheses"]:
-        if hypothesis["actions"] == hypothesis["tokens"]:
-            hypothesis["actions"] = "tokens"
-    return data
+    return {**vars(outcome), "hypotheses": [_hypothesis(one) for one in outcome.hypotheses]}
+
+
+def _hypothesis(one: Hypothesis) -> dict[str, Any]:
+    return {**vars(one), "actions": "tokens"} if one.actions == one.tokens else vars(one)
 
 
 def _from_json(data: dict[str, Any]) -> Outcome:

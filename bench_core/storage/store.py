@@ -105,7 +105,7 @@ class Store:
         """Return kind and key of all entries of the store, sorted, without reading them."""
         try:
             kinds = [path for path in self.root.iterdir() if path.name not in ASIDE and path.is_dir()]
-            return sorted((folder.name, path.name) for folder in kinds for path in folder.iterdir())
+            return sorted((folder.name, name) for folder in kinds for name in os.listdir(folder))
         except OSError as error:
             raise StoreError(
                 f"{self.root}: no store can be read here: {reason(error)}. Name one by --store."

@@ -127,7 +127,7 @@ def _of_metric(name: str, config: MetricConfig) -> Trial:
     def case(folder: Path) -> MetricCase:
         ended = [replace(one, hypotheses=[replace(one.hypotheses[0], finished=True)]) for one in tiny_outcomes()]
         made = MetricCase.of(config, ended)
-        made.metric.combine(made.metric.measure(made.outcomes))
+        made.metric.combine([*made.metric.measure(made.outcomes)])
         return made
 
     return Trial(f"metric {name}", (config,), case, METRIC_CONTRACTS)

@@ -14,7 +14,7 @@ from bench_core.testing.contracts import patched
 
 def _with_parts(case: MetricCase, change: Callable[[list[Any]], list[Any]]) -> MetricCase:
     def measure(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
-        return change(metric.measure(outcomes))
+        return change([*metric.measure(outcomes)])
 
     return replace(case, metric=patched(case.metric, measure=measure))
 
@@ -45,6 +45,15 @@ def depends_on_the_order(case: MetricCase) -> MetricCase:
 def forgets_an_outcome(case: MetricCase) -> MetricCase:
     """The last outcome contributes nothing."""
     return _with_parts(case, lambda parts: parts[:-1])
+
+
+def needs_a_list(case: MetricCase) -> MetricCase:
+    """Outcomes are copied as lists can be, and other sequences cannot."""
+
+    def measure(metric: Metric[Any], outcomes: Any) -> list[Any]:
+        return [*metric.measure(outcomes.copy())]
+
+    return replace(case, metric=patched(case.metric, measure=measure))
 
 
 def combines_whole_cells_only(case: MetricCase) -> MetricCase:

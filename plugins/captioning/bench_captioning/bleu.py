@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp, nan, prod
 
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test  # type: ignore[import-untyped]
@@ -25,9 +25,9 @@ class CaptionBleu(CaptionMetric[list[int]]):
     def __init__(self, config: CaptionBleuConfig) -> None:
         super().__init__(config, f"order:{config.n}|reflen:closest")
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
-        """Return of each example its length, that of its reference, and n-grams said and right of every order."""
-        return [self._statistics(*pair) for pair in self.compared(outcomes)]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+        """Yield of each example its length, that of its reference, and n-grams said and right of every order."""
+        return (self._statistics(*pair) for pair in self.compared(outcomes))
 
     def _statistics(self, text: str, references: list[str]) -> list[int]:
         found = cook_test(text, cook_refs(references, n=self.config.n), eff="closest", n=self.config.n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import nan
@@ -11,9 +11,10 @@ from typing import Any, Self, TypeAlias
 
 from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test  # type: ignore[import-untyped]
 
-from bench_captioning.captions import CaptionMetric
+from bench_captioning.captions import SOME, CaptionMetric
 from bench_captioning.plugin import CiderDConfig
 from bench_core import Outcome, SuiteError, TaskInfo
+from bench_metrics.api import blocks
 
 NGram: TypeAlias = tuple[str, ...]
 ORDER, SIGMA = 4, 6.0
@@ -73,7 +74,7 @@ class CiderD(CaptionMetric[float]):
         if split is None:
             if not references:
                 return told
-            known, whose = list(references.values()), "references"
+            known, whose = references.values(), "references"
         else:
             kept = info.extras.get("documents", {})
             if split not in kept:
@@ -86,12 +87,16 @@ class CiderD(CaptionMetric[float]):
         told.signature = f"{told.signature}|documents:{whose} of {told.documents.images} images"
         return told
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return the score of each example, by the documents that are known, else by the examples' references."""
-        pairs = self.compared(outcomes)
-        if not pairs:
-            return []
-        documents = self.documents or _several(Documents.of(references for _, references in pairs))
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield the score of each example, by the documents that are known, else by the examples' references."""
+        if self.documents is None and outcomes:
+            documents = _several(Documents.of(references for _, references in self.compared(outcomes)))
+        else:
+            documents = self.documents or Documents(0, {})
+        for pairs in blocks(self.compared(outcomes), SOME):
+            yield from self._scores(pairs, documents)
+
+    def _scores(self, pairs: Sequence[tuple[str, list[str]]], documents: Documents) -> list[float]:
         scorer = CiderScorer(n=ORDER, sigma=SIGMA)
         scorer.document_frequency = defaultdict(float, documents.frequency)
         scorer.ctest = [cook_test(text, ORDER) for text, _ in pairs]

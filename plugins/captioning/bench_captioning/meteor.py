@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bench_captioning.captions import CaptionMetric
+from bench_captioning.captions import SOME, CaptionMetric
 from bench_captioning.plugin import CaptionMeteorConfig
 from bench_core import Outcome
-from bench_metrics.api import Meteor, MeteorConfig
+from bench_metrics.api import Meteor, MeteorConfig, blocks
 
 
 class CaptionMeteor(CaptionMetric[list[int]]):
@@ -20,12 +20,12 @@ class CaptionMeteor(CaptionMetric[list[int]]):
         self.meteor = Meteor(MeteorConfig(memory=config.memory, patience=config.patience))
         super().__init__(config, self.meteor.signature)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
-        """Return METEOR's statistics of each example; raise SuiteError if it gives no answer."""
-        pairs = zip(outcomes, self.compared(outcomes), strict=True)
-        return self.meteor.measure(
-            [replace(outcome, texts=[text], references=references) for outcome, (text, references) in pairs]
-        )
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+        """Yield METEOR's statistics of each example; raise SuiteError if it gives no answer."""
+        for some in blocks(zip(outcomes, self.compared(outcomes), strict=True), SOME):
+            yield from self.meteor.measure(
+                [replace(outcome, texts=[text], references=references) for outcome, (text, references) in some]
+            )
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return self.meteor.from_sums(sums, examples)

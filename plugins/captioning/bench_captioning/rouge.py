@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 
 from pycocoevalcap.rouge.rouge import Rouge  # type: ignore[import-untyped]
@@ -26,17 +26,16 @@ class RougeL(CaptionMetric[float]):
         super().__init__(config, "beta:1.2")
         self.scorer = Rouge()
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return the score of each example; raise SuiteError where a text is too long to be aligned."""
-        pairs = self.compared(outcomes)
-        for outcome, (text, references) in zip(outcomes, pairs, strict=True):
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield the score of each example; raise SuiteError where a text is too long to be aligned."""
+        for outcome, (text, references) in zip(outcomes, self.compared(outcomes), strict=True):
             said, longest = len(text.split()), max(len(reference.split()) for reference in references)
             if said * longest > MOST:
                 raise SuiteError(
                     f"rouge-l cannot be computed: example {outcome.id} has {said:,} words and a reference of "
                     f"{longest:,}. Decode with a smaller `max_tokens`, or leave this metric out."
                 )
-        return [float(self.scorer.calc_score([text], references)) for text, references in pairs]
+            yield float(self.scorer.calc_score([text], references))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import nan
 from typing import Self
@@ -50,13 +50,11 @@ class CodeExactMatch(Share):
             told.signature += f"|unparsable references:{lost}"
         return told
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Return 1 for each example that is right; raise where there is nothing to compare."""
-        found = []
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+        """Yield 1 for each example that is right; raise where there is nothing to compare."""
         for text, references in compared(outcomes):
             said = self._meaning(text)
-            found.append(int(said is not None and said in [self._meaning(each) for each in references]))
-        return found
+            yield int(said is not None and said in map(self._meaning, references))
 
 
 class Parses(Share):
@@ -66,12 +64,12 @@ class Parses(Share):
         """Return itself: nothing is compared."""
         return self
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Return 1 for each example whose text parses."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+        """Yield 1 for each example whose text parses."""
         mute = [outcome.id for outcome in outcomes if not outcome.texts]
         if mute:
             raise PluginError(
                 f"{len(mute)} of {len(outcomes)} examples have no text, the first of them is example {mute[0]}. A "
                 "decoder must give at least one hypothesis, be it empty."
             )
-        return [int(self._meaning(outcome.texts[0]) is not None) for outcome in outcomes]
+        return (int(self._meaning(outcome.texts[0]) is not None) for outcome in outcomes)

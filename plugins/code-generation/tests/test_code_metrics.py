@@ -35,19 +35,19 @@ def test_every_metric_keeps_the_contracts(config, outcomes):
 
 def test_the_right_program_is_one_that_means_the_same():
     exact = metric(CodeExactMatchConfig())
-    assert exact.measure(CELL) == [1, 1, 0, 0, 0, 1, 0]
-    assert exact.combine(exact.measure(CELL)) == pytest.approx(300 / 7)
+    assert [*exact.measure(CELL)] == [1, 1, 0, 0, 0, 1, 0]
+    assert exact.combine([*exact.measure(CELL)]) == pytest.approx(300 / 7)
 
 
 def test_an_empty_output_does_not_count_as_a_program():
     parses = metric(ParsesConfig())
-    assert parses.measure(CELL) == [1, 1, 1, 0, 1, 1, 0]
+    assert [*parses.measure(CELL)] == [1, 1, 1, 0, 1, 1, 0]
 
 
 def test_references_that_do_not_parse_make_their_example_wrong_and_are_told():
     old = [Outcome(0, references=["print x"], texts=["print x"]), Outcome(1, references=["x"], texts=["x"])]
     exact = metric(CodeExactMatchConfig(), old)
-    assert exact.measure(old) == [0, 1]
+    assert [*exact.measure(old)] == [0, 1]
     assert exact.signature.endswith("|unparsable references:1")
     assert "unparsable" not in metric(CodeExactMatchConfig()).signature
 
@@ -69,7 +69,7 @@ def test_intervals_are_those_of_clopper_and_pearson(config):
 
 def test_examples_without_reference_or_text_are_refused():
     with pytest.raises(SuiteError, match="no reference"):
-        metric(CodeExactMatchConfig()).measure([Outcome(3, texts=["x"])])
+        [*metric(CodeExactMatchConfig()).measure([Outcome(3, texts=["x"])])]
     with pytest.raises(PluginError, match="the first of them is example 3"):
-        metric(ParsesConfig()).measure([Outcome(3, references=["x"])])
-    assert metric(ParsesConfig()).measure([Outcome(3, texts=["x"])]) == [1]
+        [*metric(ParsesConfig()).measure([Outcome(3, references=["x"])])]
+    assert [*metric(ParsesConfig()).measure([Outcome(3, texts=["x"])])] == [1]

@@ -170,14 +170,17 @@ def _check_ingredients(manifest: Mapping[str, Any]) -> None:
 
 def _check_run(folder: Path) -> None:
     """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
-    from bench_core.storage.bootstrap_replicates import read_draws
+    from bench_core.storage.bootstrap_replicates import StoredDraws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
     hook().bench_run_imported(run=read_run(folder))
     dict(read_histories(folder))
     for path in (path for path in folder.iterdir() if path.is_file()):
         try:
-            (read_draws if path.suffix == ".safetensors" else bytes.decode)(path.read_bytes())
+            if path.suffix == ".safetensors":
+                StoredDraws(path)
+            else:
+                path.read_bytes().decode()
         except ValueError as error:
             raise ValueError(f"{path} is not what it should be: {error}") from None
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,15 @@ class _Union:
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
         keys = {key for cell in self.cells for key in cell.artifacts.values()}
-        draws = {key: found for run in self.runs for key, found in run.draws.items() if key in keys}
-        write_draws(folder / "draws.safetensors", draws)
+        write_draws(folder / "draws.safetensors", self._draws(keys))
         hook().bench_runs_merged(runs=self.runs, merged=read_run(folder))
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
+
+    def _draws(self, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the bootstrap replicates of the cells, in the order of their keys; of two runs, those of the last."""
+        for key in sorted(keys):
+            several = (run.draws for run in reversed(self.runs) if key in run.draws)
+            yield from ((key, draws[key]) for draws in islice(several, 1))
 
     def _ordered(self) -> list[CellResult]:
         """Return all cells, in the order of the suite; those that no run has are not run."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
+from heapq import merge
+from itertools import chain, groupby
 from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,11 +116,20 @@ def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -
 
 def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:
     """Yield the examples whose outcomes differ; where only some `rows` were done, the others are not missed."""
-    before, after = ({one["id"]: one for one in lines} for lines in (stored, again))
-    for number in {**before, **after} if rows is None else after:
-        differing = [*_between(before.get(number, {}), after.get(number, {}), PRECISION)]
+    for number, pair in groupby(merge(_named(stored, 0), _named(again, 1), key=_number), key=_number):
+        found = {side: one for _, side, one in pair}
+        differing = [*_between(found.get(0, {}), found.get(1, {}), PRECISION)] if rows is None or 1 in found else []
         if differing:
             yield f"example {number} differs: {differing[0]}"
+
+
+def _named(lines: Iterable[Any], side: int) -> Iterator[tuple[int, int, Any]]:
+    """Yield the id of each outcome, in whose order they are, a side, and the outcome."""
+    return ((one["id"], side, one) for one in lines)
+
+
+def _number(named: tuple[int, int, Any]) -> int:
+    return named[0]
 
 
 def _between(stored: Any, again: Any, precision: float, path: str = "") -> Iterator[str]:

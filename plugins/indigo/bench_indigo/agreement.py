@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from math import nan
 from typing import Self
@@ -38,9 +38,9 @@ class OrderAgreement(Ratio):
     def __init__(self, config: OrderAgreementConfig) -> None:
         super().__init__(config)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
-        """Return the tau of each and 1, or zeros; raise SuiteError where the order is unknown."""
-        return [[tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes)]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+        """Yield the tau of each and 1, or zeros; raise SuiteError where the order is unknown."""
+        return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes))
 
 
 class OrderJump(Ratio):
@@ -51,10 +51,10 @@ class OrderJump(Ratio):
     def __init__(self, config: OrderJumpConfig) -> None:
         super().__init__(config)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
-        """Return the summed distances and the number of pairs; raise SuiteError where the order is unknown."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+        """Yield the summed distances and the number of pairs; raise SuiteError where the order is unknown."""
         found = orders(outcomes)
-        return [[sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in found]
+        return ([sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in found)
 
 
 class OrderChunks(Ratio):
@@ -67,10 +67,10 @@ class OrderChunks(Ratio):
         super().__init__(config)
         self.signature = f"per:{config.per}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
-        """Return chunks, and outputs or words; raise SuiteError where the order is unknown."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+        """Yield chunks, and outputs or words; raise SuiteError where the order is unknown."""
         found = orders(outcomes)
-        return [[chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in found]
+        return ([chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in found)
 
 
 class FirstWords(Ratio):
@@ -103,10 +103,10 @@ class FirstWords(Ratio):
         ranked = sorted(types, key=lambda token: -info.counts[token])
         return type(self)(self.config, frozenset(ranked[: self.config.types]), skipped)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
-        """Return how many of the first words are common, and how many there are."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+        """Yield how many of the first words are common, and how many there are."""
         first = map(self._first, outcomes, orders(outcomes))
-        return [[sum(token in self.common for token in tokens), len(tokens)] for tokens in first]
+        return ([sum(token in self.common for token in tokens), len(tokens)] for tokens in first)
 
     def _first(self, outcome: Outcome, order: Sequence[int]) -> list[int]:
         generated = (outcome.hypotheses[0].tokens[place] for place in order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from bench_core import Outcome, SuiteError
@@ -22,16 +23,30 @@ def courses(
     where there are no others. Where it is unknown in which order outputs were generated, there are none.
     """
     try:
-        known = dict(zip((outcome.id for outcome in outcomes), orders(outcomes), strict=True))
+        found = orders(outcomes)
     except SuiteError:
         return {}
-    by_id = {outcome.id: outcome for outcome in outcomes}
-    free = sorted((number for number in known if number not in hidden), key=lambda number: len(known[number]) < 2)
-    wanted = {number for one in chosen for number in (free[:one] if isinstance(one, int) else one) if number in known}
-    return {
-        number: {"words": _texts(by_id[number].hypotheses[0].tokens, vocabulary), "order": known[number]}
-        for number in sorted(wanted)
+    several = [*chosen]
+    free = _first(outcomes, max((one for one in several if isinstance(one, int)), default=0), hidden)
+    wanted = {number for one in several for number in (free[:one] if isinstance(one, int) else one)}
+    courses = {
+        outcome.id: {"words": _texts(outcome.hypotheses[0].tokens, vocabulary), "order": order}
+        for outcome, order in zip(outcomes, found, strict=True)
+        if outcome.id in wanted
     }
+    return dict(sorted(courses.items()))
+
+
+def _first(outcomes: Sequence[Outcome], most: int, hidden: Collection[int]) -> list[int]:
+    """Return the first examples that are not hidden, after at most so many those of fewer than two words."""
+    aside = frozenset(hidden)
+    long = (one.id for one in outcomes if one.id not in aside and _words(one) > 1)
+    short = (one.id for one in outcomes if one.id not in aside and _words(one) < 2)
+    return [*islice(long, most), *islice(short, most)]
+
+
+def _words(outcome: Outcome) -> int:
+    return len(outcome.hypotheses[0].tokens)
 
 
 def _texts(tokens: Iterable[int], vocabulary: Sequence[str]) -> list[str]:

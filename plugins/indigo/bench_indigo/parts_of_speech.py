@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from bench_core import Outcome, SuiteError, TaskInfo
@@ -43,12 +43,12 @@ class FirstParts(Ratio):
             )
         return type(self)(self.config, info.vocabulary, tags)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float]]:
-        """Return how many of the first words are of the part, and how many there are."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+        """Yield how many of the first words are of the part, and how many there are."""
         first = map(self._first, outcomes, orders(outcomes))
-        return [
+        return (
             [sum(part(word, self.tags["words"]) == self.config.part for word in words), len(words)] for words in first
-        ]
+        )
 
     def _first(self, outcome: Outcome, order: Sequence[int]) -> list[str]:
         """Return the first words in the order of their generation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bench_core import SuiteError
@@ -34,26 +34,27 @@ def positions(length: int, actions: Sequence[int], position_first: bool = False)
     return found
 
 
-def orders(outcomes: Sequence[Outcome]) -> list[list[int]]:
-    """Return the reading positions of the words of first hypotheses, in the order of their generation.
+def orders(outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+    """Yield the reading positions of the words of first hypotheses, in the order of their generation.
 
     Words come before their slots, or, where not all outputs read so, after them: in all outputs of a cell alike.
     Raises SuiteError naming an example of which the order is unknown.
     """
-    words_first = [order(outcome, position_first=False) for outcome in outcomes]
-    slots_first = [order(outcome, position_first=True) for outcome in outcomes] if None in words_first else []
-    for readings in (words_first, slots_first):
-        found = [places for places in readings if places is not None]
-        if len(found) == len(outcomes):
-            return found
-    both = [*zip(outcomes, words_first, slots_first, strict=True)]
-    strange = [outcome for outcome, one, other in both if one is None and other is None]
-    first = (strange or [outcome for outcome, one, _ in both if one is None])[0]
+    for position_first in (False, True):
+        if all(order(outcome, position_first) is not None for outcome in outcomes):
+            return (order(outcome, position_first) or [] for outcome in outcomes)
+    first = _strange(outcomes)
     raise SuiteError(
         f"the order in which example {first.id} was generated is unknown: its output of "
         f"{len(first.hypotheses[0].tokens)} words comes with no chain of as many words, or of words and slots. "
         "Leave this metric out for models that make no words one by one."
     )
+
+
+def _strange(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the first outcome of which no reading gives an order, else the first of which one does not."""
+    odd = [one for one in outcomes if order(one, position_first=False) is None]
+    return next((one for one in odd if order(one, position_first=True) is None), odd[0])
 
 
 def order(outcome: Outcome, position_first: bool) -> list[int] | None:

@@ -38,7 +38,7 @@ def plain(tokens, number=0):
 
 def score(name, outcomes, **settings):
     case = MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS)
-    return case.metric.combine(case.metric.measure(outcomes))
+    return case.metric.combine([*case.metric.measure(outcomes)])
 
 
 MIXED = [
@@ -247,9 +247,9 @@ def test_unknown_words_can_be_skipped():
     ]:  # fmt: skip
         config = CONFIGS["first-words"](types=types, first=first, skip_unknown=skip)
         metric = MetricCase.of(config, cell, info=info).metric
-        assert metric.combine(metric.measure(cell)) == wanted, (skip, types, first)
+        assert metric.combine([*metric.measure(cell)]) == wanted, (skip, types, first)
     without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, info=FACTS).metric
-    assert without.combine(without.measure(MIXED)) == score("first-words", MIXED)
+    assert without.combine([*without.measure(MIXED)]) == score("first-words", MIXED)
 
 
 def test_only_the_first_hypothesis_counts():

@@ -31,7 +31,7 @@ def output(known, words, order, number=0):
 
 def score(known, outcomes, **settings):
     metric = MetricCase.of(FirstPartsConfig(**settings), outcomes, info=known).metric
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 WORDS = info(["the", "dog", "barks", "."])

@@ -144,7 +144,7 @@ def test_metrics_of_orders_can_read_the_actions(decoder):
     for outcome in outcomes:
         assert sorted(order(outcome, False)) == [*range(len(outcome.hypotheses[0].tokens))]
     metric = config.load()(config)
-    assert -1 <= metric.combine(metric.measure(outcomes)) <= 1
+    assert -1 <= metric.combine([*metric.measure(outcomes)]) <= 1
 
 
 @by_decoder

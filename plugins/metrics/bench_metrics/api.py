@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench_metrics.java import java
 from bench_metrics.line_process import Unanswered, ask
 from bench_metrics.plugin import MeteorConfig
-from bench_metrics.texts import TextMetric, compared
+from bench_metrics.texts import TextMetric, blocks, compared
 
 if TYPE_CHECKING:
     from bench_metrics.meteor import Meteor
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 _LATER = {"Meteor": "meteor", "clopper_pearson": "proportion"}
 
-__all__ = ["Meteor", "MeteorConfig", "TextMetric", "Unanswered", "ask", "clopper_pearson", "compared", "java"]
+__all__ = [
+    "Meteor",
+    "MeteorConfig",
+    "TextMetric",
+    "Unanswered",
+    "ask",
+    "blocks",
+    "clopper_pearson",
+    "compared",
+    "java",
+]
 
 
 def __getattr__(name: str) -> object:

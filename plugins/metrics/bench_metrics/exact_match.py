@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 
 from bench_core import Outcome
@@ -20,12 +20,10 @@ class ExactMatch(TextMetric[int]):
         super().__init__(config)
         self.signature = f"case:{'lc' if config.lowercase else 'mixed'}|strip:{'yes' if config.strip else 'no'}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Return 1 for each example that is right; raise where there is nothing to compare."""
-        return [
-            int(self._plain(text) in [self._plain(reference) for reference in references])
-            for text, references in compared(outcomes)
-        ]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+        """Yield 1 for each example that is right; raise where there is nothing to compare."""
+        for text, references in compared(outcomes):
+            yield int(self._plain(text) in map(self._plain, references))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 
 from bench_core import Additive, Metric, Outcome, SuiteError
@@ -22,9 +22,9 @@ class Length(Additive[int]):
         super().__init__(config)
         self.signature = f"of:{config.of}|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Return the length of each; raise SuiteError where that of a reference is unknown."""
-        return [generated(outcome) if self.config.of == "hypothesis" else referred(outcome) for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+        """Yield the length of each; raise SuiteError where that of a reference is unknown."""
+        return map(generated if self.config.of == "hypothesis" else referred, outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
@@ -43,9 +43,9 @@ class LengthDistance(Metric[list[int]]):
         super().__init__(config)
         self.signature = "wasserstein:1|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
-        """Return both lengths of each; raise SuiteError where that of a reference is unknown."""
-        return [[generated(outcome), referred(outcome)] for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+        """Yield both lengths of each; raise SuiteError where that of a reference is unknown."""
+        return ([generated(outcome), referred(outcome)] for outcome in outcomes)
 
     def combine(self, parts: Sequence[list[int]]) -> float:
         ours, theirs = (sorted(lengths) for lengths in zip(*parts, strict=True)) if parts else ([], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -14,12 +14,13 @@ from bench_core import Outcome, PluginError, SuiteError, TaskInfo
 from bench_metrics.java import java
 from bench_metrics.line_process import Unanswered, ask
 from bench_metrics.plugin import MeteorConfig
-from bench_metrics.texts import TextMetric, compared
+from bench_metrics.texts import TextMetric, blocks, compared
 from bench_metrics.tokenizers import tokenizer
 
 FOLDER = Path(next(iter(pycocoevalcap.meteor.__path__)))
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 SEPARATOR = re.compile(r"\|{3,}")
+SOME = 20_000  # examples for one start of Java
 STAGES = 4  # exact, stem, synonym, paraphrase: each with its content and function words, in text and reference
 CHUNKS = 4 + 4 * STAGES  # where a line of statistics has the number of chunks
 
@@ -74,19 +75,23 @@ class Meteor(TextMetric[list[int]]):
         matches = "+".join(self.language.modules)
         self.signature = f"lang:{language}|match:{matches}|tok:{told}|case:lc|version:1.5"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[int]]:
-        """Return the statistics of each example, from one start of Java; raise SuiteError if it gives no answer."""
-        pairs = compared(outcomes)
-        if not pairs:
-            return []
-        questions = [
-            " ||| ".join(["SCORE", *map(self._line, references), self._line(text)]) for text, references in pairs
-        ]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+        """Yield the statistics of each example; raise SuiteError if METEOR gives no answer."""
+        lines = (
+            " ||| ".join(["SCORE", *map(self._line, references), self._line(text)])
+            for text, references in compared(outcomes)
+        )
+        for some in blocks(zip((outcome.id for outcome in outcomes), lines, strict=True), SOME):
+            ids, questions = zip(*some, strict=True)
+            yield from self._answered(ids, questions)
+
+    def _answered(self, ids: Sequence[int], questions: Sequence[str]) -> list[list[int]]:
+        """Return the statistics of some examples, from one start of Java."""
         try:
             answers = ask(self._command(), questions, self.config.patience)
         except Unanswered as error:
-            raise SuiteError(self._explained(error, outcomes[error.number].id, questions[error.number])) from None
-        return [_statistics(answer, outcome.id) for answer, outcome in zip(answers, outcomes, strict=True)]
+            raise SuiteError(self._explained(error, ids[error.number], questions[error.number])) from None
+        return [_statistics(answer, example) for answer, example in zip(answers, ids, strict=True)]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * _score(sums, self.language) if examples else nan

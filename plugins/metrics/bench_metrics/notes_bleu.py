@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp, nan
 
 from bench_core import Outcome
@@ -25,13 +25,11 @@ class NotesBleu(TextMetric[float]):
         super().__init__(config)
         self.signature = f"k:{config.k}|tok:{config.tokens}|case:mixed|exponents:1/2^m|mean"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return the score of each; raise where there is nothing to compare."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield the score of each; raise where there is nothing to compare."""
         cut = str.split if self.config.tokens == "words" else list
-        return [
-            max(notes_bleu(cut(text), cut(label), self.config.k) for label in references)
-            for text, references in compared(outcomes)
-        ]
+        for text, references in compared(outcomes):
+            yield max(notes_bleu(cut(text), cut(label), self.config.k) for label in references)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan

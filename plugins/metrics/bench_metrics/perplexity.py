@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import exp, inf, isnan, nan
 from typing import Self
@@ -31,8 +31,8 @@ class Perplexity(Additive[Sequence[float | None]]):
         told.signature += f"|parts:{info.extras['parts']}" if "parts" in info.extras else ""
         return told
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[float | None]]:
-        """Return the weighted log-probability, None for -inf, and the weighted count of each example.
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
+        """Yield the weighted log-probability, None for -inf, and the weighted count of each example.
 
         Raises PluginError where a score is missing or not a log-probability, SuiteError where words are not counted.
         """
@@ -40,7 +40,7 @@ class Perplexity(Additive[Sequence[float | None]]):
             raise SuiteError(
                 "perplexity per word cannot be computed: the targets count no words. Set `unit: token` for this task."
             )
-        return [self._part(outcome) for outcome in outcomes]
+        return map(self._part, outcomes)
 
     def row(self, part: Sequence[float | None]) -> Sequence[float]:
         log_prob, count = part

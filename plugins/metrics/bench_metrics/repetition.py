@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 
 from bench_core import Additive, Outcome
@@ -23,9 +23,9 @@ class Repetition(Additive[Sequence[int]]):
         super().__init__(config)
         self.signature = f"n:{config.n}|stop:excluded|pooled"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Sequence[int]]:
-        """Return the number of repeated and of all n-grams in each output."""
-        return [_repeated(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[int]]:
+        """Yield the number of repeated and of all n-grams in each output."""
+        return (_repeated(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         repeated, ngrams = sums or (0, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 
 from bench_core import Additive, Outcome, SuiteError
@@ -18,9 +18,9 @@ class Reported(Additive[float]):
         super().__init__(config)
         self.signature = f"value:{config.value}|of:{self.of}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return the value of each; raise SuiteError where one has none."""
-        return [self._value(outcome) for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield the value of each; raise SuiteError where one has none."""
+        return map(self._value, outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
@@ -57,9 +57,9 @@ class LogProbability(Additive[float]):
         super().__init__(config)
         self.signature = "of:hypothesis|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return that of each; raise SuiteError where the model has told none."""
-        return [_log_prob(outcome) for outcome in outcomes]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield that of each; raise SuiteError where the model has told none."""
+        return map(_log_prob, outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan

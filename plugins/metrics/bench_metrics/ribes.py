@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from math import nan
 
@@ -38,10 +38,10 @@ class Ribes(TextMetric[float]):
             f"|nltk:{version('nltk')}"
         )
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return the score of each; raise SuiteError where a text is too long to be aligned."""
-        pairs = compared(outcomes)
-        return [self._score(outcome.id, *pair) for outcome, pair in zip(outcomes, pairs, strict=True)]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield the score of each; raise SuiteError where a text is too long to be aligned."""
+        for outcome, pair in zip(outcomes, compared(outcomes), strict=True):
+            yield self._score(outcome.id, *pair)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan

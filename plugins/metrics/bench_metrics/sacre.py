@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any
 
@@ -15,8 +15,10 @@ from sacrebleu.metrics.ter import TER
 from bench_core import Outcome, TaskInfo
 from bench_metrics.languages import spaced, tokenizer_of
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
-from bench_metrics.texts import TextMetric, compared
+from bench_metrics.texts import TextMetric, blocks, compared
 from bench_metrics.tokenizers import tokenizer
+
+SOME = 1000  # examples at a time
 
 
 class Sacrebleu(TextMetric[list[float]]):
@@ -39,11 +41,13 @@ class Sacrebleu(TextMetric[list[float]]):
     def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
         """Return sacrebleu's scorer for a task, and the settings that its own signature does not tell."""
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
-        """Return the statistics of each example; raise where there is nothing to compare."""
-        pairs = compared(outcomes)
-        if not pairs:
-            return []
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+        """Yield the statistics of each example; raise where there is nothing to compare."""
+        for pairs in blocks(compared(outcomes), SOME):
+            yield from self._statistics(pairs)
+
+    def _statistics(self, pairs: Sequence[tuple[str, list[str]]]) -> list[list[float]]:
+        """Return the statistics of some examples."""
         most = max(len(references) for _, references in pairs)
         streams = [[each[number] if number < len(each) else None for _, each in pairs] for number in range(most)]
         found: list[list[float]] = self.scorer._extract_corpus_statistics([text for text, _ in pairs], streams)  # type: ignore[arg-type]

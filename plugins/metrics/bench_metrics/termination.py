@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from math import nan
+from typing import NoReturn
 
 from bench_core import Additive, Metric, Outcome, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
@@ -21,9 +22,9 @@ class NonTermination(Additive[int]):
         super().__init__(config)
         self.signature = _signature(config.limit)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Return 1 for each example that did not terminate; raise SuiteError where that is unknown."""
-        return [int(not ended) for ended in terminated(outcomes, self.config.limit)]
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+        """Yield 1 for each example that did not terminate; raise SuiteError where that is unknown."""
+        return (int(not ended) for ended in terminated(outcomes, self.config.limit))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
@@ -47,32 +48,38 @@ class DistinctNonTerminated(Metric[str | None]):
         super().__init__(config)
         self.signature = _signature(config.limit)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[str | None]:
-        """Return a digest of each output that did not terminate, None for the others."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[str | None]:
+        """Yield a digest of each output that did not terminate, None for the others."""
         limit: int | None = self.config.limit
-        ended = terminated(outcomes, limit)
-        tokens = [outcome.hypotheses[0].tokens[:limit] for outcome in outcomes]
-        return [None if end else _digest(output) for end, output in zip(ended, tokens, strict=True)]
+        for outcome, ended in zip(outcomes, terminated(outcomes, limit), strict=True):
+            yield None if ended else _digest(outcome.hypotheses[0].tokens[:limit])
 
     def combine(self, parts: Sequence[str | None]) -> float:
         endless = [part for part in parts if part is not None]
         return 100 * len(set(endless)) / len(endless) if endless else nan
 
 
-def terminated(outcomes: Sequence[Outcome], limit: int | None) -> list[bool]:
+def terminated(outcomes: Sequence[Outcome], limit: int | None) -> Iterator[bool]:
     """Tell for each example whether stop is among the first `limit` tokens of its first hypothesis.
 
     Raises SuiteError where decoding broke off too early to know.
     """
-    first = [outcome.hypotheses[0] for outcome in outcomes]
-    short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < (limit or 0)]
-    if short:
-        raise SuiteError(
-            f"whether outputs terminate within {limit} tokens cannot be known: decoding of {len(short)} of "
-            f"{len(first)} examples stopped unfinished below that limit, the first at {short[0]} tokens. Decode with "
-            f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
-        )
-    return [h.finished and (limit is None or len(h.tokens) < limit) for h in first]
+    for outcome in outcomes:
+        first = outcome.hypotheses[0]
+        if not first.finished and len(first.tokens) < (limit or 0):
+            _refuse(outcomes, limit or 0)
+        yield first.finished and (limit is None or len(first.tokens) < limit)
+
+
+def _refuse(outcomes: Sequence[Outcome], limit: int) -> NoReturn:
+    """Raise an error that says how many outputs broke off before the limit."""
+    first = (outcome.hypotheses[0] for outcome in outcomes)
+    short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < limit]
+    raise SuiteError(
+        f"whether outputs terminate within {limit} tokens cannot be known: decoding of {len(short)} of "
+        f"{len(outcomes)} examples stopped unfinished below that limit, the first at {short[0]} tokens. Decode with "
+        f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
+    )
 
 
 def _signature(limit: int | None) -> str:

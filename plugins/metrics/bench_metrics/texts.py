@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Self, TypeVar
+from itertools import islice
+from typing import NoReturn, Self, TypeVar
 
 from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
 
@@ -37,8 +38,23 @@ class TextMetric(Additive[X]):
         return told
 
 
-def compared(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
-    """Return the first text of each example and its references; raise where one of them is missing."""
+def compared(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the first text of each example and its references; raise where one of them is missing."""
+    for outcome in outcomes:
+        if not outcome.references or not outcome.texts:
+            _refuse(outcomes)
+        yield outcome.texts[0], outcome.references
+
+
+def blocks(items: Iterable[X], size: int) -> Iterator[list[X]]:
+    """Yield items in lists of up to `size`."""
+    rest = iter(items)
+    while some := [*islice(rest, size)]:
+        yield some
+
+
+def _refuse(outcomes: Sequence[Outcome]) -> NoReturn:
+    """Raise an error that says of how many examples texts or references are missing."""
     bare = [outcome.id for outcome in outcomes if not outcome.references]
     if bare:
         raise SuiteError(
@@ -46,9 +62,7 @@ def compared(outcomes: Sequence[Outcome]) -> list[tuple[str, list[str]]]:
             f"is example {bare[0]}. Leave this metric out for this task."
         )
     mute = [outcome.id for outcome in outcomes if not outcome.texts]
-    if mute:
-        raise PluginError(
-            f"texts cannot be compared: {len(mute)} of {len(outcomes)} examples have no text, the first of them is "
-            f"example {mute[0]}. A decoder must give at least one hypothesis, be it empty."
-        )
-    return [(outcome.texts[0], outcome.references) for outcome in outcomes]
+    raise PluginError(
+        f"texts cannot be compared: {len(mute)} of {len(outcomes)} examples have no text, the first of them is "
+        f"example {mute[0]}. A decoder must give at least one hypothesis, be it empty."
+    )

@@ -26,7 +26,7 @@ CELL = [
 )
 def test_a_match_is_equal_to_some_reference_but_for_what_is_left_out(settings, matched):
     metric = ExactMatch(ExactMatchConfig(**settings))
-    assert metric.measure(CELL) == matched
+    assert [*metric.measure(CELL)] == matched
     assert metric.combine(matched) == 25 * sum(matched)
 
 

@@ -52,7 +52,7 @@ def prepared(config, language=None, tokenized=False, texts=SAID, references=JAPA
 
 def measured(config, language=None, tokenized=False, **lines):
     metric, rows = prepared(config, language, tokenized, **lines)
-    return metric.combine(metric.measure(rows)), metric.signature
+    return metric.combine([*metric.measure(rows)]), metric.signature
 
 
 @pytest.mark.parametrize(

@@ -18,22 +18,22 @@ def length(of):
 
 
 def test_stop_counts_where_there_is_one():
-    assert length("hypothesis").measure(CELL) == [3, 10, 1]
+    assert [*length("hypothesis").measure(CELL)] == [3, 10, 1]
     assert length("hypothesis").combine([3, 10, 1]) == pytest.approx(14 / 3)
 
 
 def test_references_are_measured_beside_hypotheses():
-    assert length("reference").measure(CELL) == [9, 4, 1]
+    assert [*length("reference").measure(CELL)] == [9, 4, 1]
 
 
 def test_an_output_equal_to_its_reference_is_as_long():
     same = [Outcome(0, hypotheses=[Hypothesis([1] * n, True)], target_tokens=n + 1) for n in range(5)]
-    assert length("hypothesis").measure(same) == length("reference").measure(same)
+    assert [*length("hypothesis").measure(same)] == [*length("reference").measure(same)]
 
 
 def test_a_reference_of_unknown_length_is_an_error():
     with pytest.raises(SuiteError, match=r"example 8 .*Leave this metric out"):
-        length("reference").measure([*CELL, Outcome(8)])
+        [*length("reference").measure([*CELL, Outcome(8)])]
 
 
 def test_hypotheses_and_references_have_signatures_of_their_own():
@@ -55,6 +55,6 @@ def test_the_distance_of_lengths_is_that_of_their_distributions():
 
 def test_the_distance_counts_stops_and_needs_references():
     metric = LengthDistance(LengthDistanceConfig())
-    assert metric.measure(CELL) == [[3, 9], [10, 4], [1, 1]]
+    assert [*metric.measure(CELL)] == [[3, 9], [10, 4], [1, 1]]
     with pytest.raises(SuiteError, match="example 8"):
-        metric.measure([*CELL, Outcome(8, hypotheses=[Hypothesis([], True)])])
+        [*metric.measure([*CELL, Outcome(8, hypotheses=[Hypothesis([], True)])])]

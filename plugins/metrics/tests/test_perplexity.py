@@ -16,7 +16,7 @@ def scored(log_prob, tokens, words=0, weight=1.0):
 
 def perplexity(*outcomes, **settings):
     metric = Perplexity(PerplexityConfig(**settings))
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize("size", [1, 2, 27, 33_278])
@@ -38,7 +38,7 @@ def test_one_impossible_target_makes_it_infinite():
 
 def test_an_impossible_target_is_stored_as_plain_json():
     metric = Perplexity(PerplexityConfig())
-    stored = json.loads(json.dumps(metric.measure([scored(-inf, 3), scored(-1.0, 1)]), allow_nan=False))
+    stored = json.loads(json.dumps([*metric.measure([scored(-inf, 3), scored(-1.0, 1)])], allow_nan=False))
     assert stored == [[None, 3.0], [-1.0, 1.0]]
     assert metric.combine(stored) == inf
 

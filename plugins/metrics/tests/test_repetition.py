@@ -11,7 +11,9 @@ from bench_metrics.repetition import Repetition
 
 def repetition(*outputs, n=4):
     metric = Repetition(RepetitionConfig(n=n))
-    return metric.combine(metric.measure([Outcome(0, hypotheses=[Hypothesis(tokens, True)]) for tokens in outputs]))
+    return metric.combine(
+        [*metric.measure([Outcome(0, hypotheses=[Hypothesis(tokens, True)]) for tokens in outputs])]
+    )
 
 
 def test_ngrams_that_occurred_before_are_counted():
@@ -42,7 +44,7 @@ def test_outputs_too_short_for_an_ngram_are_left_out():
 def test_only_the_first_hypothesis_counts_for_repetition():
     metric = Repetition(RepetitionConfig())
     outcome = Outcome(0, hypotheses=[Hypothesis([1, 2, 3, 4], True), Hypothesis([5] * 9, True)])
-    assert metric.measure([outcome]) == [[0, 1]]
+    assert [*metric.measure([outcome])] == [[0, 1]]
 
 
 def test_the_signature_carries_n():

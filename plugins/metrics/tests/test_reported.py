@@ -13,7 +13,7 @@ CELL = [
 
 def value(config, outcomes=CELL):
     metric = config.load()(config)
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 def test_what_the_first_hypotheses_carry_is_averaged():

@@ -12,7 +12,7 @@ from bench_metrics.ribes import Ribes
 def ribes(*pairs, **settings):
     metric = Ribes(RibesConfig(**settings))
     outcomes = [Outcome(7, references=list(references), texts=[text]) for text, *references in pairs]
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 def test_a_text_in_the_right_order_scores_100_and_in_the_opposite_order_0():

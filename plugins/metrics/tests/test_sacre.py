@@ -38,7 +38,7 @@ def outcome(text, *references):
 
 
 def score(metric, outcomes):
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 def prepared(metric, outcomes):
@@ -107,7 +107,7 @@ def test_any_sample_scores_as_sacrebleu_scores_its_corpus(config, scorer):
         for each in cell(streams=3)
     ]
     metric = config.load()(config)
-    parts = metric.measure(outcomes)
+    parts = [*metric.measure(outcomes)]
     dice = random.Random(5)
     for size in (1, 3, len(outcomes), 200):
         drawn = dice.choices(range(len(outcomes)), k=size)
@@ -152,7 +152,7 @@ def test_empty_texts_and_references_have_scores():
 
 def test_japanese_is_cut_into_words():
     metric = Bleu(BleuConfig(tokenize="ja-mecab"))
-    (part,) = metric.measure([outcome("私は東京に住んでいます。", "彼は東京に住んでいます。")])
+    (part,) = [*metric.measure([outcome("私は東京に住んでいます。", "彼は東京に住んでいます。")])]
     assert part[0] == 9
     assert "tok:ja-mecab-" in metric.signature
     assert metric.combine([part]) == pytest.approx(100 * (8 / 9 * 7 / 8 * 6 / 7 * 5 / 6) ** 0.25)

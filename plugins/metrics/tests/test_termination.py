@@ -17,12 +17,12 @@ def output(tokens, finished, *others):
 
 def ratio(outcomes, limit):
     metric = NonTermination(NonTerminationConfig(limit=limit))
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 def distinct(outcomes, limit):
     metric = DistinctNonTerminated(DistinctNonTerminatedConfig(limit=limit))
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 def interval(k, n, level=0.95):
@@ -61,21 +61,21 @@ def asks_for_the_length_alone(terminated):
 
 @catches(counts_stop_as_one_too_many)
 def stop_as_the_last_token_allowed_still_terminates(terminated):
-    assert terminated([output([5] * 4, True)], 5) == [True]
-    assert terminated([output([], True)], 1) == [True]
+    assert [*terminated([output([5] * 4, True)], 5)] == [True]
+    assert [*terminated([output([], True)], 1)] == [True]
 
 
 @catches(leaves_stop_uncounted, asks_for_a_stop_wherever_it_is)
 def stop_one_token_too_late_does_not_terminate(terminated):
-    assert terminated([output([5] * 5, True)], 5) == [False]
+    assert [*terminated([output([5] * 5, True)], 5)] == [False]
 
 
 @catches(asks_for_the_length_alone)
 def without_a_stop_nothing_terminates(terminated):
     """As many tokens as allowed tell that there is none among them; one token less does not tell."""
-    assert terminated([output([5] * 5, False)], 5) == [False]
+    assert [*terminated([output([5] * 5, False)], 5)] == [False]
     try:
-        ended = terminated([output([5] * 4, False)], 5)
+        ended = [*terminated([output([5] * 4, False)], 5)]
     except SuiteError:
         ended = []
     assert not any(ended)

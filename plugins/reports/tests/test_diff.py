@@ -71,7 +71,7 @@ def test_p_values_agree_with_sacrebleu_s_approximate_randomization():
     theirs = [one.p_value for one in test()[1]["BLEU"]][1:]
     metric = BleuConfig().load()(BleuConfig())
     several = [
-        metric.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in enumerate(pairs)])
+        [*metric.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in enumerate(pairs)])]
         for pairs in (zip(references, texts, strict=True) for texts in outputs)
     ]
     ours = [permutation_p_value(metric, [(several[0], parts)]) for parts in several[1:]]

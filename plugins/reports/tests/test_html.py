@@ -16,6 +16,7 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.schema import Claim
 from bench_core.terminal import visible
+from bench_reports.content.cost_tables import stages_of
 from bench_reports.content.numbers import number as number_in
 from bench_reports.content.outputs import MOST, samples, side_by_side
 from bench_reports.content.report_document import costs_document
@@ -307,7 +308,7 @@ def test_what_limits_comparability_comes_first(tmp_path):
 
 
 def test_costs_are_summed_up_by_kind_of_stage(tmp_path):
-    tables = Reader(html_page(costs_document(some_run(tmp_path), COSTS))).tables
+    tables = Reader(html_page(costs_document(some_run(tmp_path), stages_of(COSTS)))).tables
     assert tables["kinds"] == [
         ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"],
         ["train", "1", "100.5", "90.0", "50.0", "–", "–"],
@@ -320,7 +321,7 @@ def test_costs_are_summed_up_by_kind_of_stage(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "\ufffd\ufffd", "stage\na,b,c\n", "stage,seconds\nx,much\n\n,-1\n", '"'])
 def test_costs_that_are_damaged_have_a_page_all_the_same(tmp_path, text):
-    assert Reader(html_page(costs_document(some_run(tmp_path), text))).tables["kinds"][0][0] == "stage"
+    assert Reader(html_page(costs_document(some_run(tmp_path), stages_of(text)))).tables["kinds"][0][0] == "stage"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def bleu_draws(references, outputs):
             Outcome(i, references=[line], texts=[text])
             for i, (line, text) in enumerate(zip(references, texts, strict=True))
         ]
-        parts = metric.measure(outcomes)
+        parts = [*metric.measure(outcomes)]
         found.append((metric.combine(parts), draws(metric, parts)))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from math import nan
 from typing import Self
@@ -36,17 +36,17 @@ class KnownWords(Additive[float]):
             knowing.signature += f"|outputs:{len(references)}"
         return knowing
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Return 1 for each word, or its share of 1 if it was generated more than once, and 0 for all else."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+        """Yield 1 for each word, or its share of 1 if it was generated more than once, and 0 for all else."""
+        times = Counter(filter(None, map(self._word, outcomes))) if self.config.unique else None
+        for word in map(self._word, outcomes):
+            yield 0.0 if word is None else 1.0 if times is None else 1 / times[word]
+
+    def _word(self, outcome: Outcome) -> str | None:
+        """Return the output if it is a known word."""
         assert self.words is not None, "`prepare` comes first"
-        found = [
-            outcome.texts[0] if outcome.hypotheses[0].finished and outcome.texts[0] in self.words else None
-            for outcome in outcomes
-        ]
-        if not self.config.unique:
-            return [float(word is not None) for word in found]
-        times = Counter(found)
-        return [0.0 if word is None else 1 / times[word] for word in found]
+        known = outcome.hypotheses[0].finished and outcome.texts[0] in self.words
+        return outcome.texts[0] if known else None
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import inf, log, nan
 from typing import Self
@@ -42,11 +42,12 @@ class ScoredWords(Additive[list[float]]):
     def _weighed(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
         """Return the probability of each word by the corpus, and its log-probability by the model [N]."""
         assert self.words is not None, "`prepare` comes first"
-        splits, types = np.divmod([outcome.id for outcome in outcomes], len(self.words.words))
+        ids = np.fromiter((outcome.id for outcome in outcomes), np.int64)
+        splits, types = np.divmod(ids, len(self.words.words))
         if not len(types):
             return np.zeros(0), np.zeros(0)
         split = self._against(splits)
-        log_probs = np.array([self._log_prob(outcome) for outcome in outcomes], np.float64)
+        log_probs = np.fromiter(map(self._log_prob, outcomes), np.float64)
         wrong = np.flatnonzero(np.isnan(log_probs) | (log_probs == inf))
         if len(wrong):
             raise PluginError(
@@ -69,10 +70,11 @@ class ScoredWords(Additive[list[float]]):
             )
         return wanted
 
-    def _log_prob(self, outcome: Outcome) -> float | None:
+    def _log_prob(self, outcome: Outcome) -> float:
+        """Return what a score says of a word; NaN if it says nothing."""
         name = self.config.value
         if name is None:
-            return outcome.target_log_prob
+            return nan if outcome.target_log_prob is None else outcome.target_log_prob
         if name not in outcome.values:
             known = ", ".join(sorted(outcome.values)) or "none"
             raise SuiteError(
@@ -103,14 +105,13 @@ class WordCrossEntropy(ScoredWords):
         self.unit = config.unit  # type: ignore[misc]
         self.signature += f"|excess:{'yes' if config.excess else 'no'}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
-        """Return the probability of each word, the same or 0 if it is omitted, and what it costs times that."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+        """Yield the probability of each word, the same or 0 if it is omitted, and what it costs times that."""
         probs, log_probs = self._weighed(outcomes)
         told = self._told(log_probs) & (probs > 0)
         least = np.log(np.where(told, probs, 1)) if self.config.excess else 0
         costs = (least - np.where(told, log_probs, 0)) * probs / (log(2) if self.config.unit == "bits" else 1)
-        parts: list[list[float]] = np.stack([probs, probs * told, np.where(told, costs, 0)], 1).tolist()
-        return parts
+        return map(np.ndarray.tolist, np.stack([probs, probs * told, np.where(told, costs, 0)], 1))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         whole, told, cost = sums or (0, 0, 0)
@@ -126,11 +127,10 @@ class OmittedMass(ScoredWords):
     config: OmittedMassConfig
     may_be_nan = True
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
-        """Return the probability of each word, and the same or 0 if it is not omitted."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+        """Yield the probability of each word, and the same or 0 if it is not omitted."""
         probs, log_probs = self._weighed(outcomes)
-        parts: list[list[float]] = np.stack([probs, probs * ~self._told(log_probs)], 1).tolist()
-        return parts
+        return map(np.ndarray.tolist, np.stack([probs, probs * ~self._told(log_probs)], 1))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         whole, omitted = sums or (0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from math import exp, inf, nan
 from typing import Any, Self, TypeAlias
 
@@ -16,6 +17,8 @@ from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import NGramPerplexityConfig
 
 Numbers: TypeAlias = NDArray[Any]
+
+SOME = 10_000  # outputs at a time
 
 
 @dataclass(frozen=True)
@@ -115,13 +118,14 @@ class NGramPerplexity(Additive[list[float]]):
         knowing.ngrams = WittenBell(words, counts[there].astype(np.float64), self.config.n, len(letters))
         return knowing
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[list[float]]:
-        """Return the surprise of each output in nats, and its number of symbols."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+        """Yield the surprise of each output in nats, and its number of symbols."""
         assert self.ngrams is not None, "`prepare` comes first"
-        first = [outcome.hypotheses[0] for outcome in outcomes]
-        words = [[*one.tokens, STOP] if one.finished else one.tokens for one in first]
-        costs = self.ngrams.surprise(words).tolist()
-        return [[cost, float(len(word))] for cost, word in zip(costs, words, strict=True)]
+        first = (outcome.hypotheses[0] for outcome in outcomes)
+        every = ([*one.tokens, STOP] if one.finished else one.tokens for one in first)
+        while words := [*islice(every, SOME)]:
+            costs = self.ngrams.surprise(words).tolist()
+            yield from ([cost, float(len(word))] for cost, word in zip(costs, words, strict=True))
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         cost, symbols = sums or (0, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, ClassVar
 
@@ -16,11 +16,11 @@ class Reported(Additive[Any]):
     unit = "bits"
     called: ClassVar[str]  # as models call it
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Any]:
-        """Return the value of each output; raise SuiteError where one has none."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Any]:
+        """Yield the value of each output; raise SuiteError where one has none."""
         position = self.config.position
         name = self.called if position is None else f"{self.called}_{position}"
-        return [self._value(outcome, name) for outcome in outcomes]
+        return (self._value(outcome, name) for outcome in outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return sums[0] / examples if examples else nan
@@ -52,12 +52,12 @@ class MutualInformation(Reported):
         over = "until stop" if config.until_stop else config.position or "all"
         self.signature = f"I(w;noise|state)|positions:{over}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[Any]:
-        """Return the value of each output, or its sum up to the end and the positions behind it."""
+    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Any]:
+        """Yield the value of each output, or its sum up to the end and the positions behind it."""
         if not self.config.until_stop:
             return super().measure(outcomes)
         names = "information_until_stop", "steps_until_stop"
-        return [[self._value(outcome, name) for name in names] for outcome in outcomes]
+        return ([self._value(outcome, name) for name in names] for outcome in outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         if not self.config.until_stop:

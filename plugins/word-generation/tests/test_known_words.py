@@ -31,7 +31,7 @@ def ready(config, outcomes=OUTCOMES):
 
 def value(config, outcomes=OUTCOMES):
     metric = ready(config, outcomes)
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -60,7 +60,7 @@ def test_different_words_share_a_column_only_where_outputs_are_as_many():
 
 def test_resampled_outputs_are_on_average_as_different_as_the_outputs_are():
     metric = ready(KnownWordsConfig(unique=True))
-    parts = metric.measure(OUTCOMES)
+    parts = [*metric.measure(OUTCOMES)]
     counts = np.random.Generator(np.random.PCG64(0)).multinomial(8, [1 / 8] * 8, 4000)
     assert np.mean(metric.resample(parts, counts)) == pytest.approx(metric.combine(parts), abs=0.01)
 

@@ -30,7 +30,7 @@ OUTCOMES = [
 
 def value(config, outcomes=OUTCOMES):
     metric = config.load()(config)
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_values_are_averaged_over_outputs_and_up_to_stop_over_all_positions(conf
 
 def test_a_single_position_keeps_one_number_of_each_output_so_that_figures_can_draw_them():
     config = MutualInformationConfig(position=1)
-    assert config.load()(config).measure(OUTCOMES) == [1.5, 0.75]
+    assert [*config.load()(config).measure(OUTCOMES)] == [1.5, 0.75]
 
 
 def test_no_two_numbers_share_a_signature():

@@ -25,7 +25,7 @@ def scored(log_probs, first=TEST):
 
 def value(config, outcomes, info=FACTS):
     metric = config.load()(config).prepare(info, {})
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize(

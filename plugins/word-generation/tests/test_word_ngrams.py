@@ -100,7 +100,7 @@ OUTCOMES = [
 
 def value(config, outcomes=OUTCOMES):
     metric = config.load()(config).prepare(FACTS, {})
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.mark.parametrize("of", ["all", "test"])

@@ -58,7 +58,7 @@ def test_a_task_without_words_is_refused():
 
 def ready(config, known, outcomes):
     metric = config.load()(config).prepare(known, {outcome.id: outcome.references for outcome in outcomes})
-    return metric.combine(metric.measure(outcomes))
+    return metric.combine([*metric.measure(outcomes)])
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ class BrokenRate(Ended):
         return None if self.config.way == "prepare" else self
 
     def measure(self, outcomes):
-        parts = super().measure(outcomes)
+        parts = [*super().measure(outcomes)]
         made = {"measure none": None, "measure rows": parts[:-1], "measure set": [{1} for _ in parts]}
         return made.get(self.config.way, parts)
 

@@ -71,7 +71,7 @@ def sampled(tmp_path, samples, **settings):
             one = cell(model, "greedy", seed, {"rate": number(metric.combine([*rates]), **about)})
             cells.append(replace(one, artifacts={**one.artifacts, "measure/rate": key}))
     (tmp_path / "run").mkdir(exist_ok=True)
-    write_draws(tmp_path / "run" / "draws.safetensors", found)
+    write_draws(tmp_path / "run" / "draws.safetensors", sorted(found.items()))
     return cells
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcom
     key = cell.artifacts.get("decode", "")
     if not key or not store.has("decode", key):
         return []
-    return read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz"))[:count]
+    return [*islice(read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz")), count)]
 
 
 def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:

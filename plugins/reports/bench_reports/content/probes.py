@@ -93,9 +93,9 @@ def _alarm(stated: Stated) -> str:
 
 
 def _labelled(run: Run) -> Iterator[tuple[str, CellResult]]:
-    """Yield each cell after its name without a seed."""
+    """Yield each cell that was probed, after its name without a seed."""
     axes = [axis for axis in AXES[:-1] if axis in ("model", "decoder") or len(names_on(run, axis)) > 1]
-    for one in ordered(run):
+    for one in (one for one in ordered(run) if one.probes):
         yield join(*(name_on(one, axis) for axis in axes)), one
 
 

@@ -10,7 +10,7 @@ from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claims import MEANING, Judgement, judge
-from bench_reports.content.cost_tables import by_kind, dearest, stages_of
+from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
 from bench_reports.content.grid import Grid
 from bench_reports.content.numbers import number
@@ -56,9 +56,8 @@ def summary(run: Run) -> Document:
     return Document("", [], [*sections, *_claims(judge(run))])
 
 
-def costs_document(run: Run, text: str, drawn: Iterable[Drawn] = ()) -> Document:
-    """Return what stages cost, from the text of `costs.csv` and the figures of that."""
-    stages = stages_of(text)
+def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Document:
+    """Return what stages cost, from the lines of `costs.csv` and the figures of that."""
     longest = text_table("dearest", "The stages that took longest", dearest(stages))
     shown, number = len(longest.rows), len(stages)
     left_out = doc.Notes([f"The {shown} of {number:,} stages that took longest; all are in costs.csv."], compact=True)

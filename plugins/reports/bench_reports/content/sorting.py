@@ -9,11 +9,10 @@ from bench_core.suites.schema import Hardware
 
 def ordered(run: Run) -> list[CellResult]:
     """Return the cells in the order of the suite."""
-    axes = AXES[:-1]
-    places = [{name: place for place, name in enumerate(names_on(run, axis))} for axis in axes]
+    places = {axis: {name: place for place, name in enumerate(names_on(run, axis))} for axis in AXES[:-1]}
 
     def place(one: CellResult) -> list[int]:
-        return [*(known[name_on(one, axis)] for known, axis in zip(places, axes, strict=True)), seed_of(one)]
+        return [*(known[name_on(one, axis)] for axis, known in places.items()), seed_of(one)]
 
     return sorted(run.cells, key=place)
 
@@ -31,7 +30,7 @@ def seed_of(one: CellResult) -> int:
 
 def names_on(run: Run, axis: Axis) -> list[str]:
     """Return the names on an axis, but that of seeds, in the order of the suite; then those that only cells have."""
-    suite, found = run.suite, {name_on(one, axis) for one in run.cells}
+    suite, found = run.suite, {"" if name is None else str(name) for name in run.names[axis]}
     if axis == "hardware":
         known = ["default"] if isinstance(suite.hardware, Hardware) else [*suite.hardware]
     else:

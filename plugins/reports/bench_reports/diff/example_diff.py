@@ -15,7 +15,7 @@ from bench_core.errors import BenchError, PluginError
 from bench_core.registry import configured
 from bench_core.runs.results import CellResult
 from bench_core.storage.bootstrap_replicates import block_length
-from bench_core.storage.outcomes import read_lines, read_outcomes
+from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.paired import Contrast, Pair
 from bench_reports.statistics.permutation import Parts, permutation_p_value
@@ -125,8 +125,8 @@ class StoredExamples:
     """Reads from the store what is behind the numbers of a run, each artifact once."""
 
     store: Store
-    read: dict[str, list[Outcome]] = field(default_factory=dict)
-    decoded: dict[str, Mapping[int, Outcome]] = field(default_factory=dict)  # by example
+    read: dict[str, Sequence[Outcome]] = field(default_factory=dict)
+    decoded: dict[str, Mapping[int, int]] = field(default_factory=dict)  # the places of examples
 
     def evidence(self, contrast: Contrast) -> Evidence:
         """Return what is stored of a metric of two cells; raise BenchError where it is not, or is of other code."""
@@ -143,7 +143,7 @@ class StoredExamples:
         block = block_length(len(outcomes)) if facts.consecutive else 1
         return Evidence(contrast, metric, parts, ids, lengths, block)
 
-    def _measured(self, cell: CellResult, name: str) -> tuple[Any, list[Outcome], TaskInfo, list[Any]]:
+    def _measured(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Outcome], TaskInfo, Sequence[Any]]:
         """Return the metric as it was, the outcomes that it saw, the facts of the task, and what it kept."""
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
@@ -151,10 +151,10 @@ class StoredExamples:
         facts = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
         config = configured("metric", ingredients["settings"]["metric"])
         metric = config.load()(config)
-        metric = metric.prepare(facts, {one.id: one.references for one in outcomes})
+        metric = metric.prepare(facts, References(outcomes))
         return metric, outcomes, facts, read_lines(artifact.file("parts.jsonl.gz"))
 
-    def outcomes(self, kind: str, key: str) -> list[Outcome]:
+    def outcomes(self, kind: str, key: str) -> Sequence[Outcome]:
         """Return stored outcomes."""
         if key not in self.read:
             self.read[key] = read_outcomes(self.store.get(kind, key).file("outcomes.jsonl.gz"))
@@ -162,15 +162,17 @@ class StoredExamples:
 
     def outputs(self, pair: Pair, example: int) -> tuple[Outcome, Outcome] | None:
         """Return what both cells made of an example, or None where that is not stored."""
-        ours, theirs = (self._decoded(one).get(example) for one in pair)
+        ours, theirs = (self._decoded(one, example) for one in pair)
         return (ours, theirs) if ours and theirs and ours.texts and theirs.texts else None
 
-    def _decoded(self, cell: CellResult) -> Mapping[int, Outcome]:
+    def _decoded(self, cell: CellResult, example: int) -> Outcome | None:
         key = cell.artifacts.get("decode", "")
         if key not in self.decoded:
             there = key and self.store.has("decode", key)
-            self.decoded[key] = {one.id: one for one in self.outcomes("decode", key)} if there else {}
-        return self.decoded[key]
+            found = self.outcomes("decode", key) if there else ()
+            self.decoded[key] = {one.id: place for place, one in enumerate(found)}
+        place = self.decoded[key].get(example)
+        return None if place is None else self.read[key][place]
 
 
 def tried(stored: StoredExamples, contrast: Contrast) -> Evidence | str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILE = "distributions.jsonl"  # in the folder of a run
 LONGEST = 250  # characters of what is wrong with it
 LARGEST = 10**20  # as an integer
+NONE = object()  # nothing is odd
 
 Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often each occurs, finite ones first, sorted
 
@@ -39,12 +40,16 @@ class Distribution:
 
 def distribution(cell: Mapping[str, Any], metric: str, parts: Sequence[Any]) -> Distribution:
     """Count what a metric keeps of each example; what is not a plain number has no distribution."""
-    odd = [one for one in parts if type(one) not in (int, float) or (type(one) is int and abs(one) > LARGEST)]
-    if odd:
-        found = json.dumps(odd[0], ensure_ascii=False)
+    odd = next((one for one in parts if not _is_number(one)), NONE)
+    if odd is not NONE:
+        found = json.dumps(odd, ensure_ascii=False)
         shown = found if len(found) <= 40 else f"{found[:40]} …"
         return Distribution(cell, metric, reason=f"{metric} keeps {shown} of an example, which is not one number")
-    return Distribution(cell, metric, pooled([[(part, 1) for part in parts]]))
+    return Distribution(cell, metric, pooled([((part, 1) for part in parts)]))
+
+
+def _is_number(part: object) -> bool:
+    return type(part) is float or (type(part) is int and abs(part) <= LARGEST)
 
 
 def write_distributions(path: Path, found: Iterable[Distribution]) -> None:
@@ -112,7 +117,7 @@ def identity(cell: Mapping[str, object]) -> tuple[object, ...]:
     return tuple(cell.get(axis) for axis in AXES)
 
 
-def pooled(several: Iterable[Counts]) -> list[tuple[float, int]]:
+def pooled(several: Iterable[Iterable[tuple[int | Real, int]]]) -> list[tuple[float, int]]:
     """Return the counts of several distributions together."""
     finite: Counter[float] = Counter()
     others: Counter[str] = Counter()  # by word, since no nan equals another

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from bench_core.runs.results import Run
+from bench_core.runs.results import CellResult, Run, cell_as_json
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_reports.content.choices import choices
@@ -61,17 +60,26 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> str:
-    """Return all of a report as JSON."""
+    """Return all of a report as JSON, each cell on a line."""
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
     data = json_data(
         {
             **head,
             "environments": environments(run),
-            "cells": [asdict(one) for one in ordered(run)],
             "tables": {grid.table.id: records(grid) for grid in filled},
             "claims": [one.record() for one in judged],
             "note": run.suite.note,
             "choices": [one.record() for one in choices(run)],
         }
     )
-    return json.dumps(data, sort_keys=True, indent=1, allow_nan=False) + "\n"
+    cells = ",\n".join(f"  {_cell_text(one)}" for one in ordered(run))
+    rest = json.dumps(data, sort_keys=True, indent=1, allow_nan=False).removeprefix("{\n")
+    return f'{{\n "cells": [\n{cells}\n ],\n{rest}\n'
+
+
+def _cell_text(one: CellResult) -> str:
+    data = cell_as_json(one)
+    try:
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+    except ValueError:  # a probe found something infinite
+        return json.dumps(json_data(data), sort_keys=True, allow_nan=False)

@@ -65,7 +65,7 @@ def _costs(run: Run, table: str) -> dict[str, bytes]:
     """Return all that depends on clocks: what stages cost, a page of that, and the files of its figures."""
     drawn, stages = _drawn(cost_pictures(run)), stages_of(table)
     columns = list(dict.fromkeys(name for one in stages for name in one)) or COST_COLUMNS
-    files = {"costs.csv": to_csv(stages, columns), "costs.html": html_page(costs_document(run, table, drawn))}
+    files = {"costs.csv": to_csv(stages, columns), "costs.html": html_page(costs_document(run, stages, drawn))}
     return _encoded(files) | _figure_files("costs", drawn)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,13 +16,16 @@ from bench_core.suites.expressions import Query, Term
 Vector: TypeAlias = NDArray[Any]  # [1 + D], of numbers or truths: first the seeds as they are, then each draw
 
 
+@lru_cache(maxsize=8)
 def drawn_seeds(count: int) -> NDArray[np.intp]:
     """Return which of `count` seeds each draw takes [1 + D, S]; the first takes each once.
 
     The raw stream of the generator is the same in every release of numpy. One seed leaves nothing to draw.
     """
     draws = np.random.PCG64(0).random_raw((DRAWS if count > 1 else 0) * count).reshape(-1, count) % count
-    return np.vstack([np.arange(count), draws.astype(np.intp)])
+    found = np.vstack([np.arange(count), draws.astype(np.intp)])
+    found.flags.writeable = False  # all that ask share it
+    return found
 
 
 def resampled_of(values: Mapping[Query, Sequence[float]], draws: Mapping[Query, Sequence[Draws | None]]) -> Resampled:

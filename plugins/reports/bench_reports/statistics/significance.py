@@ -30,7 +30,8 @@ def _tests(grid: Grid, draws: Mapping[str, Draws]) -> Iterator[Test]:
         for row, entries in enumerate(grid.entries):
             found = _draws_of(entries[place], draws) if column.number.better else None
             if found is not None and (summary := entries[place].summary):
-                alike[entries[place].sample].append(_Sampled((row, place), summary.mean, found))
+                one = _Sampled((row, place), summary.mean, found, nested(found))
+                alike[entries[place].sample].append(one)
         for numbers in alike.values():
             best = max(numbers, key=lambda one: column.number.better * one.mean)
             yield from (_test(best, other) for other in numbers if other is not best)
@@ -42,11 +43,13 @@ class _Sampled(NamedTuple):
     place: Place
     mean: float
     draws: Draws  # for each seed over the examples [S, D]
+    nested: Draws  # over the seeds too [D]
 
 
 def _test(best: _Sampled, other: _Sampled) -> Test:
-    p = nested_p_value(best.mean - other.mean, best.draws, other.draws)
-    return Test(best.place, other.place, p, float((nested(best.draws) - nested(other.draws)).std()))
+    difference, apart = best.mean - other.mean, best.nested - other.nested
+    p = max(p_value(difference, apart), _t_value(difference, best.draws, other.draws))
+    return Test(best.place, other.place, p, float(apart.std()))
 
 
 def _draws_of(entry: Entry, draws: Mapping[str, Draws]) -> Draws | None:

@@ -1,0 +1,153 @@
+"""Sequences of items that stay on disk as lines of JSON: gzipped files, and temporary files of what is computed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any, TypeVar, overload
+
+X = TypeVar("X")
+
+IN_MEMORY = 2**24  # bytes of a spool that are kept in memory before it uses the disk
+BLOCK = 2**20  # bytes that are compressed at a time
+
+
+def to_line(item: Any) -> bytes:
+    """Return an item as a line of JSON; raise TypeError or ValueError if it is not JSON data."""
+    return (json.dumps(item, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def write_lines(path: Path, items: Iterable[Any]) -> None:
+    """Write gzipped JSON lines, item by item and without a time stamp: the same bytes for the same items."""
+    pack_lines(path, items.lines() if isinstance(items, Lines) else map(to_line, items))
+
+
+def pack_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write lines, gzipped; how they are divided into blocks does not show in the bytes."""
+    pack, waiting, size = zlib.compressobj(6, zlib.DEFLATED, 31), list[bytes](), 0
+    with path.open("wb") as file:
+        for line in lines:
+            waiting.append(line)
+            size += len(line)
+            if size >= BLOCK:
+                file.write(pack.compress(b"".join(waiting)))
+                waiting, size = [], 0
+        file.write(pack.compress(b"".join(waiting)))
+        file.write(pack.flush())
+
+
+def read_lines(path: Path) -> Lines[Any]:
+    """Return the items of gzipped JSON lines, each read when it is needed."""
+    return StoredLines(path, lambda item: item)
+
+
+class Lines(Sequence[X]):
+    """A sequence of items that are built from lines of JSON whenever they are read; it equals a list of the same."""
+
+    def __init__(self, build: Callable[[Any], X]) -> None:
+        self._build = build
+
+    @abstractmethod
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines, from the first to the last."""
+
+    @abstractmethod
+    def _line(self, place: int) -> bytes:
+        """Return the line at a place from 0 to the length - 1."""
+
+    def __iter__(self) -> Iterator[X]:
+        return (self._build(json.loads(line)) for line in self.lines())
+
+    @overload
+    def __getitem__(self, place: int) -> X: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[X]: ...
+    def __getitem__(self, place: int | slice) -> X | list[X]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return self._build(json.loads(self._line(range(len(self))[place])))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | tuple | Lines):
+            return NotImplemented
+        return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Spool(Lines[X]):
+    """Items in a temporary file, or in memory while they are few; at most 16 bytes an item are always in memory.
+
+    The file has no name in `folder`, and is gone with the spool.
+    """
+
+    def __init__(self, build: Callable[[Any], X], folder: Path | None = None) -> None:
+        super().__init__(build)
+        self._file = SpooledTemporaryFile(IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115
+        self._ends, self._order = array("q", [0]), array("q")  # of lines; places after sorting
+
+    def extend(self, lines: Iterable[bytes]) -> None:
+        """Append lines as they come."""
+        self._file.seek(self._ends[-1])
+        for line in lines:
+            self._file.write(line)
+            self._ends.append(self._ends[-1] + len(line))
+
+    def sort(self, numbers: Sequence[int]) -> None:
+        """Order the items by their `numbers`; those of equal ones stay in order."""
+        import numpy as np
+
+        self._order = array("q", np.argsort(np.asarray(numbers, np.int64), kind="stable").tobytes())
+
+    def lines(self) -> Iterator[bytes]:
+        return map(self._line, range(len(self)))
+
+    def _line(self, place: int) -> bytes:
+        row = self._order[place] if self._order else place
+        self._file.seek(self._ends[row])
+        return self._file.read(self._ends[row + 1] - self._ends[row])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+
+class StoredLines(Lines[X]):
+    """The items of a gzipped file, read in order; who goes back by an index makes a spool of them."""
+
+    def __init__(self, path: Path, build: Callable[[Any], X]) -> None:
+        super().__init__(build)
+        self.path = path
+        self._count: int | None = None
+        self._next, self._ahead = (
+            0,
+            iter(list[bytes]()),
+        )  # the place that comes next, by index, and all lines from there
+        self._spool: Spool[X] | None = None
+
+    def lines(self) -> Iterator[bytes]:
+        with gzip.open(self.path) as file:
+            yield from file
+
+    def _line(self, place: int) -> bytes:
+        if self._spool is None and place < self._next:
+            self._spool = Spool(self._build)
+            self._spool.extend(self.lines())
+        if self._spool is not None:
+            return self._spool._line(place)
+        if not self._next:
+            self._ahead = self.lines()
+        line = next(islice(self._ahead, place - self._next, None))
+        self._next = place + 1
+        return line
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = sum(1 for _ in self.lines())
+        return self._count
