@@ -283,7 +283,7 @@ def _mark(path: str) -> Mark | None:
     """Return a fingerprint of a file that changes when it is written, or None if it does not exist."""
     try:
         found = os.lstat(path)
-    except OSError:
+    except (OSError, ValueError):  # no file can have such a name
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import defaultdict
@@ -83,6 +84,7 @@ def recorded(execution: Execution) -> Iterator[None]:
 
         execution.stages[stage.key] = stage
         self.loaded.clear()  # as in a process of its own
+        gc.collect()  # what is left of other stages ends now, not in this one
         with _profiled(note):
             return perform(self, stage, folder)
 
