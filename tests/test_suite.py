@@ -124,7 +124,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("rows: [decoder]", "rows: [decoder, model]", "an axis can be in rows or in columns"),
         ("{metric: nats}", "{metric: natz}", "no metric of this suite is called 'natz'"),
         ("{metric: nats}", "{metric: nats, decoder: drow}", "no decoder of this suite is called 'drow'"),
-        ("seeds: 2", "seeds: 0", "S:16:1: 'seeds': input should be greater than 0 (found 0)"),
+        ("seeds: 2", "seeds: 0", "S:16:1: 'seeds' must be greater than 0 (found 0)"),
         ("threads: 1", "threads: 1, gpu: 3", "unknown key 'gpu'"),
         ("suite: tests/small", "suite: ../escape", "S:2:1: 'suite'"),
         (
@@ -153,7 +153,7 @@ def test_unknown_profiles_and_settings_are_refused(suite_file):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("models.one.scale=", "--set models.one.scale: 'scale': input should be a valid number"),
+        ("models.one.scale=", "--set models.one.scale: 'scale' must be a number"),
         ("models..scale=1", "--set models..scale=1: expected KEY.KEY=VALUE"),
         ("mod\x1bels=1", r"--set 'mod\x1bels=1': expected KEY.KEY=VALUE"),
         ("m" * 500 + "=1", f"--set {'m' * 100} …: unknown key"),
@@ -237,9 +237,9 @@ def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tm
         (b"a: !!python/object:os.system x", "tags such as"),
         (b"a: &x [*x]", "S"),
         (b"suite: 2001-01-01", "a date is not a valid value"),
-        (b"? [a]\n: b", "expected a string as a key"),
+        (b"? [a]\n: b", "expected text as a key"),
         (b"a: \x00", "invalid YAML"),
-        (b"? {a: 1}\n: b", "expected a string as a key"),
+        (b"? {a: 1}\n: b", "expected text as a key"),
         (b"tasks: [{a: 1}]\nmodels: 3\nsuite: x", "S:1:1: 'tasks'"),
         (b"a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
          b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]", "too many values"),
