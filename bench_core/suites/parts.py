@@ -57,13 +57,9 @@ class Parts:
         return entries
 
     def training_keys(self, name: str, task: str, inside: Keys) -> Keys:
-        """Return where a model has a setting of its training: for a task, for all tasks, or in `training:`."""
-        origin = self.origins.get(name, name)
-        own = [("by_task", task), ()] if task else [()]
-        for way in (("models", name, *each, "training", *inside) for each in own):
-            if _contains(self.data, way):
-                return ("models", origin, *way[2:])
-        return ("training", *inside)
+        """Return the keys to a setting in the training of a model, as `training_keys` does."""
+        at = training_keys(self.data, name, task, inside)
+        return ("models", self.origins.get(name, name), *at[2:]) if at[0] == "models" else at
 
     def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], task: str) -> Entry:
         return Entry(config, self._training(name, settings, task))
@@ -182,6 +178,13 @@ class Parts:
                 text = f"{kind} {schema.name!r} needs extras not installed: {', '.join(sorted(config.extras()))} of "
                 self.problems.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
         return config
+
+
+def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:
+    """Return the keys to a setting in the training of a model: for a task, for all tasks, or in `training:`."""
+    own: list[Keys] = [("by_task", task), ()] if task else [()]
+    ways: list[Keys] = [("models", name, *each, "training", *inside) for each in own]
+    return next((way for way in ways if _contains(data, way)), ("training", *inside))
 
 
 def _without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Problems:
 
     def lines(self) -> list[str]:
         """Return all problems, in the order of the file."""
-        return sorted(self.found, key=_by_place)
+        return in_order(self.found)
 
     def error(self) -> SuiteError:
         """Return all problems as one error, in the order of the file."""
@@ -118,6 +118,11 @@ def listing(lines: Sequence[str]) -> list[str]:
     """Return the first problems, and their number if there are several."""
     count = f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."
     return [*lines[:MOST], *([count] if len(lines) > 1 else [])]
+
+
+def in_order(lines: Iterable[str]) -> list[str]:
+    """Return problems in the order of the file."""
+    return sorted(lines, key=_by_place)
 
 
 def _by_place(line: str) -> tuple[int, int, str]:
