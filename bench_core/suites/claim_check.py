@@ -40,13 +40,15 @@ class _Claims:
             names.problems.add([*keys, "assert"], text)
         for query in expression.queries:
             with suppress(Unreadable):
-                for text in self._problems(query):
+                for text in self._problems(query, [*keys, "assert"]):
                     names.problems.add([*keys, "assert"], text)
 
-    def _problems(self, query: Query) -> list[str]:
+    def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
         """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
         if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
+            for axis, name in unknown:
+                self.names.note_removed(keys, axis, name)
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
         wanted = dict(query.axes).items()
         cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def resolve(
     suite, problems = examine(source, folder, profile, settings, seeds)
     if problems.found:
         raise problems.error()
-    return suite
+    return replace(suite, notes=list(dict.fromkeys(problems.notes)))
 
 
 def examine(
@@ -162,7 +163,7 @@ def _apply(
         elif isinstance(profiles[profile], dict):  # type: ignore[index]
             source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
     for setting in settings:
-        _set(source, setting)
+        _set(source, problems, setting)
     asked = [*settings]
     if seeds is not None:
         same = source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))])
@@ -171,7 +172,7 @@ def _apply(
     return asked
 
 
-def _set(source: Located, setting: str) -> None:
+def _set(source: Located, problems: Problems, setting: str) -> None:
     """Apply a `--set KEY=VALUE`; null removes a mapping, or an entry of a list by its id."""
     keys, equals, value = setting.partition("=")
     if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
@@ -185,7 +186,8 @@ def _set(source: Located, setting: str) -> None:
             raise SuiteError(f"--set {_shown(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'.")
         source.remove((way[0], ids[_known(".".join(way[1:]), [*ids], origin)]))
     elif found is None and len(way) == 2 and way[0] in REMOVABLE:
-        source.remove((way[0], _known(way[1], [*source.data.get(way[0], ())], origin)))
+        source.remove((way[0], _known(way[1], [*(section or ())], origin)))
+        problems.removed.add((way[0].removesuffix("s"), way[1]))
     else:
         source.put(tuple(way), found, origin)
 

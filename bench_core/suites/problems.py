@@ -33,6 +33,8 @@ class Problems:
     source: Located
     found: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)  # problems, whichever combination of a grid they were found in
+    removed: set[tuple[str, str]] = field(default_factory=set)  # axis and name of what `--set` removes
+    notes: list[str] = field(default_factory=list)  # where the suite names these
 
     def __post_init__(self) -> None:
         for problem in self.source.problems:

@@ -61,6 +61,7 @@ class Suite:
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
     changes: Sequence[str] = ()  # keys that `--set` gave another value
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
+    notes: Sequence[str] = ()  # where it names what `--set` removes
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
