@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Vmappable
 from bench_core.suites.cells import Cell, cells_of
+from bench_core.suites.names import listed
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import training_keys
 from bench_core.suites.problems import Problems
@@ -48,9 +49,12 @@ def report_misfits(suite: Suite, problems: Problems) -> None:
     hardware = getattr(suite, "hardware", {UNKNOWN: Hardware()})
     with suppress(Unreadable):
         found, _ = misfits(suite, cells_of(suite, splits, hardware, seeds))
+        pairs: dict[tuple[Keys, str], list[str]] = {}
         for one in found:
-            advice = f" {ADVICE}" if " x " in one.pair else ""
-            problems.add(one.keys, f"{one.pair}: {one.sentence}{advice}")
+            pairs.setdefault((one.keys, one.sentence), []).append(one.pair)
+        for (keys, text), several in pairs.items():
+            advice = f" {ADVICE}" if " x " in several[0] else ""
+            problems.add(keys, f"{listed(several)}: {text}{advice}")
 
 
 def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
@@ -98,7 +102,7 @@ def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     model, called = suite.models[cell.model].at(cell.task).config, _called(suite, cell.model)
     if reason := misfit(suite.decoders[cell.decoder], model):
         yield Misfit(f"{called} x {cell.decoder}", reason, ("decoders", cell.decoder))
-    yield from _purpose(suite.tasks[cell.task], cell, Purpose.DECODE, "decode")
+    yield from _purpose(suite, cell, Purpose.DECODE, "decode")
 
 
 def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
@@ -117,7 +121,7 @@ def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
     pair = f"{_called(suite, cell.model)} x {name}"
     if reason := misfit(metric, model):
         yield Misfit(pair, reason, keys)
-    yield from _purpose(suite.tasks[cell.task], cell, Purpose.SCORE, "score", name)
+    yield from _purpose(suite, cell, Purpose.SCORE, "score", name)
     by = getattr(metric, "by", None)
     if by is not None and model.likelihoods and by not in model.likelihoods:
         known = ", ".join(model.likelihoods)
@@ -140,15 +144,18 @@ def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."
 
 
-def _purpose(task: TaskConfig, cell: Cell, purpose: Purpose, verb: str, metric: str = "") -> Iterator[Misfit]:
+def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str = "") -> Iterator[Misfit]:
     if cell.split == UNKNOWN:
         return
+    task = suite.tasks[cell.task]
     allowed = task.purposes(cell.split)
-    pair = " x ".join(filter(None, (cell.task, cell.split, metric)))
+    pair = f"{cell.task} x {cell.split}"
+    keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
-        yield Misfit(pair, f"{task.name} has no split {cell.split!r}.", ("splits",))
+        yield Misfit(pair, f"{task.name} has no split {cell.split!r}.", keys)
     elif purpose not in allowed:
-        yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", ("splits",))
+        pair = f"{pair} x {metric}" if metric else pair
+        yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", keys)
 
 
 def _trainings(suite: Suite) -> Iterator[tuple[str, str, Entry]]:

@@ -13,7 +13,7 @@ from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import PartKind, part, suggestion
 from bench_core.suites.extras import remedy
-from bench_core.suites.partial import Unreadable
+from bench_core.suites.partial import Unreadable, objections
 from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Limits, SuiteFile
 from bench_core.suites.suite import Entry
@@ -44,13 +44,14 @@ class Parts:
         entries = {}
         for name, settings in section(self.data, "models").items():
             config = self.config("model", name, settings)
+            training = self._training(name, settings, "", self._common)
             others = {}
             for task, changes in self._changes(name, settings).items():
                 whole = merged(_without(settings, "by_task"), changes)
                 other = self.config("model", name, whole, task)
+                own = self._training(name, whole, task, training) if "training" in changes else training
                 if isinstance(other, ModelConfig):
-                    others[task] = self._entry(name, other, whole, task)
-            training = self._training(name, settings, "")
+                    others[task] = Entry(other, own)
             if isinstance(config, ModelConfig):
                 entries[name] = Entry(config, training, others)
         self._check_phases(entries)
@@ -58,28 +59,33 @@ class Parts:
 
     def training_keys(self, name: str, task: str, inside: Keys) -> Keys:
         """Return the keys to a setting in the training of a model, as `training_keys` does."""
-        at = training_keys(self.data, name, task, inside)
-        return ("models", self.origins.get(name, name), *at[2:]) if at[0] == "models" else at
+        return self._in_file(training_keys(self.data, name, task, inside))
 
-    def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], task: str) -> Entry:
-        return Entry(config, self._training(name, settings, task))
+    def _in_file(self, keys: Keys) -> Keys:
+        """Return the keys in the file to a value in the data: a grid has the place of its combinations."""
+        return ("models", self.origins.get(str(keys[1]), keys[1]), *keys[2:]) if keys[0] == "models" else keys
 
-    def _training(self, name: str, settings: Any, task: str) -> TrainingConfig:
-        """Return the training of a model; problems of what it has from `training:` are reported there, once."""
+    def _training(self, name: str, settings: Any, task: str, below: TrainingConfig) -> TrainingConfig:
+        """Return the training of a model, on a task, from its settings and from what is `below` them.
+
+        Problems of what it has from `training:`, or from all tasks, are reported there, once.
+        """
         own = settings.get("training") if isinstance(settings, Mapping) else None
         if own is None:
-            return self._common
-        keys = ("models", self.origins.get(name, name), *(("by_task", task) if task else ()), "training")
+            return below
+        here: Keys = ("models", name, *(("by_task", task) if task else ()), "training")
+        keys = self._in_file(here)
 
         def places(inside: Keys) -> Keys | None:
-            at = self.training_keys(name, task, inside) if inside else keys
-            return None if at[0] == "training" and _contains(self.data, at) else at
+            at = training_keys(self.data, name, task, inside) if inside else here
+            is_below = at[: len(here)] != here and _contains(self.data, at)
+            return None if is_below else self._in_file(at)
 
         if not isinstance(own, Mapping):
             self.problems.add(keys, "'training' must be a mapping.")
-            return self._common
-        common = section(self.data, "training")
-        return self.problems.parsed(TrainingConfig, merged(common, own), keys, places=places)
+            return below
+        common, known = section(self.data, "training"), {*objections(TrainingConfig, below)}
+        return self.problems.parsed(TrainingConfig, merged(common, own), keys, places=places, known=known)
 
     @cached_property
     def _common(self) -> TrainingConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
@@ -57,12 +57,12 @@ class Problems:
 
     def parsed(
         self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "",
-        places: Places | None = None,
+        places: Places | None = None, known: Container[str] = (),
     ) -> T:  # fmt: skip
         """Return `data` as `schema`, after reporting every problem; invalid settings of the result are unreadable.
 
         `combination` is named if it is invalid as a whole although each setting is valid. `places` says where
-        problems are reported, by default inside of `keys`.
+        problems are reported, by default inside of `keys`; what is wrong with the whole and in `known` is not.
         """
         try:
             return schema.model_validate(data)
@@ -78,10 +78,12 @@ class Problems:
         invalid = {names.get(str(one["loc"][0]), "") for one in errors if one["loc"]} - {""}
         found = partial(schema, data, invalid | {*inner})
         vars(found).update(inner)
-        whole: list[ErrorDetails] = [
-            {"type": "value_error", "loc": (), "msg": text, "input": {}} for text in objections(schema, found)
+        whole = dict.fromkeys(objections(schema, found))
+        errors = [one for one in errors if one["loc"] or one["msg"].partition(", ")[2] not in whole]
+        errors += [
+            {"type": "value_error", "loc": (), "msg": text, "input": {}} for text in whole if text not in known
         ]
-        self._report([*errors, *whole], schema, places, combination)
+        self._report(errors, schema, places, combination)
         return found
 
     def _report(
@@ -96,8 +98,8 @@ class Problems:
                 apart = "" if one["type"] in SHAPES else repr((one["type"], one["loc"], one["msg"]))
                 groups.setdefault((way, apart), []).append(one)
         for (way, apart), several in groups.items():
-            deeper = any(len(other) > len(way) and other[: len(way)] == way for other, _ in groups)
-            if apart or not deeper:
+            others = [other for other, distinct in groups if len(other) > len(way) or (distinct and not apart)]
+            if apart or not any(other[: len(way)] == way for other in others):
                 self.add(way, sentence(several, schema, way), "" if several[0]["loc"] else combination)
 
     def _known(self, keys: Keys) -> Keys:
