@@ -48,7 +48,11 @@ def _settings(suite: Suite) -> Iterator[tuple[Keys, Any]]:
 
 def _unreadable_files(keys: Keys, settings: Any, data: Path) -> Iterator[tuple[Path, Keys, str]]:
     """Yield the files in settings that cannot be read, each with its keys, and why."""
-    for path, way in paths(vars(settings)):
+    found: list[tuple[Path, tuple[str, ...]]] = []
+    for name, value in vars(settings).items():
+        with suppress(Unreadable):
+            found += paths({name: value})
+    for path, way in found:
         if text := _problem(path, data):
             inside = tuple(int(one) if one.isdigit() else one for one in way)
             yield path, (*keys, *inside), f"{'.'.join((*map(str, keys), *way))}: {text}"

@@ -46,7 +46,7 @@ class _Claims:
     def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
         """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
-        if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
+        if unknown := [(axis, name) for axis, name in names if not self._is_known(axis, name)]:
             for axis, name in unknown:
                 self.names.note_removed(keys, axis, name)
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
@@ -61,6 +61,11 @@ class _Claims:
             for axis, several in found.items()
             if len(several) > 1
         ]
+
+    def _is_known(self, axis: str, name: str) -> bool:
+        with suppress(Unreadable):
+            return name in self.names.names(axis)
+        return True
 
     def _unknown(self, axis: str, name: str) -> list[str]:
         """Return the message for a name that no cell has."""

@@ -51,7 +51,7 @@ def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
         with suppress(Unreadable):
             several = [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
             if len(several) > 1 and axis not in figure.grouped:
-                text = f"figure {figure.id!r} does not say which {axis}: {listed(several)}. "
+                text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
                 names.problems.add(keys, f"{text}{way}, or select one by `where`.")
 

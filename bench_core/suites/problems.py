@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -70,7 +70,7 @@ class Problems:
             errors = error.errors(include_url=False)
         places = places or (lambda inside: (*keys, *inside))
         inner = {
-            name: self.parsed(kind, data[name], (), places=_inside(places, name))
+            name: self._inner(kind, data[name], _inside(places, name))
             for name, kind in _inner_mappings(schema, data, errors)
         }
         errors = [one for one in errors if not one["loc"] or one["loc"][0] not in inner]
@@ -85,6 +85,14 @@ class Problems:
         ]
         self._report(errors, schema, places, combination)
         return found
+
+    def _inner(self, schema: type[BaseModel], data: Any, places: Places) -> Any:
+        """Return a mapping inside of settings, or a list of such, as `parsed` does."""
+        if isinstance(data, Mapping):
+            return self.parsed(schema, data, (), places=places)
+        return tuple(
+            self.parsed(schema, one, (), places=_inside(places, number)) for number, one in enumerate(data)
+        )
 
     def _report(
         self, errors: Iterable[ErrorDetails], schema: type[BaseModel], places: Places, combination: str
@@ -134,19 +142,20 @@ def _by_place(line: str) -> tuple[int, int, str]:
     return (int(place[1]), int(place[2]), line) if place else (0, 0, line)
 
 
-def _inside(places: Places, name: str) -> Places:
+def _inside(places: Places, name: str | int) -> Places:
     return lambda inside: places((name, *inside))
 
 
 def _inner_mappings(
     schema: type[BaseModel], data: Any, errors: Iterable[ErrorDetails]
 ) -> list[tuple[str, type[BaseModel]]]:
-    """Return the settings with errors inside that are mappings of one kind, each with its class."""
+    """Return the settings with errors inside that are mappings of one kind, or lists of such, with their classes."""
     wrong = {str(one["loc"][0]) for one in errors if len(one["loc"]) > 1}
     found = []
     for name, one in schema.model_fields.items():
-        kinds = [kind for kind in get_args(one.annotation) or (one.annotation,) if kind is not NoneType]
+        kinds = [kind for kind in get_args(one.annotation) or (one.annotation,) if kind not in (NoneType, ...)]
+        shape = list if get_origin(one.annotation) in (list, tuple) else Mapping
         is_one = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
-        if is_one and name in wrong and isinstance(data.get(name), Mapping):
+        if is_one and name in wrong and isinstance(data.get(name), shape):
             found.append((name, kinds[0]))
     return found

@@ -140,9 +140,9 @@ class Table(Strict):
     @field_validator("values")
     @classmethod
     def _filled(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if "of" not in info.data:  # which is invalid
+        kind = info.data.get("of")
+        if kind is None:  # it is invalid
             return values
-        kind = info.data["of"]
         if kind == "choices" and values:
             raise ValueError("a table of choices has the chosen settings as its values; leave `values` out")
         if kind != "choices" and not values:

@@ -47,7 +47,7 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
         with suppress(Unreadable):
             several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
-                text = f"table {table.id!r} does not say which {axis}: {listed(several)}. "
+                text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
 
 

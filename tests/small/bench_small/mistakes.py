@@ -146,7 +146,7 @@ MISTAKES: Mapping[str, tuple[str, str, str]] = {
     "an id twice": ("{id: data,", "{id: picked,", "two tables have the id 'picked'"),
     "a claim without words": ("text: The second fits better.", "txt: The second fits better.", "unknown key 'txt'"),
     "a model of a claim": ("assert: v('nats', model='two'", "assert: v('nats', model='tow'", "no model of this suite is"),
-    "an expression": ("hardware='slow') < v", "hardware='slow') << v", "a claim consists of"),
+    "an expression": ("hardware='slow') < v", "hardware='slow') << v", "expected a comparison, found"),
     "a kind of figure": ("kind: line", "kind: lines", "'kind': 'lines' is not known here. Did you mean 'line'"),
     "a curve": ("y: loss", "y: valid loss", "no training history of this suite contains 'valid loss'"),
     "bins": ("bins: 10", "bins: 0", "'bins' must be at least 1 (found 0)"),
