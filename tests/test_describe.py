@@ -97,7 +97,9 @@ def test_the_description_as_json_has_the_same_settings(say):
 
 def test_an_unknown_kind_is_answered_with_what_may_be_meant(say):
     assert "Did you mean 'model'?" in say("list", "modles", code=2)
-    assert "'described-model' is a model; see `bench describe model described-model`" in say("list", "described-model", code=2)
+    assert "'described-model' is a model; see `bench describe model described-model`" in say(
+        "list", "described-model", code=2
+    )
     assert say("list", "models") == say("list", "model")
 
 

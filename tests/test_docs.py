@@ -101,9 +101,7 @@ def test_every_key_of_a_suite_has_a_meaning():
     classes = [Phase, *Strict.__subclasses__()]
     assert SuiteFile in classes
     keys = {(one, key) for one in classes for key in one.model_fields}
-    assert not {(one.__name__, key) for one, key in keys if not meaning(one, key)}, (
-        "give each a `#:` comment"
-    )
+    assert not {(one.__name__, key) for one, key in keys if not meaning(one, key)}, "give each a `#:` comment"
     shown = (ROOT / "docs" / "suites.md").read_text()
     assert all(f"| `{one.model_fields[key].alias or key}` |" in shown for one, key in keys)
 

@@ -151,7 +151,10 @@ def test_nine_mistakes_that_once_took_three_rounds_are_told_in_one(check):
         (9, "Did you mean 'width'"): 1, (12, "Did you mean 'optimizer'"): 1, (13, "no CUDA device here"): 1,
         (15, "Did you mean 'model'"): 1, (15, "Did you mean 'perplexity'"): 1, (17, "Did you mean 'large'"): 1,
     }  # fmt: skip
-    found = {(line, text): sum(one.startswith(f"suite.yaml:{line}:") and text in one for one in lines) for line, text in told}
+    found = {
+        (line, text): sum(one.startswith(f"suite.yaml:{line}:") and text in one for one in lines)
+        for line, text in told
+    }
     assert found == told
     assert len(lines) == len(told)
 

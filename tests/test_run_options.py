@@ -149,8 +149,10 @@ def test_an_entry_is_removed_by_null_and_what_still_names_it_is_told(go, setting
 
 
 def test_a_table_is_removed_by_its_id_and_the_places_of_others_stay_right(go, suite_file):
-    text = Path("suite.yaml").read_text().replace(
-        "profiles:", "  - {id: second, rows: [decoder], columns: [model], values: [endde]}\nprofiles:"
+    text = (
+        Path("suite.yaml")
+        .read_text()
+        .replace("profiles:", "  - {id: second, rows: [decoder], columns: [model], values: [endde]}\nprofiles:")
     )
     Path("suite.yaml").write_text(text)
     line = text[: text.index("second")].count("\n") + 1

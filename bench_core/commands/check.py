@@ -56,7 +56,7 @@ def command(
 
 
 def _tell(path: str, problems: dict[str, str]) -> None:
-    """Print the problems of a suite in the order of the file, each once, with the profile if only a profile has it."""
+    """Print the problems of a suite in the order of the file, each once; that of a profile alone names it."""
     from bench_core.suites.problems import in_order, listing
 
     shown = {

@@ -31,7 +31,9 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     KIND can be left out if only one part has that name.
     """
     if len(words) > 2:
-        raise SuiteError(f"expected a kind and a name, found {' '.join(words)!r}. Such as: bench describe model rnn-lm.")
+        raise SuiteError(
+            f"expected a kind and a name, found {' '.join(words)!r}. Such as: bench describe model rnn-lm."
+        )
     found = part(words[0].removesuffix("s"), words[1]) if len(words) == 2 else _only(words[0])
     if as_json:
         say(to_json(_about(found), default=str))
@@ -69,7 +71,8 @@ def _about(found: Part) -> dict[str, Any]:
         known["source"] = [config.source if isinstance(config.source, Source) else "by its settings"]
     known["settings"] = [_row(one) for one in settings(config)]
     known["inside"] = [
-        {**asdict(one), "shape": one.shape, "settings": [_row(each) for each in one.settings]} for one in groups(config)
+        {**asdict(one), "shape": one.shape, "settings": [_row(each) for each in one.settings]}
+        for one in groups(config)
     ]
     return known
 
@@ -107,4 +110,5 @@ def _table(rows: Sequence[dict[str, str]]) -> str:
     width = min(max(get_terminal_size((120, 24)).columns, LEAST), MOST)
     used = [min(30, max(len(line) for line in [key, *(row[key] for row in rows)])) for key in ("setting", "type")]
     default = min(24, max(len(row["default"]) for row in [{"default": "default"}, *rows]))
-    return tabulate(rows, headers="keys", maxcolwidths=[None, 30, 24, max(20, width - sum(used) - default - 6)])
+    found: str = tabulate(rows, headers="keys", maxcolwidths=[None, 30, 24, max(20, width - sum(used) - default - 6)])
+    return found

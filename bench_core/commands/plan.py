@@ -32,7 +32,7 @@ def command(
     suite: Suite, data: Path, store: Store, only: tuple[str, ...], elsewhere: str | None, as_json: bool
 ) -> None:
     """Show the cells of a suite, the stages they need, and how many of those are stored."""
-    from bench_core.runs.narrowing import is_left_out
+    from bench_core.runs.plan_filter import is_left_out
 
     found, left = to_do(suite, data, store, only, local=not elsewhere)
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
@@ -58,12 +58,12 @@ def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bo
     """
     from bench_core.planning.hardware import check_devices
     from bench_core.planning.plan import needed, plan
-    from bench_core.runs.narrowing import narrowed
+    from bench_core.runs.plan_filter import restrict
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
 
     check_fit(suite, cells_of(suite))
-    found = narrowed(plan(suite, data), only)
+    found = restrict(plan(suite, data), only)
     left = needed(found, suite, store.is_stored)
     if local:
         check_devices(suite, left)

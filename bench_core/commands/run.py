@@ -113,7 +113,7 @@ def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], loca
 
 
 def _exit_code(found: Run, runner: Runner) -> int:
-    """Return 3 for a run that was stopped, 1 for one with failures, else 0; cells that nobody selected do not count."""
+    """Return 3 for a run that was stopped, 1 for one with failures, else 0; only selected cells count."""
     if runner.stopped:
         return 3
     wanting = any(about.get("reason") for about in found.info["tasks"].values())
@@ -121,7 +121,7 @@ def _exit_code(found: Run, runner: Runner) -> int:
 
 
 def _asked_for(found: Run) -> list[CellResult]:
-    from bench_core.runs.narrowing import LEFT_OUT
+    from bench_core.runs.plan_filter import LEFT_OUT
 
     return [cell for cell in found.cells if cell.reason != LEFT_OUT]
 

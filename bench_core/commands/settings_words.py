@@ -114,7 +114,9 @@ def beside(node: ast.stmt, lines: Mapping[int, str]) -> str:
 
 
 def _setting(config: type[BaseModel], name: str, field: FieldInfo) -> Setting:
-    return Setting(field.alias or name, _type(field.annotation, field.metadata), _default(field), meaning(config, name))
+    return Setting(
+        field.alias or name, _type(field.annotation, field.metadata), _default(field), meaning(config, name)
+    )
 
 
 def _groups(name: str, field: FieldInfo) -> Iterator[Group]:

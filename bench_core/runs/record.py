@@ -20,7 +20,7 @@ from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
-from bench_core.runs.narrowing import LEFT_OUT
+from bench_core.runs.plan_filter import LEFT_OUT
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes

@@ -25,7 +25,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
-from bench_core.runs.narrowing import narrowed
+from bench_core.runs.plan_filter import restrict
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.storage.store import Store
@@ -175,7 +175,7 @@ class Runner:
 
     def _plan(self) -> None:
         check_fit(self.suite, cells_of(self.suite))
-        self.plan = narrowed(plan(self.suite, self.data), self.only)
+        self.plan = restrict(plan(self.suite, self.data), self.only)
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
         """Prepare the tasks, then build the models on the meta device, so that errors show early.

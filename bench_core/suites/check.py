@@ -150,7 +150,7 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
     task = suite.tasks[cell.task]
     allowed = task.purposes(cell.split)
     pair = f"{cell.task} x {cell.split}"
-    keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
+    keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
         yield Misfit(pair, f"{task.name} has no split {cell.split!r}.", keys)
     elif purpose not in allowed:
@@ -178,7 +178,7 @@ def _selection_misfits(suite: Suite) -> Iterator[Misfit]:
                 reason = f"{metric.name} measures generated text: name a decoder under `select:`."
             else:
                 decoder = suite.decoders.get(select.decoder)
-                reason = decoder and misfit(decoder, entry.config)
+                reason = None if decoder is None else misfit(decoder, entry.config)
             if reason:
                 keys = training_keys(suite.effective, name, task, ("select",))
                 yield Misfit(f"{name} x select {select.metric}", reason, keys)

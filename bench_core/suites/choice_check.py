@@ -73,10 +73,11 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
 def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
     """Report unknown choices, and those on another axis than `where` says."""
     known, note = {choice.id: choice for choice in names.suite.choose}, names.problems.add
+    named = table.chosen
     alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))
-    if not table.chosen and table.of == "choices":
+    if not named and table.of == "choices":
         note(keys, f"name the choice by `chosen:`. {suggestion('', list(known), 'Known')}")
-    for name in table.chosen:
+    for name in named:
         if name not in known:
             hint = suggestion(name, list(known), "Known, from `choose:`")
             way = next((["where", axis] for axis, one in alone.items() if one == name), [])

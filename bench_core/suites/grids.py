@@ -97,7 +97,9 @@ def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
 
     def table(one: Table) -> Table:
         ids = one.chosen or (only if one.of == "choices" else ())
-        ours: dict[Axis, tuple[str, ...]] = {choices[name].axis: choices[name].names for name in ids if name in choices}
+        ours: dict[Axis, tuple[str, ...]] = {
+            choices[name].axis: choices[name].names for name in ids if name in choices
+        }
         where = chosen(one.where, ours.get("model", ()))
         where |= {axis: names for axis, names in ours.items() if where.get(axis) == ()}
         return one.model_copy(update={"where": where, "chosen": ids})
@@ -108,14 +110,12 @@ def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
     def figure(one: Figure) -> Figure:
         return one.model_copy(update={"where": chosen(one.where)})
 
-    changes = {"tables": table, "skip": skip, "figures": figure}
-    return file.model_copy(
-        update={
-            name: [_unless_unreadable(change, one) for one in getattr(file, name)]
-            for name, change in changes.items()
-            if hasattr(file, name)
-        }
-    )
+    changed = {
+        "tables": [_unless_unreadable(table, one) for one in getattr(file, "tables", ())],
+        "skip": [_unless_unreadable(skip, one) for one in getattr(file, "skip", ())],
+        "figures": [_unless_unreadable(figure, one) for one in getattr(file, "figures", ())],
+    }
+    return file.model_copy(update={name: entries for name, entries in changed.items() if hasattr(file, name)})
 
 
 def _unless_unreadable(change: Callable[[T], T], one: T) -> T:

@@ -55,7 +55,9 @@ class Names:
         for name in names:
             if name not in known:
                 hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
-                ids = [one.id for one in self.suite.choose if axis == "decoder" and name in getattr(one, "decoders", ())]
+                ids = [
+                    one.id for one in self.suite.choose if axis == "decoder" and name in getattr(one, "decoders", ())
+                ]
                 hint = f"Tables with `chosen: {ids[0]}` show the chosen decoder under this name." if ids else hint
                 self.problems.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
             else:
@@ -64,8 +66,8 @@ class Names:
     def note_removed(self, keys: Sequence[str | int], axis: str, name: str) -> None:
         """Note a name that `--set` removes."""
         if (axis, name) in self.problems.removed and name not in self.names(axis):
-            note = f"{self.source.place(keys)}: {axis} {name!r} is left out here: `--set {axis}s.{name}=null` removes it."
-            self.problems.notes.append(note)
+            note = f"{axis} {name!r} is left out here: `--set {axis}s.{name}=null` removes it."
+            self.problems.notes.append(f"{self.source.place(keys)}: {note}")
 
     def present(self, keys: Sequence[str | int], axis: str, name: str) -> None:
         """Report a name that the suite defines, and a profile or `--set` removes, where it is needed."""

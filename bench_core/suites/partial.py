@@ -22,7 +22,9 @@ def partial(schema: type[T], data: Any, invalid: set[str]) -> T:
     keys = {name: {name, field.alias or name} for name, field in schema.model_fields.items()}
     known = {key for name, both in keys.items() if name not in invalid for key in both}
     given = {key: value for key, value in data.items() if key in known} if isinstance(data, Mapping) else {}
-    absent = {name for name, field in schema.model_fields.items() if field.is_required() and not keys[name] & {*given}}
+    absent = {
+        name for name, field in schema.model_fields.items() if field.is_required() and not keys[name] & {*given}
+    }
     lost = ({*schema.model_fields} if not isinstance(data, Mapping) else invalid) | absent
     try:
         found = _loose(schema, lost).model_validate(given)
@@ -50,7 +52,8 @@ def _loose(schema: type[T], lost: set[str]) -> type[T]:
     silent = {name: (lambda self: self) for name in _whole(schema)}
     fields = schema.__pydantic_decorators__.field_validators
     mute = {name: classmethod(_same) for name, one in fields.items() if lost & {*one.info.fields}}
-    kind: type[T] = type(schema)(
+    metaclass: Any = type(schema)
+    kind = metaclass(
         schema.__name__,
         (schema,),
         {
@@ -59,7 +62,7 @@ def _loose(schema: type[T], lost: set[str]) -> type[T]:
             "__getattr__": _unreadable,
         },
     )  # fmt: skip
-    return kind
+    return kind  # type: ignore[no-any-return]
 
 
 def _whole(schema: type[BaseModel]) -> list[str]:

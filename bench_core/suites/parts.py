@@ -200,12 +200,10 @@ def _without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 def _contains(data: Any, keys: Keys) -> bool:
     """Return whether there is a value at `keys`."""
     for key in keys:
-        if isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-        elif isinstance(data, Mapping) and key in data:
-            data = data[key]
-        else:
+        is_item = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        if not is_item and not (isinstance(data, Mapping) and key in data):
             return False
+        data = data[key]
     return True
 
 

@@ -90,9 +90,7 @@ class Problems:
         """Return a mapping inside of settings, or a list of such, as `parsed` does."""
         if isinstance(data, Mapping):
             return self.parsed(schema, data, (), places=places)
-        return tuple(
-            self.parsed(schema, one, (), places=_inside(places, number)) for number, one in enumerate(data)
-        )
+        return tuple(self.parsed(schema, one, (), places=_inside(places, number)) for number, one in enumerate(data))
 
     def _report(
         self, errors: Iterable[ErrorDetails], schema: type[BaseModel], places: Places, combination: str

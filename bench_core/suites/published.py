@@ -56,7 +56,7 @@ class PublishedFile(BaseModel):
 
 
 def load_published(folder: Path, problems: Problems) -> dict[str, Published] | None:
-    """Return the tables of every file in `folder`, by id; None after reporting problems with file, line and column."""
+    """Return the tables of every file in `folder`, by id; None after reporting problems in one of them."""
     found: dict[str, Published] = {}
     known = len(problems.found)
     for path in sorted(folder.glob("*.yaml")):

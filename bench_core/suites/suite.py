@@ -85,7 +85,8 @@ def partial_suite(sections: Mapping[str, Any], invalid: Set[str]) -> Suite:
     """Return a suite from its valid sections; reading one of `invalid` raises Unreadable."""
     if not invalid:
         return Suite(**sections)
-    found = _Partial(**sections, **dict.fromkeys(invalid))
+    absent: dict[str, Any] = dict.fromkeys(invalid)
+    found = _Partial(**sections, **absent)
     for name in invalid:
         del found.__dict__[name]
     return found

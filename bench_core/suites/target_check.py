@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -29,10 +30,8 @@ def report_targets(suite: Suite, problems: Problems) -> None:
 
 def _report(keys: tuple[str, ...], config: Config, problems: Problems) -> None:
     kinds = [type(config)]
-    try:
+    with suppress(Unreadable):
         kinds += [type(one) for one in configs_inside(config)]
-    except Unreadable:
-        pass
     for kind in kinds:
         if text := target_problem(kind):
             problems.add(keys, text)
@@ -61,7 +60,9 @@ def _problem(module: str, attribute: str) -> str:
     except ModuleNotFoundError as error:
         return f"there is no module {error.name}. {_near(str(error.name))}"
     except (ImportError, ValueError, AttributeError) as error:
-        return f"its package cannot be imported: {type(error).__name__}: {error}. Correct it, or reinstall its plugin."
+        return (
+            f"its package cannot be imported: {type(error).__name__}: {error}. Correct it, or reinstall its plugin."
+        )
     if spec is None:
         return f"there is no module {module}. {_near(module)}"
     try:
@@ -71,7 +72,9 @@ def _problem(module: str, attribute: str) -> str:
         return f"{error.filename if error.filename != '<unknown>' else spec.origin}:{error.lineno}: {error.msg}."
     if names is None or names & {"*", "__getattr__"}:
         return "" if names and attribute in names else UNSURE
-    return "" if attribute in names else f"{module} has no {attribute}. {suggestion(attribute, sorted(names), 'It has')}"
+    return (
+        "" if attribute in names else f"{module} has no {attribute}. {suggestion(attribute, sorted(names), 'It has')}"
+    )
 
 
 def _source(spec: ModuleSpec) -> str | None:

@@ -13,12 +13,26 @@ from bench_core.registry import suggestion
 
 WHOLE, NUMBER, TEXT, LIST = "a whole number", "a number", "text", "a list"
 EXPECTED: Mapping[str, str] = {
-    "int_type": WHOLE, "int_parsing": WHOLE, "int_from_float": WHOLE, "int_parsing_size": WHOLE,
-    "float_type": NUMBER, "float_parsing": NUMBER, "finite_number": "a finite number",
-    "bool_type": "true or false", "bool_parsing": "true or false",
-    "string_type": TEXT, "path_type": "a path", "none_required": "null",
-    "list_type": LIST, "tuple_type": LIST, "set_type": LIST, "frozen_set_type": LIST, "iterable_type": LIST,
-    "dict_type": "a mapping", "model_type": "a mapping", "model_attributes_type": "a mapping",
+    "int_type": WHOLE,
+    "int_parsing": WHOLE,
+    "int_from_float": WHOLE,
+    "int_parsing_size": WHOLE,
+    "float_type": NUMBER,
+    "float_parsing": NUMBER,
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": TEXT,
+    "path_type": "a path",
+    "none_required": "null",
+    "list_type": LIST,
+    "tuple_type": LIST,
+    "set_type": LIST,
+    "frozen_set_type": LIST,
+    "iterable_type": LIST,
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
     "mapping_type": "a mapping",
 }  #: by the type of an error
 BOUNDS = {
@@ -62,11 +76,20 @@ def sentence(errors: Sequence[ErrorDetails], schema: type[BaseModel], way: Seque
 
 
 def fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:
-    """Return the keys allowed at `way` in `schema`."""
+    """Return the keys allowed at `way` in `schema`; the alternatives of a union are told apart by tag or class."""
+    kinds = [schema]
     for step in way:
-        if isinstance(step, str) and step in schema.model_fields:
-            schema = _inner(schema.model_fields[step].annotation) or schema
-    return [field.alias or name for name, field in schema.model_fields.items()]
+        field = next((one.model_fields[step] for one in kinds if step in one.model_fields), None)
+        if field is not None:
+            kinds = _mappings(field.annotation) or kinds
+        elif isinstance(step, str):
+            kinds = [one for one in kinds if step == one.__name__ or step in _tags(one)] or kinds
+    return [field.alias or name for name, field in kinds[0].model_fields.items()]
+
+
+def _tags(schema: type[BaseModel]) -> set[object]:
+    """Return the literal values that its fields may have."""
+    return {one for field in schema.model_fields.values() for one in get_args(field.annotation)}
 
 
 def quoted(text: str) -> list[str]:
@@ -106,7 +129,8 @@ def _found(value: Any) -> str:
     return text if len(text) < LONGEST else ""
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
+def _mappings(annotation: Any) -> list[type[BaseModel]]:
+    """Return the classes of settings in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for item in get_args(annotation) if (found := _inner(item))), None)
+        return [annotation]
+    return [found for item in get_args(annotation) for found in _mappings(item)]

@@ -11,12 +11,15 @@ from ruamel.yaml.error import MarkedYAMLError
 ADVICE: Sequence[tuple[str, str]] = (
     (
         r"mapping values are not allowed",
-        "a key with its `:` does not belong here. Put it on a line of its own, indented like its neighbours, or quote "
-        "text that contains `: `",
+        "a key with its `:` does not belong here. Put it on a line of its own, indented like its neighbours, or "
+        "quote text that contains `: `",
     ),
     (r"'\\t' that cannot start", "there is a tab. Indent with spaces"),
     (r"character '([^']+)' that cannot start", "text cannot begin with {0}. Quote it"),
-    (r"flow sequence.*(?:expected ','|did not find|but got)", "the `[` of {place} is not closed, or a comma is missing"),
+    (
+        r"flow sequence.*(?:expected ','|did not find|but got)",
+        "the `[` of {place} is not closed, or a comma is missing",
+    ),
     (
         r"flow (?:mapping|node).*(?:expected|did not find|but got)",
         "the `{{` of {place} is not closed, or a comma is missing",

@@ -252,9 +252,7 @@ class _Nodes:
         if isinstance(value, str) and (odd := NO_LETTER.search(value)):
             return self.note(node, f"{odd[0]!r} is an invalid character. Remove it.", keys)
         if value is not None and not isinstance(value, bool | int | float | str):
-            return self.note(
-                node, f"a {type(value).__name__} is not a valid value. Quote it if it is text.", keys
-            )
+            return self.note(node, f"a {type(value).__name__} is not a valid value. Quote it if it is text.", keys)
         return value
 
     def note(self, node: Any, text: str, keys: Keys | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Narrows a plan to some of its cells, for `--only`."""
+"""Restricts a plan to some of its cells, for `--only`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench_core.suites.cells import Cell
 LEFT_OUT = "not selected by --only"  #: the reason of the other cells
 
 
-def narrowed(plan: Plan, only: Sequence[str]) -> Plan:
+def restrict(plan: Plan, only: Sequence[str]) -> Plan:
     """Return a plan whose stages are those of the cells that one of `only` selects; all cells if it is empty.
 
     The other cells stay in it without stages. Raises SuiteError if a filter selects no cell.
@@ -28,7 +28,7 @@ def narrowed(plan: Plan, only: Sequence[str]) -> Plan:
 
 
 def is_left_out(plan: Plan, cell: Cell) -> bool:
-    """Return whether a cell of a narrowed plan was not selected."""
+    """Return whether a cell of a restricted plan was not selected."""
     return cell not in plan.of_cell and plan.lack(cell) is None
 
 
