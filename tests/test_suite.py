@@ -268,3 +268,35 @@ def test_yaml_is_read_by_the_rules_of_version_1_2(suite_file):
     suite = load(suite_file(**{"title: Small": "title: on"}), settings=["models.one.scale=1e-3", "seeds=[010]"])
     assert suite.title == "on"
     assert suite.seeds == [10]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: [1, 2\nb: 3\n", "S:2:2: invalid YAML: the `[` of 1:4 is not closed, or a comma is missing."),
+        ("a: {b: 1\nc: 3\n", "invalid YAML: the `{` of 1:4 is not closed, or a comma is missing."),
+        ("a: 'b\nc: 3\n", "invalid YAML: the quote of 1:4 is not closed."),
+        ("a: b: c\n", "S:1:5: invalid YAML: a key with its `:` does not belong here."),
+        ("a:\n\tb: 1\n", "S:2:1: invalid YAML: there is a tab. Indent with spaces."),
+        ("a: @b\n", "S:1:4: invalid YAML: text cannot begin with @. Quote it."),
+        ("a: *b\n", "S:1:4: invalid YAML: there is no anchor &b before it."),
+        ('a: "b\\qc"\n', "has no meaning after a backslash. Use single quotes."),
+        ("a: 1\nb\nc: 2\n", "there is no key with a `:` at 2:1. Write `KEY: VALUE`, or indent it as text."),
+        ("a:\n  b: 1\n c: 2\n", "S:3:2: invalid YAML: this line is not indented like its neighbours"),
+        ("a: 1\n---\nb: 2\n", "S:2:1: invalid YAML: `---` begins a second document. Keep one in a file."),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_plain_words(tmp_path, content, message):
+    path = tmp_path / "suite.yaml"
+    path.write_text(content)
+    told = mistakes(path)
+    assert message in told
+    assert not re.search("scanning|parsing|token|<block", told)
+
+
+def test_values_that_cannot_be_read_do_not_hide_other_mistakes_and_are_told_once(suite_file):
+    text = SUITE.replace("title: Small", "title: 2026-01-01").replace("scale: 2.0", "scale: !!int x")
+    lines = mistakes(
+        suite_file(text.replace("name: argmax", "name: argmx").replace("seeds: 2", "seeds: 0"))
+    ).splitlines()
+    assert [line.split(" ")[0] for line in lines[:-1]] == ["S:3:8:", "S:8:30:", "S:10:12:", "S:16:1:"]

@@ -11,7 +11,7 @@ OTHERS = ("bench_core", "torch")  # packages that only pass on what plugins do
 
 
 def raised_at(error: BaseException) -> str:
-    """Return where an error comes from, such as ` (bench_rnn/lstm.py, line 57, in step)`; "" if that is not known.
+    """Return where an error comes from, such as ` (our_plugin/model.py, line 57, in step)`; "" if that is not known.
 
     It is the innermost frame of a plugin; else the innermost that is neither the core's nor torch's.
     """

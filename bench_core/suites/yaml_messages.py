@@ -21,23 +21,24 @@ ADVICE: Sequence[tuple[str, str]] = (
         "the `[` of {place} is not closed, or a comma is missing",
     ),
     (
-        r"flow (?:mapping|node).*(?:expected|did not find|but got)",
+        r"flow mapping.*(?:expected|did not find|but got)",
         "the `{{` of {place} is not closed, or a comma is missing",
     ),
+    (r"flow node.*stream end", "a `[` or `{{` is not closed"),
     (r"quoted scalar.*unexpected end of stream", "the quote of {place} is not closed"),
     (r"quoted scalar.*unknown escape character (.+)", "{0} has no meaning after a backslash. Use single quotes"),
     (r"quoted scalar.*expected escape sequence", "a backslash has no meaning here. Use single quotes"),
     (r"quoted scalar.*document separator", "the quote of {place} is not closed"),
-    (r"undefined alias (.+)", "there is no anchor &{0} before it. Define it, or correct the name"),
-    (r"duplicate anchor (.+)", "the anchor &{0} is defined twice. Rename one"),
-    (r"could not find expected ':'", "this line has no key with a `:`. Write `KEY: VALUE`, or indent it as text"),
+    (r"undefined alias .([^']+)", "there is no anchor &{0} before it. Define it, or correct the name"),
+    (r"duplicate anchor .([^']+)", "the anchor &{0} is defined twice. Rename one"),
+    (r"could not find expected ':'", "there is no key with a `:` at {place}. Write `KEY: VALUE`, or indent it as text"),
     (
         r"block (?:mapping|collection).*expected <block end>",
         "this line is not indented like its neighbours of the mapping or list that begins at {place}, or a quote, "
         "bracket or `:` before it is missing",
     ),
     (r"another document", "`---` begins a second document. Keep one in a file"),
-    (r"block sequence entries are not allowed", "a list cannot begin here. Put `- ` on a line of its own"),
+    (r"sequence entries are not allowed", "a list cannot begin here. Put `- ` on a line of its own"),
     (r"expected the node content, but found (.+)", "there should be a value, and there is {0}"),
 )
 
