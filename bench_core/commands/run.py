@@ -181,6 +181,7 @@ def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
 
     from bench_core.errors import SuiteError
     from bench_core.registry import part, suggestion
+    from bench_core.suites.value_messages import sentence
 
     if name is None:
         if given:
@@ -195,6 +196,7 @@ def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
     try:
         return cast("ExecutorConfig", schema.model_validate_strings(settings))
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise SuiteError(f"--with {key}={settings.get(key, '')}: {first['msg']}.") from None
+        text = sentence([first], schema, first["loc"])
+        raise SuiteError(f"--with {key}={settings.get(key, '')}: {text}") from None

@@ -10,12 +10,26 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
-from bench_core.config import Config, configs_inside
+from bench_core.config import (
+    Config,
+    DecoderConfig,
+    ExecutorConfig,
+    MetricConfig,
+    ModelConfig,
+    ProbeConfig,
+    TaskConfig,
+    configs_inside,
+)
 from bench_core.errors import PluginError
 from bench_core.registry import suggestion
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
+
+UNSURE = "?"  # what the source of a module does not show
+
+#: Configs that need a class; those of kinds that plugins define may be whole by themselves.
+WITH_CLASS = (TaskConfig, ModelConfig, DecoderConfig, MetricConfig, ProbeConfig, ExecutorConfig)
 
 
 def report_targets(suite: Suite, problems: Problems) -> None:
@@ -41,15 +55,14 @@ def target_problem(kind: type[Config]) -> str | None:
     """Return why the target of a Config cannot be imported, and what to do; None if it can, as far as can be seen."""
     if kind.load.__func__ is not Config.load.__func__:  # type: ignore[attr-defined]
         return _on_import(kind)
+    if not hasattr(kind, "target") and not issubclass(kind, WITH_CLASS):
+        return None
     target = str(getattr(kind, "target", ""))
-    module, colon, attribute = target.partition(":")
-    found = _problem(module, attribute) if colon and attribute else "it is not `module:Class`."
+    module, _, attribute = target.partition(":")
+    found = _problem(module, attribute) if module and attribute else "it is not `module:Class`."
     if found == UNSURE:
         return _on_import(kind)
     return f"{kind.__module__}.{kind.__qualname__}: its target is {target!r}, and {found}" if found else None
-
-
-UNSURE = "?"  # what the source does not show
 
 
 @cache

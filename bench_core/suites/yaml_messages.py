@@ -31,7 +31,10 @@ ADVICE: Sequence[tuple[str, str]] = (
     (r"quoted scalar.*document separator", "the quote of {place} is not closed"),
     (r"undefined alias .([^']+)", "there is no anchor &{0} before it. Define it, or correct the name"),
     (r"duplicate anchor .([^']+)", "the anchor &{0} is defined twice. Rename one"),
-    (r"could not find expected ':'", "there is no key with a `:` at {place}. Write `KEY: VALUE`, or indent it as text"),
+    (
+        r"could not find expected ':'",
+        "there is no key with a `:` at {place}. Write `KEY: VALUE`, or indent it as text",
+    ),
     (
         r"block (?:mapping|collection).*expected <block end>",
         "this line is not indented like its neighbours of the mapping or list that begins at {place}, or a quote, "
