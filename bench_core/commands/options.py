@@ -88,7 +88,7 @@ def of_suite(function: Decorated) -> Decorated:
         loaded = load(suite, profile, settings, seeds)
         if limit is not None and (lower := _limited(loaded, limit)):
             loaded = load(suite, profile, [*settings, *lower], seeds)
-        for note in loaded.notes:
+        for note in () if others.get("quiet") else loaded.notes:
             say(f"note: {note}", err=True)
         return function(loaded, **others)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -26,11 +27,12 @@ def partial(schema: type[T], data: Any, invalid: set[str]) -> T:
         name for name, field in schema.model_fields.items() if field.is_required() and not keys[name] & {*given}
     }
     lost = ({*schema.model_fields} if not isinstance(data, Mapping) else invalid) | absent
+    found: T
     try:
-        found = _loose(schema, lost).model_validate(given)
+        found = _loose(schema, frozenset(lost)).model_validate(given)
     except (ValidationError, Unreadable):
         lost = {*schema.model_fields}
-        found = _loose(schema, lost).model_construct()
+        found = _loose(schema, frozenset(lost)).model_construct()
     for name in lost:
         found.__dict__.pop(name, None)
     return found
@@ -47,7 +49,8 @@ def objections(schema: type[T], found: T) -> Iterator[str]:
             yield str(error)
 
 
-def _loose(schema: type[T], lost: set[str]) -> type[T]:
+@lru_cache(maxsize=256)  # the combinations of a grid have the same mistakes
+def _loose(schema: type[T], lost: frozenset[str]) -> type[T]:
     """Return a subclass that applies no validator of the whole, nor of the fields in `lost`, which are optional."""
     silent = {name: (lambda self: self) for name in _whole(schema)}
     fields = schema.__pydantic_decorators__.field_validators
