@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from bench_core.errors import DataError
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -20,3 +23,17 @@ def digest(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:
+    """Return the digests of several sources, for a Config's `reads`; raise one DataError for all that are missing."""
+    found: dict[str, str] = {}
+    missing = []
+    for source in sources:
+        try:
+            found |= source()
+        except DataError as error:
+            missing.append(str(error))
+    if missing:
+        raise DataError("\n".join(missing))
+    return found

@@ -75,9 +75,9 @@ def test_a_profile_without_the_task_leaves_its_settings_alone(suite_file):
     [
         ("{mor: {scale: 3}}", "no task of this suite is called 'mor'. Did you mean 'more'?"),
         ("{more: {scal: 3}}", "unknown key 'scal'. Did you mean 'scale'?"),
-        ("{more: {scale: wide}}", "'scale': input should be a valid number"),
+        ("{more: {scale: wide}}", "'scale' must be a number (found 'wide')"),
         ("{more: {name: blind}}", "`name` must be the same for all tasks."),
-        ("{more: {training: {lr: -1}}}", "'lr': input should be greater than 0"),
+        ("{more: {training: {lr: -1}}}", "'lr' must be greater than 0"),
         ("{more: 3}", "the settings for a task must be a mapping."),
         ("[more]", "`by_task` maps tasks to settings"),
         (

@@ -19,6 +19,7 @@ import yaml
 from click.testing import CliRunner
 
 from bench_core.commands.main import bench
+from bench_core.commands.settings_words import meaning
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
 from bench_core.suites.cells import cells_of
@@ -100,9 +101,7 @@ def test_every_key_of_a_suite_has_a_meaning():
     classes = [Phase, *Strict.__subclasses__()]
     assert SuiteFile in classes
     keys = {(one, key) for one in classes for key in one.model_fields}
-    assert not {(one.__name__, key) for one, key in keys if not reference.meaning(one, key)}, (
-        "give each a `#:` comment"
-    )
+    assert not {(one.__name__, key) for one, key in keys if not meaning(one, key)}, "give each a `#:` comment"
     shown = (ROOT / "docs" / "suites.md").read_text()
     assert all(f"| `{one.model_fields[key].alias or key}` |" in shown for one, key in keys)
 
@@ -111,8 +110,8 @@ def test_the_meaning_of_a_setting_is_the_comment_beside_it():
     from bench_rnn.plugin import RNNLMConfig
     from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 
-    assert reference.meaning(RNNLMConfig, "hidden") == "units of each layer"
-    assert reference.meaning(SelfTerminatingRNNLMConfig, "hidden") == "units of each layer"  # inherited
+    assert meaning(RNNLMConfig, "hidden") == "units of each layer"
+    assert meaning(SelfTerminatingRNNLMConfig, "hidden") == "units of each layer"  # inherited
     assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings(RNNLMConfig, "setting")
 
 

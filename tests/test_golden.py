@@ -50,9 +50,16 @@ def results(suite, folder, workers):
         label = json.loads(manifest.read_text())["label"]
         for path in sorted(path for path in manifest.parent.rglob("*") if path.is_file() and path != manifest):
             name = f"{manifest.parent.parent.name} {label}: {path.relative_to(manifest.parent)}"
-            content = path.read_bytes()
-            digests[name] = sha256(gzip.decompress(content) if path.suffix == ".gz" else content).hexdigest()
+            digests[name] = sha256(content_of(path)).hexdigest()
     return digests
+
+
+def content_of(path):
+    """Return the content of a file, without what depends on versions of zlib or of code."""
+    content = path.read_bytes()
+    if path.name == "number.json":  # which names its examples by the key of their task
+        content = json.dumps({**json.loads(content), "sample": None}).encode()
+    return gzip.decompress(content) if path.suffix == ".gz" else content
 
 
 def made_with():

@@ -124,7 +124,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("rows: [decoder]", "rows: [decoder, model]", "an axis can be in rows or in columns"),
         ("{metric: nats}", "{metric: natz}", "no metric of this suite is called 'natz'"),
         ("{metric: nats}", "{metric: nats, decoder: drow}", "no decoder of this suite is called 'drow'"),
-        ("seeds: 2", "seeds: 0", "S:16:1: 'seeds': input should be greater than 0 (found 0)"),
+        ("seeds: 2", "seeds: 0", "S:16:1: 'seeds' must be greater than 0 (found 0)"),
         ("threads: 1", "threads: 1, gpu: 3", "unknown key 'gpu'"),
         ("suite: tests/small", "suite: ../escape", "S:2:1: 'suite'"),
         (
@@ -153,7 +153,7 @@ def test_unknown_profiles_and_settings_are_refused(suite_file):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("models.one.scale=", "--set models.one.scale: 'scale': input should be a valid number"),
+        ("models.one.scale=", "--set models.one.scale: 'scale' must be a number"),
         ("models..scale=1", "--set models..scale=1: expected KEY.KEY=VALUE"),
         ("mod\x1bels=1", r"--set 'mod\x1bels=1': expected KEY.KEY=VALUE"),
         ("m" * 500 + "=1", f"--set {'m' * 100} …: unknown key"),
@@ -237,9 +237,9 @@ def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tm
         (b"a: !!python/object:os.system x", "tags such as"),
         (b"a: &x [*x]", "S"),
         (b"suite: 2001-01-01", "a date is not a valid value"),
-        (b"? [a]\n: b", "expected a string as a key"),
+        (b"? [a]\n: b", "expected text as a key"),
         (b"a: \x00", "invalid YAML"),
-        (b"? {a: 1}\n: b", "expected a string as a key"),
+        (b"? {a: 1}\n: b", "expected text as a key"),
         (b"tasks: [{a: 1}]\nmodels: 3\nsuite: x", "S:1:1: 'tasks'"),
         (b"a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
          b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]", "too many values"),
@@ -268,3 +268,35 @@ def test_yaml_is_read_by_the_rules_of_version_1_2(suite_file):
     suite = load(suite_file(**{"title: Small": "title: on"}), settings=["models.one.scale=1e-3", "seeds=[010]"])
     assert suite.title == "on"
     assert suite.seeds == [10]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: [1, 2\nb: 3\n", "S:2:2: invalid YAML: the `[` of 1:4 is not closed, or a comma is missing."),
+        ("a: {b: 1\nc: 3\n", "invalid YAML: the `{` of 1:4 is not closed, or a comma is missing."),
+        ("a: 'b\nc: 3\n", "invalid YAML: the quote of 1:4 is not closed."),
+        ("a: b: c\n", "S:1:5: invalid YAML: a key with its `:` does not belong here."),
+        ("a:\n\tb: 1\n", "S:2:1: invalid YAML: there is a tab. Indent with spaces."),
+        ("a: @b\n", "S:1:4: invalid YAML: text cannot begin with @. Quote it."),
+        ("a: *b\n", "S:1:4: invalid YAML: there is no anchor &b before it."),
+        ('a: "b\\qc"\n', "has no meaning after a backslash. Use single quotes."),
+        ("a: 1\nb\nc: 2\n", "there is no key with a `:` at 2:1. Write `KEY: VALUE`, or indent it as text."),
+        ("a:\n  b: 1\n c: 2\n", "S:3:2: invalid YAML: this line is not indented like its neighbours"),
+        ("a: 1\n---\nb: 2\n", "S:2:1: invalid YAML: `---` begins a second document. Keep one in a file."),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_plain_words(tmp_path, content, message):
+    path = tmp_path / "suite.yaml"
+    path.write_text(content)
+    told = mistakes(path)
+    assert message in told
+    assert not re.search("scanning|parsing|token|<block", told)
+
+
+def test_values_that_cannot_be_read_do_not_hide_other_mistakes_and_are_told_once(suite_file):
+    text = SUITE.replace("title: Small", "title: 2026-01-01").replace("scale: 2.0", "scale: !!int x")
+    lines = mistakes(
+        suite_file(text.replace("name: argmax", "name: argmx").replace("seeds: 2", "seeds: 0"))
+    ).splitlines()
+    assert [line.split(" ")[0] for line in lines[:-1]] == ["S:3:8:", "S:8:30:", "S:10:12:", "S:16:1:"]

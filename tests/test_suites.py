@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from bench_core.commands.main import bench
 from bench_core.commands.schema import schema
 from bench_core.suites import yaml_source as located
 from bench_core.suites.cells import cells_of
@@ -25,6 +27,15 @@ def test_a_shipped_suite_fits_in_every_profile(path):
         check_fit(suite, cells_of(suite))
         assert suite.tables
         assert str(path.relative_to(SUITES).with_suffix("")) == suite.name
+
+
+def test_bench_check_says_nothing_against_any_suite_or_profile():
+    found = CliRunner().invoke(bench, ["check", "--elsewhere", *map(str, FILES)], standalone_mode=False)
+    assert found.exception is None, found.exc_info
+    assert found.stderr == ""
+    assert found.stdout.count("can run.") == sum(
+        1 + len(located.read(path).data.get("profiles", ())) for path in FILES
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))

@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from reference import beside, comments, table
+from reference import table
 
+from bench_core.commands.settings_words import beside, comments
 from bench_core.testing import Contract
 
 ROOT = Path(__file__).parent.parent

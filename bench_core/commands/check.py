@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
-from bench_core.errors import BenchError, DataError
+from bench_core.errors import BenchError
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
+    from bench_core.suites.yaml_source import Located
 
 
 @click.command()
 @click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--profile", help="One profile; by default all of them, and none.")
 @options.changed
+@click.option("--elsewhere", is_flag=True, help="Do not look for data and devices: the suites will run elsewhere.")
 @click.option("--build", is_flag=True, help="Also prepare the tasks and build every model, without weights.")
 @click.option("--contracts", is_flag=True, help="Also try the contracts of the interfaces on every part.")
 @options.data
 @options.store
 def command(
-    suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], build: bool, contracts: bool,
-    data: Path, store: Store,
+    suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], elsewhere: bool, build: bool,
+    contracts: bool, data: Path, store: Store,
 ) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
-    from bench_core.suites import yaml_source as located
-
     checked: dict[str, Suite] = {}
-    wrong: list[str] = []
+    wrong = False
     for path in suites:
-        try:
-            profiles = located.read(path).data.get("profiles")
-        except BenchError as error:
-            wrong.append(str(error))
-            continue
-        for name in [profile] if profile else [None, *(profiles if isinstance(profiles, dict) else ())]:
-            label = str(path) if name is None else f"{path} --profile {name}"
-            try:
-                checked[label], cells = _check(path, name, settings, build, data, store)
-                say(f"{label}: {counted(cells, 'cell')} can run.")
-            except BenchError as error:
-                wrong.append(str(error))
-    for text in dict.fromkeys(wrong):
-        say(text, err=True)
+        problems: dict[str, str] = {}  # each with the label of the first profile that has it
+        for label, suite, cells, found in _checked(path, profile, settings, data, elsewhere):
+            if suite is None or found:
+                problems = {**dict.fromkeys(found, label), **problems}
+                continue
+            checked[label] = suite
+            say(f"{label}: {counted(cells, 'cell')} can run.")
+        _tell("" if profile else str(path), problems)
+        wrong = wrong or bool(problems)
+    if build and not wrong:
+        wrong = _build(checked, data, store)
     if wrong or not contracts:
         return 2 if wrong else 0
     from bench_core.testing.suite_contracts import check_contracts  # imports torch
@@ -55,48 +55,71 @@ def command(
     return check_contracts(checked, data)
 
 
-def _check(
-    path: Path, profile: str | None, settings: tuple[str, ...], build: bool, data: Path, store: Store
-) -> tuple[Suite, int]:
-    """Return a suite and the number of its cells; raise BenchError with all its problems."""
-    from bench_core.suites.cells import cells_of
-    from bench_core.suites.check import check_fit
-    from bench_core.suites.load import load
+def _tell(path: str, problems: dict[str, str]) -> None:
+    """Print the problems of a suite in the order of the file, each once; that of a profile alone names it."""
+    from bench_core.suites.problems import in_order, listing
 
-    suite = load(path, profile, settings)
-    cells = cells_of(suite)
-    check_fit(suite, cells)
-    _look_for_data_and_devices(suite, data, bool(cells))
-    if build:
-        _build(suite, data, store)
-    return suite, len(cells)
+    shown = {
+        text: text if label == path or not path else f"{text} (With {label.removeprefix(f'{path} ')}.)"
+        for text, label in problems.items()
+    }
+    for text in listing([shown[text] for text in in_order(problems)]):
+        say(text, err=True)
 
 
-def _look_for_data_and_devices(suite: Suite, data: Path, runs: bool) -> None:
-    """Report missing data files and devices as notes: the suite may run where they are."""
-    from bench_core.planning.hardware import missing_device
-    from bench_core.planning.plan import located_suite
-    from bench_core.planning.planner import Planner
+def _checked(
+    path: Path, profile: str | None, settings: tuple[str, ...], data: Path, elsewhere: bool
+) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
+    """Yield a label, the suite, the number of its cells, and its problems, for each profile and for none."""
+    from bench_core.suites import yaml_source
 
-    planner = Planner(located_suite(suite, data), data)
-    missing = set()
-    for name, task in planner.suite.tasks.items():
+    try:
+        source = yaml_source.read(path, tolerant=True)
+    except BenchError as error:
+        yield str(path), None, 0, str(error).splitlines()
+        return
+    profiles = source.data.get("profiles")
+    known = [name for name, one in profiles.items() if isinstance(one, dict)] if isinstance(profiles, dict) else []
+    for name in [profile] if profile else [None, *known]:
+        label = str(path) if name is None else f"{path} --profile {name}"
+        own = replace(source, data=deepcopy(source.data), places=dict(source.places))
         try:
-            task.reads(data)
-        except (DataError, OSError) as error:  # the system's own, of names that cannot be those of files
-            missing.add(("task", name))
-            say(f"note: task {name!r}: {error}")
-    for text in planner.look(missing):
-        say(f"note: {text}")
-    if runs and (text := missing_device({one.device for one in suite.hardware.values()})):
-        say(f"note: {text}")
+            yield label, *_check(own, path.parent, name, settings, data, elsewhere)
+        except BenchError as error:  # of `--set`, or of a plugin
+            yield label, None, 0, str(error).splitlines()
 
 
-def _build(suite: Suite, data: Path, store: Store) -> None:
+def _check(
+    source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], data: Path, elsewhere: bool
+) -> tuple[Suite, int, list[str]]:
+    """Return a suite, the number of its cells, and all of its problems."""
+    from bench_core.planning.availability import report_unavailable
+    from bench_core.suites.cells import cells_of
+    from bench_core.suites.check import report_misfits
+    from bench_core.suites.load import examine
+    from bench_core.suites.target_check import report_targets
+
+    suite, problems = examine(source, folder, profile, settings)
+    report_misfits(suite, problems)
+    report_targets(suite, problems)
+    if not elsewhere:
+        report_unavailable(suite, data, problems)
+    return suite, 0 if problems.found else len(cells_of(suite)), problems.found
+
+
+def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:
+    """Prepare tasks and build models; return whether that fails, after printing why."""
     from bench_core.execution.progress import Progress
     from bench_core.runs.runner import Runner, executor
 
-    runner = Runner(suite, data, store, executor(0, store, data), Progress())
-    runner.build()
-    if runner.failures:
-        raise BenchError("\n".join(dict.fromkeys(runner.failures.values())))
+    reasons: dict[str, None] = {}
+    for suite in suites.values():
+        runner = Runner(suite, data, store, executor(0, store, data), Progress())
+        try:
+            runner.build()
+        except BenchError as error:
+            reasons[str(error)] = None
+        reasons |= dict.fromkeys(runner.failures.values())
+    for text in reasons:
+        say(text, err=True)
+    return bool(reasons)

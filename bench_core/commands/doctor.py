@@ -14,6 +14,8 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
+WIDTH = 80  # characters of what was found
+
 
 @click.command()
 @options.data
@@ -26,7 +28,7 @@ def command(data: Path, as_json: bool) -> int:
     else:
         from tabulate import tabulate
 
-        say(tabulate(rows, headers="keys"))
+        say(tabulate(rows, headers="keys", maxcolwidths=[None, None, WIDTH]))
     return 1 if any(row["state"] == "broken" for row in rows) else 0
 
 

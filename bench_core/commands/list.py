@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import click
 
 from bench_core.commands import options
-from bench_core.registry import installed, kinds, parts
+from bench_core.errors import SuiteError
+from bench_core.registry import installed, kinds, parts, suggestion
 from bench_core.terminal import say, to_json
 
 
@@ -26,7 +27,7 @@ def command(kind: str | None, as_json: bool) -> int:
             "what": _first_line(part.config),
             "missing": remedy(part),
         }
-        for one in (kinds() if kind is None else [kind.removesuffix("s")])
+        for one in (kinds() if kind is None else [_kind(kind)])
         for name, part in parts(one).items()
     ]
     broken = installed().broken
@@ -35,11 +36,22 @@ def command(kind: str | None, as_json: bool) -> int:
     else:
         from tabulate import tabulate
 
-        shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
-        say(tabulate(shown, headers="keys") if rows else "no parts are installed; see Install in the README.")
         for distribution, reason in broken.items():
             say(f"broken: {distribution}: {reason}", err=True)
+        shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
+        say(tabulate(shown, headers="keys") if rows else "no parts are installed; see Install in the README.")
     return 0
+
+
+def _kind(word: str) -> str:
+    """Return a kind of part, given in singular or plural; raise SuiteError with what may be meant."""
+    known = kinds()
+    kind = word if word in known else word.removesuffix("s")
+    if kind in known:
+        return kind
+    named = [one for one in known if word in parts(one)]
+    hint = f"{word!r} is a {named[0]}; see `bench describe {named[0]} {word}`." if named else suggestion(kind, known)
+    raise SuiteError(f"there is no such kind of part as {word!r}. {hint}")
 
 
 def _what(row: Mapping[str, str | None]) -> str | None:

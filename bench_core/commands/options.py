@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
+    from bench_core.suites.suite import Suite
 
 Decorated = Callable[..., Any]
 
@@ -69,13 +70,35 @@ def changes(function: Decorated) -> Decorated:
     return click.option("--profile", help="A profile of the suite.")(changed(seeds(function)))
 
 
+only = click.option(
+    "--only", multiple=True, metavar="CELL", help="Only cells such as model=lstm,seed=0 or `lstm/greedy`; repeatable."
+)
+
+
 def of_suite(function: Decorated) -> Decorated:
     """Add the argument SUITE and the options that change it; the function receives the loaded suite."""
 
     @wraps(function)
-    def command(suite: Path, profile: str | None, settings: Sequence[str], seeds: int | None, **others: Any) -> Any:
+    def command(
+        suite: Path, profile: str | None, settings: Sequence[str], seeds: int | None, limit: int | None, **others: Any
+    ) -> Any:
         from bench_core.suites.load import load
+        from bench_core.terminal import say
 
-        return function(load(suite, profile, settings, seeds), **others)
+        loaded = load(suite, profile, settings, seeds)
+        if limit is not None and (lower := _limited(loaded, limit)):
+            loaded = load(suite, profile, [*settings, *lower], seeds)
+        for note in () if others.get("quiet") else loaded.notes:
+            say(f"note: {note}", err=True)
+        return function(loaded, **others)
 
-    return changes(click.argument("suite", type=FOLDER)(command))
+    limit = click.option(
+        "--limit", type=click.IntRange(min=1), metavar="N", help="Decode and score at most N examples of each split."
+    )
+    return changes(limit(click.argument("suite", type=FOLDER)(command)))
+
+
+def _limited(suite: Suite, limit: int) -> list[str]:
+    """Return the settings that lower the limits of a suite to `limit` examples."""
+    given = {"examples": suite.limits.examples, "scored": suite.limits.scored}
+    return [f"limits.{key}={limit}" for key, number in given.items() if number is None or number > limit]

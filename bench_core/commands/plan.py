@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
+    from bench_core.planning.stages import Stage
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
 
@@ -23,33 +25,49 @@ STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 @options.of_suite
 @options.data
 @options.store
+@options.only
 @click.option("--executor", "elsewhere", help="The executor that `bench run` will use; devices are then not checked.")
 @options.as_json
-def command(suite: Suite, data: Path, store: Store, elsewhere: str | None, as_json: bool) -> None:
+def command(
+    suite: Suite, data: Path, store: Store, only: tuple[str, ...], elsewhere: str | None, as_json: bool
+) -> None:
     """Show the cells of a suite, the stages they need, and how many of those are stored."""
-    from bench_core.planning.hardware import check_devices
-    from bench_core.planning.plan import needed, plan
-    from bench_core.suites.cells import cells_of
-    from bench_core.suites.check import check_fit
+    from bench_core.runs.plan_filter import is_left_out
 
-    check_fit(suite, cells_of(suite))
-    found = plan(suite, data)
-    left = needed(found, suite, store.is_stored)
-    if not elsewhere:
-        check_devices(suite, left)
+    found, left = to_do(suite, data, store, only, local=not elsewhere)
+    cells = sum(not is_left_out(found, cell) for cell in found.cells)
     rows = [_row(kind, found, store, sum(stage.kind == kind for stage in left)) for kind in STAGES]
     rows = [row for row in rows if row["used"] or row["stage"] != "together"]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
-        say(to_json({"suite": suite.label, "cells": len(found.cells), "stages": rows, "missing": missing}))
+        say(to_json({"suite": suite.label, "cells": cells, "stages": rows, "missing": missing}))
         return
     from tabulate import tabulate
 
-    say(f"{suite.label}: {counted(len(found.cells), 'cell')}")
+    say(f"{suite.label}: {counted(cells, 'cell')}")
     say("expected: estimated from the median cost of such stages in this store; saved: shared with other cells\n")
     say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
+
+
+def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bool) -> tuple[Plan, list[Stage]]:
+    """Return the plan of a suite for the cells that `only` selects, and the stages that a run would compute.
+
+    Raises SuiteError if parts do not fit, or if a device is not here although the stages are `local`.
+    """
+    from bench_core.planning.hardware import check_devices
+    from bench_core.planning.plan import needed, plan
+    from bench_core.runs.plan_filter import restrict
+    from bench_core.suites.cells import cells_of
+    from bench_core.suites.check import check_fit
+
+    check_fit(suite, cells_of(suite))
+    found = restrict(plan(suite, data), only)
+    left = needed(found, suite, store.is_stored)
+    if local:
+        check_devices(suite, left)
+    return found, left
 
 
 def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import counted, say
+from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
-    from bench_core.runs.results import Run
+    from bench_core.runs.results import CellResult, Run
     from bench_core.runs.runner import Runner
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
 )
 @click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
+@options.only
+@click.option("--dry-run", is_flag=True, help="Print the stages that would be computed, and compute nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and the path of the report alone.")
+@options.as_json
 def command(
     suite: Suite,
     data: Path,
@@ -65,46 +70,109 @@ def command(
     stage_timeout: float | None,
     name: str | None,
     given: tuple[str, ...],
+    only: tuple[str, ...],
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
-    """Run a suite: compute what is not in the store, then write the report."""
-    from bench_core.execution.progress import Lines
+    """Run a suite: compute what is not in the store, then write the report.
+
+    With --json, the summary on standard output is JSON, and everything else is on standard error.
+    """
+    from bench_core.execution.progress import Lines, Progress
     from bench_core.runs.reporting import home
     from bench_core.runs.runner import Runner, executor
 
     home(out, suite.label)  # an error before anything runs
-    progress, elsewhere = Lines(suite.label), chosen(name, given)
-    with executor(workers, store, data, elsewhere, isolate, stage_timeout) as performing, progress:
+    elsewhere = chosen(name, given)
+    if dry_run:
+        return _preview(suite, data, store, only, elsewhere is None, as_json)
+    shown = nullcontext(Progress()) if quiet else Lines(suite.label)
+    with executor(workers, store, data, elsewhere, isolate, stage_timeout) as performing, shown as progress:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every)
+        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every, only)
         found = runner.run(runs)
-    _tell(found, runner, out)
+    code = _exit_code(found, runner)
+    _tell(found, runner, out, code, quiet, as_json)
+    return code
+
+
+def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], local: bool, as_json: bool) -> int:
+    """Print the stages that would be computed."""
+    from bench_core.commands.plan import to_do
+
+    _, stages = to_do(suite, data, store, only, local)
+    if as_json:
+        rows = [{"stage": one.kind, "of": one.label, "key": one.key} for one in stages]
+        say(to_json({"suite": suite.label, "stages": rows}))
+        return 0
+    for one in stages:
+        say(f"{one.kind} {one.label}")
+    say(f"{suite.label}: {counted(len(stages), 'stage')} would be computed, nothing was.")
+    return 0
+
+
+def _exit_code(found: Run, runner: Runner) -> int:
+    """Return 3 for a run that was stopped, 1 for one with failures, else 0; only selected cells count."""
     if runner.stopped:
         return 3
     wanting = any(about.get("reason") for about in found.info["tasks"].values())
-    return 1 if wanting or any(cell.status != "done" for cell in found.cells) else 0
+    return 1 if wanting or any(cell.status != "done" for cell in _asked_for(found)) else 0
 
 
-def _tell(found: Run, runner: Runner, out: Path) -> None:
+def _asked_for(found: Run) -> list[CellResult]:
+    from bench_core.runs.plan_filter import LEFT_OUT
+
+    return [cell for cell in found.cells if cell.reason != LEFT_OUT]
+
+
+def _tell(found: Run, runner: Runner, out: Path, code: int, quiet: bool, as_json: bool) -> None:
     """Write and print the report of a run; say what failed, and where the files are."""
     from bench_core.runs.reporting import home, place, reported
 
     folder, why = place(found, out)
     text, report = reported(found, folder)
-    say(text)
-    failed = [cell for cell in found.cells if cell.status != "done"]
-    done = len(runner.computed)
-    computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
-    say(f"{counted(len(found.cells), 'cell')}: {computed}")
+    cells = _asked_for(found)
+    failed = [cell for cell in cells if cell.status != "done"]
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
         say(f"{counted(number, 'cell')} {status}: {reason}", err=True)
     for name, about in found.info["tasks"].items():
         if about.get("reason"):
             say(f"task {name!r} {about['status']}: {about['reason']}", err=True)
+    if as_json:
+        say(to_json(_summary(found, runner, report, why, code), 1))
+        return
+    if quiet:
+        say(report)
+        return
+    say(text)
+    done = len(runner.computed)
+    computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
+    say(f"{counted(len(cells), 'cell')}: {computed}")
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {found.folder}{same}\nreport  {report}")
     if why:
         say(f"        ({why}, so {home(out, str(found.info['label']))} is left as it is)")
+
+
+def _summary(found: Run, runner: Runner, report: str, why: str, code: int) -> dict[str, Any]:
+    """Return what became of a run as data for programs; `code` is the exit code."""
+    return {
+        "suite": found.info["label"], "exit_code": code, "run": str(found.folder), "new": runner.wrote,
+        "report": report, "changes": why, "computed": len(runner.computed),
+        "cells": [
+            {
+                **cell.cell, "status": cell.status, "reason": cell.reason,
+                "values": {name: number.value for name, number in cell.numbers.items()},
+            }
+            for cell in found.cells
+        ],
+        "tasks": {
+            name: {"status": about.get("status", "done"), "reason": about.get("reason", "")}
+            for name, about in found.info["tasks"].items()
+        },
+    }  # fmt: skip
 
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
@@ -113,6 +181,7 @@ def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
 
     from bench_core.errors import SuiteError
     from bench_core.registry import part, suggestion
+    from bench_core.suites.value_messages import sentence
 
     if name is None:
         if given:
@@ -127,6 +196,7 @@ def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
     try:
         return cast("ExecutorConfig", schema.model_validate_strings(settings))
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise SuiteError(f"--with {key}={settings.get(key, '')}: {first['msg']}.") from None
+        text = sentence([first], schema, first["loc"])
+        raise SuiteError(f"--with {key}={settings.get(key, '')}: {text}") from None

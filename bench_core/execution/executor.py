@@ -20,6 +20,7 @@ from typing import Any, Self, TypeAlias
 
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
+from bench_core.execution.raised_at import raised_at
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
 from bench_core.planning.hardware import environment
@@ -182,7 +183,7 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
         raise time_up() from None
     except Exception as error:  # whatever a plugin raises
         known = isinstance(error, BenchError)
-        text = str(error) if known else f"{type(error).__name__}: {error}"
+        text = str(error) if known else f"{type(error).__name__}: {error}{raised_at(error)}"
         details = "".join(traceback.format_exception(error))
         raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
 

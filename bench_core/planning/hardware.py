@@ -22,14 +22,18 @@ def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:
         raise SuiteError(f"{text} Nothing was begun.")
 
 
-def missing_device(names: Iterable[str]) -> str:
-    """Return advice if one of these devices is not available, else ""; torch is imported only for cuda."""
+def missing_device(names: Iterable[str], certainly: bool = False) -> str:
+    """Return advice if one of these devices is not available, else "".
+
+    torch is imported only for cuda, and not if CUDA is `certainly` unavailable.
+    """
     if "cuda" not in names:
         return ""
-    import torch
+    if not certainly:
+        import torch
 
-    if torch.cuda.is_available():
-        return ""
+        if torch.cuda.is_available():
+            return ""
     return (
         "hardware.device cuda: torch finds no CUDA device here. Set `hardware: {device: cpu}`, run the suite where "
         "there is one, or see `bench doctor`."

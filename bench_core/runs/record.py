@@ -21,6 +21,7 @@ from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
+from bench_core.runs.plan_filter import LEFT_OUT
 from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
@@ -223,7 +224,7 @@ class Record:
 
     def _result(self, cell: Cell) -> CellResult:
         if cell not in self.plan.of_cell:
-            return CellResult(cell.axes, "not run", self._told(self.plan.lack(cell) or ""))
+            return CellResult(cell.axes, "not run", self._told(self.plan.lack(cell) or LEFT_OUT))
         artifacts = self.plan.of_cell[cell]
         numbers = {name: self._number(cell, name, artifacts[f"measure/{name}"]) for name in cell.metrics}
         probes = dict(self._probes(cell, artifacts))

@@ -25,6 +25,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
+from bench_core.runs.plan_filter import restrict
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.storage.store import Store
@@ -51,19 +52,20 @@ def run(
     checkpoint_every: float = 300.0,
     isolate: bool = False,
     stage_timeout: float | None = None,
+    only: Sequence[str] = (),
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells are marked in it.
 
     Stages run in `workers` processes, in this process (0), or by the executor `elsewhere`. After `stop_after` seconds
     training stops at a checkpoint, from which another run resumes; further checkpoints are written every
     `checkpoint_every` seconds. With `isolate`, each stage has its own process; one that takes longer than
-    `stage_timeout` seconds fails.
+    `stage_timeout` seconds fails. Only the cells that a filter of `only`, such as `model=lstm`, selects are run.
     """
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
     with executor(workers, kept, folder, elsewhere, isolate, stage_timeout) as performing:
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, folder, kept, performing, progress or Progress(), until, checkpoint_every)
+        runner = Runner(suite, folder, kept, performing, progress or Progress(), until, checkpoint_every, only)
         return runner.run(Path(out))
 
 
@@ -100,6 +102,7 @@ class Runner:
     progress: Progress
     until: float | None = None  # seconds since 1970 at which to stop
     every: float = 300.0  # seconds between the checkpoints of a training
+    only: Sequence[str] = ()  # filters of the cells to run; all by default
     stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
@@ -109,6 +112,7 @@ class Runner:
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def __post_init__(self) -> None:
+        self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={one}" for one in self.only)])
         self.executor.warn = self._warn
         self.store = replace(self.store, warn=self._warn)
 
@@ -171,7 +175,7 @@ class Runner:
 
     def _plan(self) -> None:
         check_fit(self.suite, cells_of(self.suite))
-        self.plan = plan(self.suite, self.data)
+        self.plan = restrict(plan(self.suite, self.data), self.only)
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
         """Prepare the tasks, then build the models on the meta device, so that errors show early.

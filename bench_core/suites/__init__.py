@@ -2,7 +2,9 @@
 
 `schema` is the language, `yaml_source` reads files and remembers the place of every value, `grids` expands
 hyper-parameter grids, `parts` looks parts up, `load` combines all of this into a `suite` of `cells`; the files called
-`check` find problems. Not here: planning a run (`planning`), and filling tables, figures and claims (a plugin).
+`check` find problems. What is invalid is absent from a suite, or `partial`: reading it stops the one check that needs
+it, so that no mistake hides another. Not here: planning a run (`planning`), and filling tables, figures and claims (a
+plugin).
 """
 
 #: What readers of finished runs may build on, besides the interfaces.

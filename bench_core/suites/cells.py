@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -28,11 +29,17 @@ class Cell:
         return {name: value for name, value in vars(self).items() if name not in ("metrics", "probes")}
 
 
-def cells_of(suite: Suite) -> list[Cell]:
-    """Return the product of the axes, without skipped cells."""
+def cells_of(
+    suite: Suite,
+    splits: Iterable[str] | None = None,
+    hardware: Iterable[str] | None = None,
+    seeds: Iterable[int] | None = None,
+) -> list[Cell]:
+    """Return the product of the axes, without skipped cells; `splits`, `hardware`, `seeds` replace the suite's."""
     decoders: list[str | None] = [*suite.decoders] or [None]
     found = []
-    axes = product(suite.tasks, suite.models, decoders, suite.splits, suite.hardware, suite.seeds)
+    splits, hardware, seeds = splits or suite.splits, hardware or suite.hardware, seeds or suite.seeds
+    axes = product(suite.tasks, suite.models, decoders, splits, hardware, seeds)
     for task, model, decoder, split, hardware, seed in axes:
         names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": hardware}
         if any(skip.covers(**names) for skip in suite.skip if not skip.metric):

@@ -3,64 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Vmappable
-from bench_core.suites.cells import Cell
-from bench_core.suites.suite import Suite
+from bench_core.suites.cells import Cell, cells_of
+from bench_core.suites.names import listed
+from bench_core.suites.partial import Unreadable
+from bench_core.suites.parts import training_keys
+from bench_core.suites.problems import Problems
+from bench_core.suites.schema import Hardware
+from bench_core.suites.suite import Entry, Suite
+from bench_core.suites.yaml_source import Keys
+
+ADVICE = "Choose another part, or list the pair under `skip:`."
+UNKNOWN = ""  # the name on an axis whose names are invalid
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Parts that do not go together."""
+
+    pair: str  # their names, such as `words x lstm`
+    sentence: str  # why
+    keys: Keys  # where one of them is in the suite
 
 
 def check_fit(suite: Suite, cells: list[Cell]) -> None:
     """Raise SuiteError with every incompatible pair of parts."""
-    misfits: dict[str, str] = {}
-    broken = set()
+    found, broken = misfits(suite, cells)
+    if found:
+        width = max(len(one.pair) for one in found)
+        lines = [f"  {one.pair:<{width}}  {one.sentence}" for one in found]
+        head = f"suite {suite.name}: {broken} of {len(cells)} cells cannot run."
+        raise SuiteError("\n".join([head, *lines, ADVICE]))
+
+
+def report_misfits(suite: Suite, problems: Problems) -> None:
+    """Report every incompatible pair of parts at its place, also of a suite with other problems."""
+    seeds, splits = suite.seeds[:1], getattr(suite, "splits", [UNKNOWN])
+    hardware = getattr(suite, "hardware", {UNKNOWN: Hardware()})
+    with suppress(Unreadable):
+        found, _ = misfits(suite, cells_of(suite, splits, hardware, seeds))
+        pairs: dict[tuple[Keys, str], list[str]] = {}
+        for one in found:
+            pairs.setdefault((one.keys, one.sentence), []).append(one.pair)
+        for (keys, text), several in pairs.items():
+            advice = f" {ADVICE}" if " x " in several[0] else ""
+            problems.add(keys, f"{listed(several)}: {text}{advice}")
+
+
+def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
+    """Return the incompatible pairs of parts, and the number of cells that have one."""
+    by_names: dict[tuple[Any, ...], list[Misfit]] = {}
+    broken = 0
     for cell in cells:
-        for pair, sentence in _misfits(suite, cell):
-            misfits[pair] = sentence
-            broken.add(cell)
-    misfits |= {**dict(_selection_misfits(suite)), **dict(_together_misfits(suite))}
-    if misfits:
-        width = max(map(len, misfits))
-        lines = [f"  {pair:<{width}}  {sentence}" for pair, sentence in misfits.items()]
-        head = f"suite {suite.name}: {len(broken)} of {len(cells)} cells cannot run."
-        raise SuiteError("\n".join([head, *lines, "Choose another part, or list the pair under `skip:`."]))
+        names = (cell.task, cell.model, cell.decoder, cell.split, cell.metrics)
+        if names not in by_names:
+            by_names[names] = list(_misfits(suite, cell))
+        broken += bool(by_names[names])
+    found = [one for several in by_names.values() for one in several]
+    found += [*_selection_misfits(suite), *_together_misfits(suite)]
+    return list({one.pair: one for one in found}.values()), broken
 
 
-def _misfits(suite: Suite, cell: Cell) -> Iterator[tuple[str, str]]:
-    """Yield each incompatible pair of names in a cell, and why."""
-    task, model = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).config
-    called = suite.origins.get(cell.model, cell.model)
-    if task.source not in model.sources:
-        takes = " or ".join(sorted(model.sources))
-        yield f"{cell.task} x {called}", f"{task.name} provides source {task.source}; {model.name} takes {takes}."
-    if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
-        yield cell.task, f"{task.name} has no training examples."
-    if cell.decoder is not None:
-        yield from _pairs(f"{called} x {cell.decoder}", suite.decoders[cell.decoder], model)
-        yield from _purpose(task, cell, Purpose.DECODE, "decode")
+def _misfits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
+    """Yield each incompatible pair of names in a cell; a check that reads an invalid setting yields nothing."""
+    for check in (_source, _training_examples, _decoder):
+        with suppress(Unreadable):
+            yield from check(suite, cell)
     for name in cell.metrics:
-        metric = suite.metrics[name]
-        reason = metric.refusal(task)
-        if reason:
-            yield f"{cell.task} x {name}", reason
-        if metric.needs is not Scorer:
-            if cell.decoder is None:
-                yield name, f"{metric.name} measures generated text; the suite has no decoders."
-            continue
-        yield from _pairs(f"{called} x {name}", metric, model)
-        yield from _purpose(task, cell, Purpose.SCORE, "score", name)
-        by = getattr(metric, "by", None)
-        if by is not None and model.likelihoods and by not in model.likelihoods:
-            known = ", ".join(model.likelihoods)
-            yield f"{called} x {name}", f"{model.name} cannot score by {by!r}, only by: {known}."
+        for of_metric in (_refusal, _metric):
+            with suppress(Unreadable):
+                yield from of_metric(suite, cell, name)
 
 
-def _pairs(pair: str, part: DecoderConfig | MetricConfig, model: ModelConfig) -> Iterator[tuple[str, str]]:
-    reason = misfit(part, model)
-    if reason:
-        yield pair, reason
+def _source(suite: Suite, cell: Cell) -> Iterator[Misfit]:
+    task, model = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).config
+    if task.source not in model.sources:
+        called, takes = _called(suite, cell.model), " or ".join(sorted(model.sources))
+        text = f"{task.name} provides source {task.source}; {model.name} takes {takes}."
+        yield Misfit(f"{cell.task} x {called}", text, ("models", called))
+
+
+def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
+    task = suite.tasks[cell.task]
+    if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
+        yield Misfit(cell.task, f"{task.name} has no training examples.", ("tasks", cell.task))
+
+
+def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:
+    if cell.decoder is None:
+        return
+    model, called = suite.models[cell.model].at(cell.task).config, _called(suite, cell.model)
+    if reason := misfit(suite.decoders[cell.decoder], model):
+        yield Misfit(f"{called} x {cell.decoder}", reason, ("decoders", cell.decoder))
+    yield from _purpose(suite, cell, Purpose.DECODE, "decode")
+
+
+def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
+    if reason := suite.metrics[name].refusal(suite.tasks[cell.task]):
+        yield Misfit(f"{cell.task} x {name}", reason, ("metrics", name))
+
+
+def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
+    """Yield what a metric needs and the model, or the suite, does not have."""
+    metric, keys = suite.metrics[name], ("metrics", name)
+    if metric.needs is not Scorer:
+        if cell.decoder is None and not suite.effective.get("decoders"):
+            yield Misfit(name, f"{metric.name} measures generated text; the suite has no decoders.", keys)
+        return
+    model = suite.models[cell.model].at(cell.task).config
+    pair = f"{_called(suite, cell.model)} x {name}"
+    if reason := misfit(metric, model):
+        yield Misfit(pair, reason, keys)
+    yield from _purpose(suite, cell, Purpose.SCORE, "score", name)
+    by = getattr(metric, "by", None)
+    if by is not None and model.likelihoods and by not in model.likelihoods:
+        known = ", ".join(model.likelihoods)
+        yield Misfit(pair, f"{model.name} cannot score by {by!r}, only by: {known}.", keys)
+
+
+def _called(suite: Suite, model: str) -> str:
+    """Return the name of a model in the suite, that of its grid for a combination."""
+    return suite.origins.get(model, model)
 
 
 def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None:
@@ -74,39 +144,53 @@ def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."
 
 
-def _purpose(
-    task: TaskConfig, cell: Cell, purpose: Purpose, verb: str, metric: str = ""
-) -> Iterator[tuple[str, str]]:
+def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str = "") -> Iterator[Misfit]:
+    if cell.split == UNKNOWN:
+        return
+    task = suite.tasks[cell.task]
     allowed = task.purposes(cell.split)
-    pair = " x ".join(filter(None, (cell.task, cell.split, metric)))
+    pair = f"{cell.task} x {cell.split}"
+    keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
-        yield pair, f"{task.name} has no split {cell.split!r}."
+        yield Misfit(pair, f"{task.name} has no split {cell.split!r}.", keys)
     elif purpose not in allowed:
-        yield pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}."
+        pair = f"{pair} x {metric}" if metric else pair
+        yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", keys)
 
 
-def _selection_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
-    for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
-        select = entry.training.select
-        metric = suite.metrics.get(select.metric)
-        if metric is None:
-            continue
-        pair = f"{suite.origins.get(name, name)} x select {select.metric}"
-        if metric.needs is Scorer:
-            reason = misfit(metric, entry.config)
-        elif select.decoder is None:
-            reason = f"{metric.name} measures generated text: name a decoder under `select:`."
-        else:
-            reason = misfit(suite.decoders[select.decoder], entry.config)
-        if reason:
-            yield pair, reason
+def _trainings(suite: Suite) -> Iterator[tuple[str, str, Entry]]:
+    """Yield every configuration of every model: its name, the task that it is for or "", and what it is."""
+    for name, model in suite.models.items():
+        for task, entry in {"": model, **model.by_task}.items():
+            yield _called(suite, name), task, entry
 
 
-def _together_misfits(suite: Suite) -> Iterator[tuple[str, str]]:
-    for name, entry in ((name, one) for name, model in suite.models.items() for one in model.all):
-        if entry.training.together and not any(issubclass(given, Vmappable) for given in entry.config.capabilities):
-            reason = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
-            yield f"{suite.origins.get(name, name)} x together", reason
+def _selection_misfits(suite: Suite) -> Iterator[Misfit]:
+    for name, task, entry in _trainings(suite):
+        with suppress(Unreadable):
+            select = entry.training.select
+            metric = suite.metrics.get(select.metric)
+            if metric is None:
+                continue
+            if metric.needs is Scorer:
+                reason = misfit(metric, entry.config)
+            elif select.decoder is None:
+                reason = f"{metric.name} measures generated text: name a decoder under `select:`."
+            else:
+                decoder = suite.decoders.get(select.decoder)
+                reason = None if decoder is None else misfit(decoder, entry.config)
+            if reason:
+                keys = training_keys(suite.effective, name, task, ("select",))
+                yield Misfit(f"{name} x select {select.metric}", reason, keys)
+
+
+def _together_misfits(suite: Suite) -> Iterator[Misfit]:
+    for name, task, entry in _trainings(suite):
+        with suppress(Unreadable):
+            if entry.training.together and not any(issubclass(one, Vmappable) for one in entry.config.capabilities):
+                text = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
+                keys = training_keys(suite.effective, name, task, ("together",))
+                yield Misfit(f"{name} x together", text, keys)
 
 
 def needs_scores(metrics: Mapping[str, MetricConfig], name: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
 from bench_core.suites.names import Names
@@ -12,34 +10,38 @@ from bench_core.suites.schema import Choice, Table, chosen_alone
 
 def check_choices(names: Names) -> None:
     """Report every problem of a choice."""
-    for number, choice in enumerate(names.suite.choose):
-        _check_choice(names, number, choice)
-    names.unlike("choose", "choice", [choice.id for choice in names.suite.choose])
+    names.each("choose", names.suite.choose, (_check_grids, _check_decoders, _check_metric, _check_by, _check_split))
+    names.unlike("choose", "choice", names.suite.choose)
 
 
-def _check_choice(names: Names, number: int, choice: Choice) -> None:
-    """Report every problem of a choice."""
-    keys: list[str | int] = ["choose", number]
-    suite, note = names.suite, names.problems.add
-    _check_grids(names, [*keys, "model"], choice)
-    _check_decoders(names, [*keys, "decoders"], choice)
+def _check_metric(names: Names, keys: list[str | int], choice: Choice) -> None:
     names.known([*keys, "by"], "metric", [choice.by])
-    names.known([*keys, "decoder"], "decoder", [choice.decoder] if choice.decoder else [])
-    metric = suite.metrics.get(choice.by)
+
+
+def _check_by(names: Names, keys: list[str | int], choice: Choice) -> None:
+    """Report a metric and a decoder that cannot be used for the comparison."""
+    note = names.problems.add
+    if choice.decoder is not None:
+        names.known([*keys, "decoder"], "decoder", [choice.decoder])
+    metric = names.suite.metrics.get(choice.by)
     if metric is not None and metric.needs is not Scorer and choice.axis == "model" and choice.decoder is None:
         text = f"{choice.by!r} measures generated text: name a decoder too, such as `decoder: greedy`."
         note([*keys, "by"], text)
     if metric is not None and metric.needs is Scorer and choice.axis == "decoder":
         text = f"{choice.by!r} does not depend on the decoder. Choose by a metric of generated text."
         note([*keys, "by"], text)
-    if choice.split not in suite.splits:
-        splits = ", ".join([choice.split, *suite.splits])
+
+
+def _check_split(names: Names, keys: list[str | int], choice: Choice) -> None:
+    if choice.split not in names.suite.splits:
+        splits = ", ".join([choice.split, *names.suite.splits])
         text = f"the choice is by the split {choice.split!r}, which is not evaluated. Set `splits: [{splits}]`."
-        note([*keys, "split"], text)
+        names.problems.add([*keys, "split"], text)
 
 
 def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
     """Report models without a grid."""
+    keys = [*keys, "model"]
     for name in choice.model:
         names.known(keys, "model", [name])
         if name in names.names("model") and name not in {*names.suite.grids, *names.whole["grids"]}:
@@ -49,6 +51,7 @@ def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
 
 def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None:
     """Report unknown decoders, and names for the chosen one that are invalid."""
+    keys = [*keys, "decoders"]
     known, seen = {*names.names("decoder"), *names.whole["decoders"]}, dict[str, str]()
     for name, decoders in choice.decoders.items():
         names.known([*keys, name], "decoder", decoders)
@@ -67,14 +70,14 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
             seen[decoder] = name
 
 
-def check_chosen(names: Names, table: Table, number: int) -> None:
-    """Report unknown choices, and names that a table of chosen models or decoders does not show."""
-    keys: list[str | int] = ["tables", number]
+def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report unknown choices, and those on another axis than `where` says."""
     known, note = {choice.id: choice for choice in names.suite.choose}, names.problems.add
-    alone = chosen_alone(names.source.data["tables"][number].get("where"))
-    if not table.chosen and table.of == "choices":
+    named = table.chosen
+    alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))
+    if not named and table.of == "choices":
         note(keys, f"name the choice by `chosen:`. {suggestion('', list(known), 'Known')}")
-    for name in table.chosen:
+    for name in named:
         if name not in known:
             hint = suggestion(name, list(known), "Known, from `choose:`")
             way = next((["where", axis] for axis, one in alone.items() if one == name), [])
@@ -84,15 +87,20 @@ def check_chosen(names: Names, table: Table, number: int) -> None:
             own = known[name].axis
             text = f"choice {name!r} is among {own}s. Set `where: {{{own}: {{chosen: {name}}}}}`."
             note([*keys, "where", axis, "chosen"], text)
-    _check_shown(names, table, [known[name] for name in table.chosen if name in known], keys)
+
+
+def check_id(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report an id that tables of a choice have."""
     choice, _, place = table.id.rpartition("-")
-    if choice in known and place.isdigit():
+    if place.isdigit() and choice in {one.id for one in names.suite.choose}:
         text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
-        note([*keys, "id"], text)
+        names.problems.add([*keys, "id"], text)
 
 
-def _check_shown(names: Names, table: Table, choices: Sequence[Choice], keys: list[str | int]) -> None:
+def check_shown(names: Names, keys: list[str | int], table: Table) -> None:
     """Report conflicting choices, and names in `where` that the table does not show."""
+    known = {choice.id: choice for choice in names.suite.choose}
+    choices = [known[name] for name in table.chosen if name in known]
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
         if clashing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -13,6 +14,8 @@ from bench_core.suites.check import needs_scores
 from bench_core.suites.expressions import Query, read
 from bench_core.suites.grids import gathered
 from bench_core.suites.names import Names, listed
+from bench_core.suites.partial import Unreadable
+from bench_core.suites.schema import Claim
 
 
 def check_claims(names: Names) -> None:
@@ -28,17 +31,24 @@ class _Claims:
 
     def check(self) -> None:
         """Report every problem of a claim."""
-        claims = self.names.suite.claims
-        self.names.unlike("claims", "claim", [claim.id for claim in claims])
-        for place, claim in enumerate(claims):
-            expression = read(claim.expression)
-            for text in (*expression.problems, *(text for one in expression.queries for text in self._problems(one))):
-                self.names.problems.add(("claims", place, "assert"), text)
+        self.names.unlike("claims", "claim", self.names.suite.claims)
+        self.names.each("claims", self.names.suite.claims, (self._check_expression,))
 
-    def _problems(self, query: Query) -> list[str]:
+    def _check_expression(self, names: Names, keys: list[str | int], claim: Claim) -> None:
+        expression = read(claim.expression)
+        for text in expression.problems:
+            names.problems.add([*keys, "assert"], text)
+        for query in expression.queries:
+            with suppress(Unreadable):
+                for text in self._problems(query, [*keys, "assert"]):
+                    names.problems.add([*keys, "assert"], text)
+
+    def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
         """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
-        if unknown := [(axis, name) for axis, name in names if name not in self.names.names(axis)]:
+        if unknown := [(axis, name) for axis, name in names if not self._is_known(axis, name)]:
+            for axis, name in unknown:
+                self.names.note_removed(keys, axis, name)
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
         wanted = dict(query.axes).items()
         cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
@@ -51,6 +61,11 @@ class _Claims:
             for axis, several in found.items()
             if len(several) > 1
         ]
+
+    def _is_known(self, axis: str, name: str) -> bool:
+        with suppress(Unreadable):
+            return name in self.names.names(axis)
+        return True
 
     def _unknown(self, axis: str, name: str) -> list[str]:
         """Return the message for a name that no cell has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from bench_core.registry import suggestion
@@ -10,45 +11,55 @@ from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
+from bench_core.suites.partial import Unreadable
 
 MISSING = object()
 
 
 def check_figures(names: Names) -> None:
     """Report every problem of a figure."""
-    tables = [table.id for table in names.suite.tables]
-    drawn = [figure.id for figure in names.suite.figures]
-    for number, figure in enumerate(names.suite.figures):
-        _check_figure(names, number, figure)
+    names.each("figures", names.suite.figures, (_check_sides, _check_matrix, _check_entry, _check_where, _check_axes))
+    tables = [getattr(table, "id", None) for table in names.suite.tables]
+    drawn = [getattr(figure, "id", None) for figure in names.suite.figures]
     for number, one in enumerate(drawn):
-        if one in (*drawn[:number], *tables):
+        if one is not None and one in (*drawn[:number], *tables):
             text = f"a table or another figure also has the id {one!r}. Rename one."
             names.problems.add(("figures", number, "id"), text)
 
 
-def _check_figure(names: Names, number: int, figure: Figure) -> None:
-    keys: list[str | int] = ["figures", number]
-    names.known([*keys, "values"], "metric", figure.values)
+def _check_sides(names: Names, keys: list[str | int], figure: Figure) -> None:
+    """Report unknown metrics."""
+    names.known([*keys, "values"], "metric", getattr(figure, "values", ()))
     if figure.kind == "scatter":
         for side in ("x", "y"):
-            names.known([*keys, side], "metric", {getattr(figure, side)}.difference(figure.costs))
+            with suppress(Unreadable):
+                name = getattr(figure, side)
+                names.known([*keys, side], "metric", [] if name.startswith("cost.") else [name])
     if figure.kind == "heat":
         names.known([*keys, "value"], "metric", [figure.value])
-        _check_matrix(names, keys, figure)
-    if figure.kind == "line":
-        _check_entry(names, [*keys, "y"], figure.y)
+
+
+def _check_where(names: Names, keys: list[str | int], figure: Figure) -> None:
     for axis, chosen in figure.where.items():
-        names.known([*keys, "where", axis], axis, chosen)
+        with suppress(Unreadable):
+            names.known([*keys, "where", axis], axis, chosen)
+
+
+def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
+    """Report axes with several names that would be drawn as one."""
     for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
-        several = [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
-        if len(several) > 1 and axis not in figure.grouped:
-            text = f"figure {figure.id!r} does not say which {axis}: {listed(several)}. "
-            way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
-            names.problems.add(keys, f"{text}{way}, or select one by `where`.")
+        with suppress(Unreadable):
+            several = [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
+            if len(several) > 1 and axis not in figure.grouped:
+                text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
+                way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
+                names.problems.add(keys, f"{text}{way}, or select one by `where`.")
 
 
 def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report settings that are missing, and names with the same place in a heat map."""
+    if figure.kind != "heat":
+        return
     for axis in figure.grouped:
         section = names.source.data.get(SECTIONS.get(axis, "")) or {}
         own = [(side, setting) for side, (of, setting) in zip("xy", figure.sides, strict=True) if of == axis]
@@ -69,13 +80,17 @@ def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
             seen[place] = name
 
 
-def _check_entry(names: Names, keys: list[str | int], name: str) -> None:
-    """Report names that no history contains; terms of a loss may have any one-word name."""
+def _check_entry(names: Names, keys: list[str | int], figure: Figure) -> None:
+    """Report curves that no history contains; terms of a loss may have any one-word name."""
+    if figure.kind != "line":
+        return
+    name = figure.y
     selects = [one.training.select for entry in names.suite.models.values() for one in entry.all]
     metrics = {name: config.name for name, config in names.suite.metrics.items()}
     judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
     known = list(dict.fromkeys([*judged, "loss", "lr"]))
     if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
+        keys = [*keys, "y"]
         names.problems.add(keys, f"no training history of this suite contains {name!r}. {suggestion(name, known)}")
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from bench_core.suites.axes import Axis
+from bench_core.suites.figure_schema import Figure
+from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Choice, SuiteFile
+from bench_core.suites.schema import Choice, Skip, SuiteFile, Table
 from bench_core.suites.yaml_source import Located
+
+T = TypeVar("T")
 
 MOST = 10_000  #: combinations in a suite
 
@@ -88,18 +92,38 @@ def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
     def chosen(where: Mapping[Axis, tuple[str, ...]], kept: Sequence[str] = ()) -> dict[Axis, tuple[str, ...]]:
         return {axis: plain(names, kept) if axis == "model" else names for axis, names in where.items()}
 
-    choices = {choice.id: choice for choice in file.choose}
+    choices = {choice.id: choice for choice in getattr(file, "choose", ()) if hasattr(choice, "id")}
     only = (*choices,) if len(choices) == 1 else ()
-    tables = []
-    for table in file.tables:
-        ids = table.chosen or (only if table.of == "choices" else ())
-        ours: dict[Axis, tuple[str, ...]] = {choices[one].axis: choices[one].names for one in ids if one in choices}
-        where = chosen(table.where, ours.get("model", ()))
+
+    def table(one: Table) -> Table:
+        ids = one.chosen or (only if one.of == "choices" else ())
+        ours: dict[Axis, tuple[str, ...]] = {
+            choices[name].axis: choices[name].names for name in ids if name in choices
+        }
+        where = chosen(one.where, ours.get("model", ()))
         where |= {axis: names for axis, names in ours.items() if where.get(axis) == ()}
-        tables.append(table.model_copy(update={"where": where, "chosen": ids}))
-    skip = [one.model_copy(update={"model": plain(one.model)}) for one in file.skip]
-    figures = [one.model_copy(update={"where": chosen(one.where)}) for one in file.figures]
-    return file.model_copy(update={"skip": skip, "tables": tables, "figures": figures})
+        return one.model_copy(update={"where": where, "chosen": ids})
+
+    def skip(one: Skip) -> Skip:
+        return one.model_copy(update={"model": plain(one.model)})
+
+    def figure(one: Figure) -> Figure:
+        return one.model_copy(update={"where": chosen(one.where)})
+
+    changed = {
+        "tables": [_unless_unreadable(table, one) for one in getattr(file, "tables", ())],
+        "skip": [_unless_unreadable(skip, one) for one in getattr(file, "skip", ())],
+        "figures": [_unless_unreadable(figure, one) for one in getattr(file, "figures", ())],
+    }
+    return file.model_copy(update={name: entries for name, entries in changed.items() if hasattr(file, name)})
+
+
+def _unless_unreadable(change: Callable[[T], T], one: T) -> T:
+    """Return an entry with a change, or as it is if the change reads an invalid setting."""
+    try:
+        return change(one)
+    except Unreadable:
+        return one
 
 
 def word(value: Any) -> str:

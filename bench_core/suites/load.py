@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,24 +17,27 @@ from bench_core.suites.choice_check import check_choices
 from bench_core.suites.figure_check import check_figures
 from bench_core.suites.grids import expand, origins, plainly
 from bench_core.suites.names import Names
+from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import Parts, section
 from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
-from bench_core.suites.schema import Hardware, SuiteFile
-from bench_core.suites.suite import Suite
+from bench_core.suites.schema import Hardware, Skip
+from bench_core.suites.sections import suite_file
+from bench_core.suites.suite import Suite, partial_suite
 from bench_core.suites.table_check import check_tables
 from bench_core.suites.training import Select
-from bench_core.suites.yaml_source import Located
+from bench_core.suites.yaml_source import Keys, Located
 
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
-AS_WRITTEN = ("title", "source", "splits", "limits", "skip", "tables", "figures", "claims", "choose")
+AS_WRITTEN = ("title", "source", "splits", "limits", "skip", "tables", "figures", "claims", "choose", "hardware")
+REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 
 
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
     """Read a suite file; raise SuiteError with every problem, each with file, line and column."""
-    source = located.read(path)
+    source = located.read(path, tolerant=True)
     return resolve(source, path.parent, profile, settings, seeds)
 
 
@@ -40,68 +45,88 @@ def resolve(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> Suite:
     """Apply profile, `--set` and `--seeds` to a suite, and look up everything that it names."""
-    whole = _names(source)
-    asked = _apply(source, profile, settings, seeds)
+    suite, problems = examine(source, folder, profile, settings, seeds)
+    if problems.found:
+        raise problems.error()
+    return replace(suite, notes=list(dict.fromkeys(problems.notes)))
+
+
+def examine(
+    source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
+) -> tuple[Suite, Problems]:
+    """Return a suite as `resolve` does, and its problems: what they concern is absent or unreadable in the suite."""
     problems = Problems(source)
+    whole = _names(source)
+    asked = _apply(source, problems, profile, settings, seeds)
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
     grids = expand(source, problems)
-    file = problems.parsed(SuiteFile, source.data, ())
-    parts = Parts(source.data, problems, origins(grids), whole["tasks"])
-    tasks, models = parts.configs("task", TaskConfig), parts.models()
-    decoders, metrics = parts.configs("decoder", DecoderConfig), parts.configs("metric", MetricConfig)
-    if file is None:
-        raise problems.error()
-    file = plainly(file, grids)
-    suite = Suite(
-        **{name: getattr(file, name) for name in AS_WRITTEN},
-        name=file.suite, profile=profile, effective=effective, grids=grids, asked=asked,
-        tasks=tasks, models=models, decoders=decoders, metrics=metrics, probes=parts.probes(models),
-        seeds=list(range(file.seeds)) if isinstance(file.seeds, int) else file.seeds,
-        hardware={"default": file.hardware} if isinstance(file.hardware, Hardware) else file.hardware,
-        published=load_published(folder / "references"),
-        changes=[setting.partition("=")[0] for setting in settings],
+    file = plainly(suite_file(source.data, problems), grids)
+    parts = Parts(source.data, problems, origins(grids), whole["tasks"], file)
+    models = parts.models()
+    sections = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
+    if isinstance(sections.get("hardware"), Hardware):
+        sections["hardware"] = {"default": sections["hardware"]}
+    if (published := load_published(folder / "references", problems)) is not None:
+        sections["published"] = published
+    suite = partial_suite(
+        {
+            **sections, "name": getattr(file, "suite", ""), "profile": profile, "effective": effective,
+            "grids": grids, "asked": asked, "tasks": parts.configs("task", TaskConfig), "models": models,
+            "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
+            "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
+            "seeds": _seeds(getattr(file, "seeds", 1)),
+        },
+        {*AS_WRITTEN, "published"} - {*sections},
     )  # fmt: skip
     if len(suite.label.encode()) > LONGEST_LABEL:
         text = f"the name of a suite with its profile may have at most {LONGEST_LABEL} bytes. Shorten it."
         problems.add(("suite",), text)
-    _check_size(suite, problems)
-    _check_names(Names(suite, source, problems, whole))
-    if problems.found:
-        raise problems.error()
-    return suite
+    if _check_size(suite, problems):
+        _check_names(Names(suite, source, problems, whole), parts)
+    return suite, problems
 
 
-def _check_names(names: Names) -> None:
+def _seeds(seeds: int | list[int]) -> list[int]:
+    return [*range(seeds)] if isinstance(seeds, int) else seeds
+
+
+def _check_names(names: Names, parts: Parts) -> None:
     """Report every undefined name."""
-    for number, skip in enumerate(names.suite.skip):
-        for axis, skipped in skip:
-            names.known(("skip", number, axis), axis, skipped)
-    check_choices(names)
-    check_tables(names)
-    check_figures(names)
+    with suppress(Unreadable):
+        names.each("skip", names.suite.skip, (_check_skip,))
+    for check in (check_choices, check_tables, check_figures):
+        with suppress(Unreadable):
+            check(names)
     for name, entry in names.suite.models.items():
-        for anywhere in entry.all:
-            _check_select(names, name, anywhere.training.select)
-    if names.suite.claims:
-        from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it
+        for task, anywhere in {"": entry, **entry.by_task}.items():
+            with suppress(Unreadable):
+                _check_select(names, anywhere.training.select, lambda key: parts.training_keys(name, task, key))  # noqa: B023
+    with suppress(Unreadable):
+        if names.suite.claims:
+            from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it
 
-        check_claims(names)
-
-
-def _check_select(names: Names, name: str, select: Select) -> None:
-    own = "training" in names.source.data["models"].get(name, {})
-    keys = [*(("models", name) if own else ()), "training", "select"]
-    if select.metric != "loss":
-        names.known([*keys, "metric"], "metric", [select.metric])
-    if select.decoder is not None:
-        names.known([*keys, "decoder"], "decoder", [select.decoder])
+            check_claims(names)
 
 
-def _check_size(suite: Suite, problems: Problems) -> None:
-    """Raise SuiteError if the suite has too many cells to plan in memory."""
+def _check_skip(names: Names, keys: list[str | int], skip: Skip) -> None:
+    for axis, skipped in skip:
+        names.known([*keys, axis], axis, skipped)
+
+
+def _check_select(names: Names, select: Select, place: Callable[[tuple[str, ...]], Keys]) -> None:
+    """Report an unknown or removed metric or decoder of a selection; `place` says where its settings are."""
+    for axis, name in (("metric", getattr(select, "metric", "loss")), ("decoder", getattr(select, "decoder", None))):
+        if name is not None and (axis, name) != ("metric", "loss"):
+            keys = place(("select", axis))
+            names.known(keys, axis, [name])
+            names.present(keys, axis, name)
+
+
+def _check_size(suite: Suite, problems: Problems) -> bool:
+    """Return whether the suite has few enough cells to plan in memory; report it if not."""
     axes = {
-        "tasks": suite.tasks, "models": suite.models, "decoders": suite.decoders, "splits": suite.splits,
-        "hardware": suite.hardware, "seeds": suite.seeds,
+        name: getattr(suite, name, ())
+        for name in ("tasks", "models", "decoders", "splits", "hardware", "seeds")
     }  # fmt: skip
     cells = prod(len(names) or 1 for names in axes.values())
     if cells > MOST_CELLS:
@@ -111,7 +136,7 @@ def _check_size(suite: Suite, problems: Problems) -> None:
             f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Reduce it, or split the suite."
         )
         problems.add((longest,), text)
-        raise problems.error()
+    return cells <= MOST_CELLS
 
 
 def _names(source: Located) -> dict[str, set[str]]:
@@ -126,32 +151,51 @@ def _names(source: Located) -> dict[str, set[str]]:
     return {**names, "models": names["models"] | {*grids}, "grids": {*grids}, "settings": varied}
 
 
-def _apply(source: Located, profile: str | None, settings: Sequence[str], seeds: int | None) -> list[str]:
+def _apply(
+    source: Located, problems: Problems, profile: str | None, settings: Sequence[str], seeds: int | None
+) -> list[str]:
     """Apply changes to a suite; return those that are not from a profile."""
     if profile is not None:
         profiles = source.data.get("profiles")
         known = list(profiles) if isinstance(profiles, dict) else []
         if profile not in known:
-            problems = Problems(source)
             problems.add(["profiles"], f"no profile {profile!r}. {suggestion(profile, known)}")
-            raise problems.error()
-        if not isinstance(profiles[profile], dict):  # type: ignore[index]
-            raise SuiteError(f"{source.place(['profiles', profile])}: a profile must be a mapping of changes.")
-        source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
+        elif isinstance(profiles[profile], dict):  # type: ignore[index]
+            source.overlay(profiles[profile], ("profiles", profile))  # type: ignore[index]
     for setting in settings:
-        keys, equals, value = setting.partition("=")
-        if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
-            raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
-        if isinstance(source.data.get(way[0]), list) and len(way) > 1:
-            raise SuiteError(f"--set {_shown(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'.")
-        origin = f"--set {_shown(keys)}"
-        source.put(tuple(way), located.scalar(value, origin), origin)
+        _set(source, problems, setting)
     asked = [*settings]
     if seeds is not None:
         same = source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))])
         asked += [] if same else [f"seeds={seeds}"]
         source.put(("seeds",), seeds, "--seeds")
     return asked
+
+
+def _set(source: Located, problems: Problems, setting: str) -> None:
+    """Apply a `--set KEY=VALUE`; null removes a mapping, or an entry of a list by its id."""
+    keys, equals, value = setting.partition("=")
+    if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
+        raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
+    origin = f"--set {_shown(keys)}"
+    found = located.scalar(value, origin)
+    section = source.data.get(way[0])
+    if isinstance(section, list) and len(way) > 1:
+        ids = {str(one.get("id")): place for place, one in enumerate(section) if isinstance(one, Mapping)}
+        if found is not None or not ids:
+            raise SuiteError(f"--set {_shown(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'.")
+        source.remove((way[0], ids[_known(".".join(way[1:]), [*ids], origin)]))
+    elif found is None and len(way) == 2 and way[0] in REMOVABLE:
+        source.remove((way[0], _known(way[1], [*(section or ())], origin)))
+        problems.removed.add((way[0].removesuffix("s"), way[1]))
+    else:
+        source.put(tuple(way), found, origin)
+
+
+def _known(name: str, names: list[str], origin: str) -> str:
+    if name not in names:
+        raise SuiteError(f"{origin}: there is nothing to remove. {suggestion(name, names)}")
+    return name
 
 
 def _shown(text: str) -> str:

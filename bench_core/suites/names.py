@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import SECTIONS, Axis
 from bench_core.suites.cells import join
 from bench_core.suites.grids import ModelGrid, gathered, grids_of
+from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Table
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import Located
 
 MOST_NAMES = 8  # in one message
+
+#: A check of an entry of a list section, such as a table: the names, the keys to the entry, and the entry.
+Check = Callable[["Names", list[str | int], Any], None]
 
 
 @dataclass
@@ -28,11 +34,20 @@ class Names:
 
     def names(self, axis: str) -> list[str]:
         """Return the names of the suite on an axis, or of its metrics."""
-        data = self.source.data
         section = SECTIONS.get(axis)
         if section:
-            return [*(data.get(section) or ())]
+            found = self.source.data.get(section) or {}
+            if not isinstance(found, Mapping):
+                raise Unreadable(section)
+            return [*found]
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
+
+    def each(self, section: str, entries: Sequence[Any], checks: Iterable[Check]) -> None:
+        """Run checks on every entry of a section; those that read an invalid setting say nothing."""
+        for check in checks:
+            for number, one in enumerate(entries):
+                with suppress(Unreadable):
+                    check(self, [section, number], one)
 
     def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
         """Report names that are neither on the axis nor in `more`."""
@@ -40,14 +55,31 @@ class Names:
         for name in names:
             if name not in known:
                 hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
-                ids = [one.id for one in self.suite.choose if axis == "decoder" and name in one.decoders]
+                ids = [
+                    one.id for one in self.suite.choose if axis == "decoder" and name in getattr(one, "decoders", ())
+                ]
                 hint = f"Tables with `chosen: {ids[0]}` show the chosen decoder under this name." if ids else hint
                 self.problems.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
+            else:
+                self.note_removed(keys, axis, name)
 
-    def unlike(self, section: str, what: str, ids: Sequence[str]) -> None:
+    def note_removed(self, keys: Sequence[str | int], axis: str, name: str) -> None:
+        """Note a name that `--set` removes."""
+        if (axis, name) in self.problems.removed and name not in self.names(axis):
+            note = f"{axis} {name!r} is left out here: `--set {axis}s.{name}=null` removes it."
+            self.problems.notes.append(f"{self.source.place(keys)}: {note}")
+
+    def present(self, keys: Sequence[str | int], axis: str, name: str) -> None:
+        """Report a name that the suite defines, and a profile or `--set` removes, where it is needed."""
+        if name in self.whole.get(f"{axis}s", ()) and name not in self.names(axis):
+            text = f"{axis} {name!r} is needed here, and the profile or `--set` removes it. Keep it, or name another."
+            self.problems.add(keys, text)
+
+    def unlike(self, section: str, what: str, entries: Sequence[Any]) -> None:
         """Report duplicate ids in a section."""
+        ids = [getattr(one, "id", None) for one in entries]
         for number, one in enumerate(ids):
-            if one in ids[:number]:
+            if one is not None and one in ids[:number]:
                 self.problems.add((section, number, "id"), f"two {what}s have the id {one!r}.")
 
     def shown_in(self, table: Table, axis: str) -> list[str]:
@@ -58,7 +90,8 @@ class Names:
 
     def groups(self, table: Table, axis: str) -> Mapping[str, ModelGrid]:
         """Return the alternatives of a table's choice on an axis, by the name of what is chosen."""
-        ours = [choice for choice in self.suite.choose if choice.id in table.chosen and choice.axis == axis]
+        known = [choice for choice in self.suite.choose if getattr(choice, "id", None) in table.chosen]
+        ours = [choice for choice in known if choice.axis == axis]
         return grids_of(ours[0], self.suite.grids) if ours else {}
 
     def settings(self, table: Table) -> list[str]:

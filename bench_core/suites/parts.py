@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import PartKind, part, suggestion
 from bench_core.suites.extras import remedy
+from bench_core.suites.partial import Unreadable, objections
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Limits
+from bench_core.suites.schema import Limits, SuiteFile
 from bench_core.suites.suite import Entry
 from bench_core.suites.training import Phase, TrainingConfig
+from bench_core.suites.yaml_source import Keys
 
 C = TypeVar("C", bound=Config)
 
@@ -26,9 +31,10 @@ class Parts:
     problems: Problems
     origins: Mapping[str, str] = field(default_factory=dict)  # combinations to the models that have the grids
     tasks: Set[str] = frozenset()  # that the suite names before anything is laid over it
+    file: SuiteFile | None = None  # the suite itself, for its limits and training
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
-        """Return the settings of all valid parts of one kind."""
+        """Return the settings of all known parts of one kind; invalid settings are unreadable."""
         given = section(self.data, f"{kind}s")
         found = {name: self.config(kind, name, settings) for name, settings in given.items()}
         return {name: config for name, config in found.items() if isinstance(config, base)}
@@ -36,29 +42,68 @@ class Parts:
     def models(self) -> dict[str, Entry]:
         """Return every model with its training settings: those of the suite, overridden by its own."""
         entries = {}
-        for name, config in self.configs("model", ModelConfig).items():
-            settings = self.data["models"][name]
+        for name, settings in section(self.data, "models").items():
+            config = self.config("model", name, settings)
+            training = self._training(name, settings, "", self._common)
             others = {}
             for task, changes in self._changes(name, settings).items():
-                below = {key: value for key, value in settings.items() if key != "by_task"}
-                other = self.config("model", name, merged(below, changes), ("by_task", task))
+                whole = merged(_without(settings, "by_task"), changes)
+                other = self.config("model", name, whole, task)
+                own = self._training(name, whole, task, training) if "training" in changes else training
                 if isinstance(other, ModelConfig):
-                    others[task] = self._entry(name, other, merged(below, changes), ("by_task", task))
-            entries[name] = replace(self._entry(name, config, settings, ()), by_task=others)
+                    others[task] = Entry(other, own)
+            if isinstance(config, ModelConfig):
+                entries[name] = Entry(config, training, others)
+        self._check_phases(entries)
         return entries
 
-    def _entry(self, name: str, config: ModelConfig, settings: Mapping[str, Any], inside: tuple[str, ...]) -> Entry:
-        whole = merged(self.data.get("training") or {}, settings.get("training") or {})
-        keys = ("models", self.origins.get(name, name), *inside)
-        plan = self.problems.parsed(TrainingConfig, whole, (*keys, "training"))
-        entry = Entry(config, plan or TrainingConfig())
-        self._check_phases(entry, keys if "training" in settings else ())
-        return entry
+    def training_keys(self, name: str, task: str, inside: Keys) -> Keys:
+        """Return the keys to a setting in the training of a model, as `training_keys` does."""
+        return self._in_file(training_keys(self.data, name, task, inside))
 
-    def _changes(self, name: str, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    def _in_file(self, keys: Keys) -> Keys:
+        """Return the keys in the file to a value in the data: a grid has the place of its combinations."""
+        return ("models", self.origins.get(str(keys[1]), keys[1]), *keys[2:]) if keys[0] == "models" else keys
+
+    def _training(self, name: str, settings: Any, task: str, below: TrainingConfig) -> TrainingConfig:
+        """Return the training of a model, on a task, from its settings and from what is `below` them.
+
+        Problems of what it has from `training:`, or from all tasks, are reported there, once.
+        """
+        own = settings.get("training") if isinstance(settings, Mapping) else None
+        if own is None:
+            return below
+        here: Keys = ("models", name, *(("by_task", task) if task else ()), "training")
+        keys = self._in_file(here)
+
+        def places(inside: Keys) -> Keys | None:
+            at = training_keys(self.data, name, task, inside) if inside else here
+            is_below = at[: len(here)] != here and _contains(self.data, at)
+            return None if is_below else self._in_file(at)
+
+        if not isinstance(own, Mapping):
+            self.problems.add(keys, "'training' must be a mapping.")
+            return below
+        common, known = section(self.data, "training"), {*objections(TrainingConfig, below)}
+        return self.problems.parsed(TrainingConfig, merged(common, own), keys, places=places, known=known)
+
+    @cached_property
+    def _common(self) -> TrainingConfig:
+        """Return the training of the suite."""
+        if self.file is not None and hasattr(self.file, "training"):
+            return self.file.training
+        return self.problems.parsed(TrainingConfig, self.data.get("training") or {}, ("training",))
+
+    @cached_property
+    def _limits(self) -> Limits:
+        if self.file is not None and hasattr(self.file, "limits"):
+            return self.file.limits
+        return self.problems.parsed(Limits, self.data.get("limits") or {}, ("limits",))
+
+    def _changes(self, name: str, settings: Any) -> Mapping[str, Mapping[str, Any]]:
         """Return the settings that a model overrides by task, and report invalid ones."""
         keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
-        given, found = settings.get("by_task") or {}, {}
+        given, found = (settings.get("by_task") or {}) if isinstance(settings, Mapping) else {}, {}
         if not isinstance(given, Mapping):
             self.problems.add(
                 keys, "`by_task` maps tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
@@ -66,19 +111,17 @@ class Parts:
             return {}
         tasks = [*section(self.data, "tasks")]
         for task, changes in given.items():
-            fixed = isinstance(changes, Mapping) and next(
-                (key for key in ("name", "grid", "by_task") if key in changes), ""
-            )
+            if task not in tasks and task not in self.tasks:
+                text = f"no task of this suite is called {task!r}. {suggestion(task, tasks)}"
+                self.problems.add([*keys, task], text)
             if not isinstance(changes, Mapping):
                 self.problems.add([*keys, task], "the settings for a task must be a mapping.")
-            elif fixed:
-                self.problems.add([*keys, task, fixed], f"`{fixed}` must be the same for all tasks.")
-            elif task in tasks:
-                found[task] = changes
-            elif task not in self.tasks:
-                self.problems.add(
-                    [*keys, task], f"no task of this suite is called {task!r}. {suggestion(task, tasks)}"
-                )
+                continue
+            fixed = [key for key in ("name", "grid", "by_task") if key in changes]
+            for key in fixed:
+                self.problems.add([*keys, task, key], f"`{key}` must be the same for all tasks.")
+            if task in tasks:
+                found[task] = _without(changes, *fixed)
         return found
 
     def probes(self, models: Mapping[str, Entry]) -> dict[str, ProbeConfig]:
@@ -92,19 +135,31 @@ class Parts:
                 found[name] = config
         return found
 
-    def _check_phases(self, entry: Entry, own: Sequence[str]) -> None:
-        for number, phase in enumerate(entry.training.phases):
-            for key in phase.model_extra or {}:
-                if key not in entry.config.by_phase:
-                    known = [*Phase.model_fields, *sorted(entry.config.by_phase)]
-                    text = f"a phase of {entry.config.name!r} cannot set {key!r}. {suggestion(key, known)}"
-                    self.problems.add([*own, "training", "phases", number, key], text)
+    def _check_phases(self, models: Mapping[str, Entry]) -> None:
+        """Report settings of phases that their models do not change by phase, each once for all of them."""
+        refused: dict[Keys, dict[str, Set[str]]] = {}
+        for name, entry in models.items():
+            for task, one in {"": entry, **entry.by_task}.items():
+                for number, phase in enumerate(getattr(one.training, "phases", ())):
+                    for key in {*(phase.model_extra or {})} - one.config.by_phase:
+                        at = self.training_keys(name, task, ("phases", number, key))
+                        refused.setdefault(at, {})[one.config.name] = one.config.by_phase
+        for at, by_model in refused.items():
+            known = [*Phase.model_fields, *sorted({*chain(*by_model.values())})]
+            models_named = " or ".join(map(repr, by_model))
+            text = f"a phase of {models_named} cannot set {at[-1]!r}. {suggestion(str(at[-1]), known)}"
+            self.problems.add(at, text)
 
-    def config(self, kind: PartKind, name: str, settings: Any, inside: tuple[str, ...] = ()) -> Config | None:
-        """Return the parsed settings of one part, or None after reporting its problems."""
+    def config(self, kind: PartKind, name: str, settings: Any, task: str = "") -> Config | None:
+        """Return the settings of one part, for a model those on a `task`, after reporting their problems.
+
+        None if there is no such part.
+        """
         origin = self.origins.get(name, name) if kind == "model" else name
-        keys = (f"{kind}s", origin, *inside)
-        if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
+        keys = (f"{kind}s", origin)
+        if not isinstance(settings, Mapping):  # which the schema reports
+            return None
+        if not isinstance(settings.get("name"), str):
             self.problems.add(keys, f"{kind} {origin!r} must name a part, such as `{{name: ...}}`.")
             return None
         try:
@@ -113,18 +168,43 @@ class Parts:
             self.problems.add([*keys, "name"], str(error))
             return None
         schema = found.config
-        aside = ("name", "training", "by_task") if kind == "model" else ("name",)
-        own = {key: value for key, value in settings.items() if key not in aside}
-        given = self.data.get("limits")
-        limits = {**Limits().model_dump(), **(given if isinstance(given, Mapping) else {})}
+        own = _without(settings, *(("name", "training", "by_task") if kind == "model" else ("name",)))
         for setting, limit in schema.limits.items():
-            if own.get(setting) is None:
-                own[setting] = limits[limit]
-        config = self.problems.parsed(schema, own, keys, name if name != origin else "")
-        if config is not None and (command := remedy(found, config)):
-            text = f"{kind} {schema.name!r} needs extras not installed: {', '.join(sorted(config.extras()))} of "
-            self.problems.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
+            if own.get(setting) is None and hasattr(self._limits, limit):
+                own[setting] = getattr(self._limits, limit)
+
+        def places(inside: Keys) -> Keys:
+            special = (*keys, "by_task", task)
+            own_here = not inside or _contains(self.data, ("models", name, "by_task", task, *inside))
+            return (*special, *inside) if task and own_here else (*keys, *inside)
+
+        config = self.problems.parsed(schema, own, keys, name if name != origin else "", places)
+        with suppress(Unreadable):
+            if command := remedy(found, config):
+                text = f"{kind} {schema.name!r} needs extras not installed: {', '.join(sorted(config.extras()))} of "
+                self.problems.add([*keys, "name"], f"{text}{found.distribution}. Install it by: {command}")
         return config
+
+
+def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:
+    """Return the keys to a setting in the training of a model: for a task, for all tasks, or in `training:`."""
+    own: list[Keys] = [("by_task", task), ()] if task else [()]
+    ways: list[Keys] = [("models", name, *each, "training", *inside) for each in own]
+    return next((way for way in ways if _contains(data, way)), ("training", *inside))
+
+
+def _without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in keys}
+
+
+def _contains(data: Any, keys: Keys) -> bool:
+    """Return whether there is a value at `keys`."""
+    for key in keys:
+        is_item = isinstance(data, list) and isinstance(key, int) and key < len(data)
+        if not is_item and not (isinstance(data, Mapping) and key in data):
+            return False
+        data = data[key]
+    return True
 
 
 def section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

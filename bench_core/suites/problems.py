@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from types import NoneType
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from bench_core.errors import SuiteError
-from bench_core.registry import suggestion
-from bench_core.suites.yaml_source import Located
+from bench_core.suites.partial import objections, partial
+from bench_core.suites.value_messages import EXPECTED, sentence
+from bench_core.suites.yaml_source import Keys, Located
 
 T = TypeVar("T", bound=BaseModel)
 
-LONGEST, MOST = 600, 100  #: characters of what is wrong with one value, and such values that are told
+#: Maps the keys to a value inside of settings to its keys in the file; None if its problems are reported elsewhere.
+Places: TypeAlias = Callable[[Keys], "Keys | None"]
+
+LONGEST, MOST = 600, 100  #: characters of the description of a problem, and problems that are listed
+PLACE = re.compile(r":(\d+):(\d+): ")
+SHAPES = {*EXPECTED, "literal_error", "enum"}  # errors of a value that has none of the shapes it may have
 
 
 @dataclass
@@ -23,71 +32,128 @@ class Problems:
 
     source: Located
     found: list[str] = field(default_factory=list)
-    told: set[str] = field(default_factory=set)  # what was found, whichever combination of a grid it was found in
+    told: set[str] = field(default_factory=set)  # problems, whichever combination of a grid they were found in
+    removed: set[tuple[str, str]] = field(default_factory=set)  # axis and name of what `--set` removes
+    notes: list[str] = field(default_factory=list)  # where the suite names these
+
+    def __post_init__(self) -> None:
+        for problem in self.source.problems:
+            self.note(problem)
 
     def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
-        """Report a problem at `keys`; a problem that several combinations of a grid share is reported once."""
-        line = f"{self.source.place(keys)}: {text if len(text) <= LONGEST else f'{text[:LONGEST]} …'}"
+        """Report a problem at `keys`; a problem that several combinations of a grid share is reported once.
+
+        Values that could not be read, and have been reported as such, have no other problems.
+        """
+        if not any(tuple(keys[:end]) in self.source.unread for end in range(1, len(keys) + 1)):
+            self.note(f"{self.source.place(keys)}: {text}", combination)
+
+    def note(self, line: str, combination: str = "") -> None:
+        """Report a problem, given with its place."""
+        line = line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
         if line not in self.told:
             self.told.add(line)
             self.found.append(f"{line} (In {combination}.)" if combination else line)
 
-    def parsed(self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "") -> T | None:
-        """Return `data` as `schema`, or None after reporting every problem.
+    def parsed(
+        self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "",
+        places: Places | None = None, known: Container[str] = (),
+    ) -> T:  # fmt: skip
+        """Return `data` as `schema`, after reporting every problem; invalid settings of the result are unreadable.
 
-        `combination` is named if it is invalid as a whole although each setting is valid.
+        `combination` is named if it is invalid as a whole although each setting is valid. `places` says where
+        problems are reported, by default inside of `keys`; what is wrong with the whole and in `known` is not.
         """
         try:
             return schema.model_validate(data)
         except ValidationError as error:
-            told: set[tuple[str | int, ...]] = set()
-            for one in error.errors(include_url=False):
-                whole = combination if not one["loc"] else ""
-                way = self._known([*keys, *(["grid"] if whole else one["loc"])])
-                if tuple(way) not in told or one["type"] == "missing":  # the other shapes of a value do not matter
-                    self.add(way, _sentence(dict(one), schema, way), whole)
-                told.add(tuple(way))
-            return None
+            errors = error.errors(include_url=False)
+        places = places or (lambda inside: (*keys, *inside))
+        inner = {
+            name: self._inner(kind, data[name], _inside(places, name))
+            for name, kind in _inner_mappings(schema, data, errors)
+        }
+        errors = [one for one in errors if not one["loc"] or one["loc"][0] not in inner]
+        names = {field.alias or name: name for name, field in schema.model_fields.items()}
+        invalid = {names.get(str(one["loc"][0]), "") for one in errors if one["loc"]} - {""}
+        found = partial(schema, data, invalid | {*inner})
+        vars(found).update(inner)
+        whole = dict.fromkeys(objections(schema, found))
+        errors = [one for one in errors if one["loc"] or one["msg"].partition(", ")[2] not in whole]
+        errors += [
+            {"type": "value_error", "loc": (), "msg": text, "input": {}} for text in whole if text not in known
+        ]
+        self._report(errors, schema, places, combination)
+        return found
 
-    def _known(self, way: list[str | int]) -> list[str | int]:
-        """Remove the end of a path that is not a key of the file, such as the tried alternative of a union."""
-        return next((way[:end] for end in range(len(way), 0, -1) if tuple(way[:end]) in self.source.places), [])
+    def _inner(self, schema: type[BaseModel], data: Any, places: Places) -> Any:
+        """Return a mapping inside of settings, or a list of such, as `parsed` does."""
+        if isinstance(data, Mapping):
+            return self.parsed(schema, data, (), places=places)
+        return tuple(self.parsed(schema, one, (), places=_inside(places, number)) for number, one in enumerate(data))
+
+    def _report(
+        self, errors: Iterable[ErrorDetails], schema: type[BaseModel], places: Places, combination: str
+    ) -> None:
+        """Report errors: all shapes that a value may have as one, none of a value with an error inside."""
+        groups: dict[tuple[Keys, str], list[ErrorDetails]] = {}
+        for one in errors:
+            keys = places(one["loc"])
+            if keys is not None:
+                way = self._known((*keys, "grid") if combination and not one["loc"] else keys)
+                apart = "" if one["type"] in SHAPES else repr((one["type"], one["loc"], one["msg"]))
+                groups.setdefault((way, apart), []).append(one)
+        for (way, apart), several in groups.items():
+            others = [other for other, distinct in groups if len(other) > len(way) or (distinct and not apart)]
+            if apart or not any(other[: len(way)] == way for other in others):
+                self.add(way, sentence(several, schema, way), "" if several[0]["loc"] else combination)
+
+    def _known(self, keys: Keys) -> Keys:
+        """Return the keys that lead to a value in the file, without others such as the alternative of a union."""
+        way: Keys = ()
+        for key in keys:
+            way = (*way, key) if (*way, key) in self.source.places else way
+        return way
+
+    def lines(self) -> list[str]:
+        """Return all problems, in the order of the file."""
+        return in_order(self.found)
 
     def error(self) -> SuiteError:
         """Return all problems as one error, in the order of the file."""
-        lines = sorted(self.found, key=_by_line)
-        count = [f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."]
-        return SuiteError("\n".join([*lines[:MOST], *(count if len(lines) > 1 else [])]))
+        return SuiteError("\n".join(listing(self.lines())))
 
 
-def _by_line(message: str) -> tuple[int, str]:
-    numbers = [word for word in message.split(":")[1:3] if word.isdigit()]
-    return (int(numbers[0]) if numbers else 0), message
+def listing(lines: Sequence[str]) -> list[str]:
+    """Return the first problems, and their number if there are several."""
+    count = f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."
+    return [*lines[:MOST], *([count] if len(lines) > 1 else [])]
 
 
-def _sentence(error: dict[str, Any], schema: type[BaseModel], way: Sequence[str | int]) -> str:
-    """Describe a validation error in terms of the suite."""
-    loc = error["loc"] or ("",)
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {loc[-1]!r}. {suggestion(str(loc[-1]), _fields(schema, loc[:-1]))}"
-    if error["type"] == "missing":
-        return f"the key {loc[-1]!r} is missing."
-    text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    found = error.get("input")
-    shown = f" (found {found!r})" if isinstance(found, (str, int, float, bool, type(None), list)) else ""
-    where = f"{way[-1]!r}: " if way and isinstance(way[-1], str) else ""
-    return f"{where}{text[:1].lower() + text[1:].rstrip('.')}{shown if len(shown) < 80 else ''}."
+def in_order(lines: Iterable[str]) -> list[str]:
+    """Return problems in the order of the file."""
+    return sorted(lines, key=_by_place)
 
 
-def _fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:
-    """Return the keys allowed at `way` in `schema`."""
-    for step in way:
-        if isinstance(step, str) and step in schema.model_fields:
-            schema = _inner(schema.model_fields[step].annotation) or schema
-    return [field.alias or name for name, field in schema.model_fields.items()]
+def _by_place(line: str) -> tuple[int, int, str]:
+    place = PLACE.search(line)
+    return (int(place[1]), int(place[2]), line) if place else (0, 0, line)
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for item in get_args(annotation) if (found := _inner(item))), None)
+def _inside(places: Places, name: str | int) -> Places:
+    return lambda inside: places((name, *inside))
+
+
+def _inner_mappings(
+    schema: type[BaseModel], data: Any, errors: Iterable[ErrorDetails]
+) -> list[tuple[str, type[BaseModel]]]:
+    """Return the settings with errors inside that are mappings of one kind, or lists of such, with their classes."""
+    wrong = {str(one["loc"][0]) for one in errors if len(one["loc"]) > 1}
+    found = []
+    for name, one in schema.model_fields.items():
+        kinds = [kind for kind in get_args(one.annotation) or (one.annotation,) if kind not in (NoneType, ...)]
+        shape = list if get_origin(one.annotation) in (list, tuple) else Mapping
+        is_one = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
+        if is_one and name in wrong and isinstance(data.get(name), shape):
+            found.append((name, kinds[0]))
+    return found

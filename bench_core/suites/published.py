@@ -7,10 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
+from bench_core.suites.problems import Problems
 from bench_core.suites.yaml_source import Located
 
 
@@ -54,27 +55,33 @@ class PublishedFile(BaseModel):
     tables: list[Published]
 
 
-def load_published(folder: Path) -> dict[str, Published]:
-    """Return the tables of every file in `folder`, by id; raise SuiteError with file, line and column."""
+def load_published(folder: Path, problems: Problems) -> dict[str, Published] | None:
+    """Return the tables of every file in `folder`, by id; None after reporting problems in one of them."""
     found: dict[str, Published] = {}
+    known = len(problems.found)
     for path in sorted(folder.glob("*.yaml")):
-        source, file = _read(path, located.content(path))
+        try:
+            source, file = _read(path, located.content(path))
+        except SuiteError as error:
+            for line in str(error).splitlines():
+                problems.note(line)
+            continue
         for number, table in enumerate(file.tables):
             if table.id in found:
                 place = source.place(["tables", number, "id"])
-                raise SuiteError(f"{place}: the id {table.id!r} is used by another published table. Rename one.")
+                problems.note(f"{place}: the id {table.id!r} is used by another published table. Rename one.")
             found[table.id] = table.model_copy(update={"paper": file.paper})
-    return found
+    return found if len(problems.found) == known else None
 
 
 @lru_cache(maxsize=64)  # the profiles of a suite, and the suites of a folder, share these files
 def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
     source = located.parse(text, str(path))
-    try:
-        return source, PublishedFile.model_validate(source.data)
-    except ValidationError as error:
-        lines = [f"{source.place(one['loc'])}: {one['msg']}." for one in error.errors()]
-        raise SuiteError("\n".join(lines)) from None
+    problems = Problems(source)
+    file = problems.parsed(PublishedFile, source.data, ())
+    if problems.found:
+        raise problems.error()
+    return source, file
 
 
 def number(value: Any) -> float | None:

@@ -141,6 +141,8 @@ class Table(Strict):
     @classmethod
     def _filled(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         kind = info.data.get("of")
+        if kind is None:  # it is invalid
+            return values
         if kind == "choices" and values:
             raise ValueError("a table of choices has the chosen settings as its values; leave `values` out")
         if kind != "choices" and not values:

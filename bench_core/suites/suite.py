@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import ModelGrid, origins
+from bench_core.suites.partial import Unreadable
 from bench_core.suites.published import Published
 from bench_core.suites.schema import Choice, Claim, Hardware, Limits, Skip, Table
 from bench_core.suites.training import TrainingConfig
@@ -53,13 +54,14 @@ class Suite:
     skip: Sequence[Skip]
     tables: Sequence[Table]
     figures: Sequence[Figure]
-    claims: Sequence[Claim] = ()
-    choose: Sequence[Choice] = ()
+    claims: Sequence[Claim] = field(default_factory=tuple)
+    choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
     changes: Sequence[str] = ()  # keys that `--set` gave another value
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
+    notes: Sequence[str] = ()  # where it names what `--set` removes
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
@@ -70,3 +72,21 @@ class Suite:
     def label(self) -> str:
         """Return the name of its reports, such as `strlm/table-1-small`."""
         return f"{self.name}-{self.profile}" if self.profile else self.name
+
+
+class _Partial(Suite):
+    """A suite some of whose sections are invalid, and so unreadable."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unreadable(name)
+
+
+def partial_suite(sections: Mapping[str, Any], invalid: Set[str]) -> Suite:
+    """Return a suite from its valid sections; reading one of `invalid` raises Unreadable."""
+    if not invalid:
+        return Suite(**sections)
+    absent: dict[str, Any] = dict.fromkeys(invalid)
+    found = _Partial(**sections, **absent)
+    for name in invalid:
+        del found.__dict__[name]
+    return found

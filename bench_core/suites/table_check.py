@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
-from bench_core.suites.choice_check import check_chosen
+from bench_core.suites.choice_check import check_chosen, check_id, check_shown
 from bench_core.suites.names import Names, listed
-from bench_core.suites.schema import Reference, Table
+from bench_core.suites.partial import Unreadable
+from bench_core.suites.schema import Table
 
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
     "results": AXES[:-1],
@@ -19,40 +21,53 @@ AXES_OF: Mapping[str, tuple[Axis, ...]] = {
 
 def check_tables(names: Names) -> None:
     """Report every problem of a table."""
-    for number, table in enumerate(names.suite.tables):
-        _check_table(names, number, table)
-    names.unlike("tables", "table", [table.id for table in names.suite.tables])
+    checks = (_check_values, check_chosen, check_shown, check_id, _check_where, _check_axes, _check_reference)
+    names.each("tables", names.suite.tables, checks)
+    names.unlike("tables", "table", names.suite.tables)
 
 
-def _check_table(names: Names, number: int, table: Table) -> None:
-    keys: list[str | int] = ["tables", number]
+def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
     if table.of == "results":
         names.known([*keys, "values"], "metric", table.values)
     if table.of != "tasks" and not names.whole["models"] and not names.names("model"):
-        text = f"table {table.id!r} shows results of models, and the suite has none. A table `of: tasks` needs none."
+        name = getattr(table, "id", "")
+        text = f"table {name!r} shows results of models, and the suite has none. A table `of: tasks` needs none."
         names.problems.add(keys, text)
-    check_chosen(names, table, number)
+
+
+def _check_where(names: Names, keys: list[str | int], table: Table) -> None:
     for axis, chosen in table.where.items():
-        names.known([*keys, "where", axis], axis, chosen, names.groups(table, axis))
+        with suppress(Unreadable):
+            names.known([*keys, "where", axis], axis, chosen, names.groups(table, axis))
+
+
+def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report axes with several names that would fall into one entry."""
     for axis in AXES_OF[table.of]:
-        several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
-        if len(several) > 1 and axis not in (*table.rows, *table.columns):
-            text = f"table {table.id!r} does not say which {axis}: {listed(several)}. "
-            names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
-    if table.reference:
-        _check_reference(names, table, table.reference, [*keys, "reference"])
+        with suppress(Unreadable):
+            several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
+            if len(several) > 1 and axis not in (*table.rows, *table.columns):
+                text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
+                names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
 
 
-def _check_reference(names: Names, table: Table, reference: Reference, keys: list[str | int]) -> None:
+def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report an unknown published table, and names of it that map to nothing."""
+    reference = table.reference
+    if reference is None:
+        return
+    keys = [*keys, "reference"]
     if reference.table not in names.suite.published:
         hint = suggestion(reference.table, list(names.suite.published), "Known, from references/ beside the suite")
         names.problems.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
         return
     published = names.suite.published[reference.table]
-    rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
-    _check_mapping(names, [*keys, "rows"], reference.rows, list(published.rows), rows)
-    columns = names.labels(table, table.columns, table.values)
-    _check_mapping(names, [*keys, "columns"], reference.columns, list(published.columns), columns)
+    with suppress(Unreadable):
+        rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
+        _check_mapping(names, [*keys, "rows"], reference.rows, list(published.rows), rows)
+    with suppress(Unreadable):
+        columns = names.labels(table, table.columns, table.values)
+        _check_mapping(names, [*keys, "columns"], reference.columns, list(published.columns), columns)
 
 
 def _check_mapping(

@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from bench_core.errors import SuiteError
+from bench_core.suites.yaml_messages import explained
 
 Keys: TypeAlias = tuple[str | int, ...]  #: the way from the root of a file to a value
 
@@ -35,6 +36,8 @@ class Located:
     path: str
     data: dict[str, Any]
     places: dict[Keys, str] = field(default_factory=dict)  # "line:column" or "--set", of each value
+    problems: list[str] = field(default_factory=list)  # values that cannot be read, each with its place
+    unread: set[Keys] = field(default_factory=set)  # where these are
 
     def place(self, keys: Sequence[str | int]) -> str:
         """Return `file:line:column` of the value at `keys`, or of the closest enclosing one."""
@@ -73,6 +76,18 @@ class Located:
             self.places[keys[:end]] = place
         self._replaced(value, keys, (), place)
 
+    def remove(self, keys: Keys) -> None:
+        """Remove a value of a mapping, or an item of a list that is a section of the file."""
+        inside: Any = self.data
+        for key in keys[:-1]:
+            inside = inside[key]
+        del inside[keys[-1]]
+        number = keys[-1]
+        if isinstance(number, int):  # those behind it move up
+            section = keys[:-1]
+            kept = {one: place for one, place in self.places.items() if one[: len(keys)] != keys}
+            self.places = {_moved_up(one, section, number): place for one, place in kept.items()}
+
     def _replaced(self, value: Any, keys: Keys, origin: Keys, place: str = "") -> None:
         """Record the places inside a value that was set as a whole."""
         inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
@@ -81,9 +96,19 @@ class Located:
             self._replaced(item, (*keys, key), origin, place)
 
 
-def read(path: Path) -> Located:
-    """Read a YAML 1.2 file whose root is a mapping; raise SuiteError with file, line and column."""
-    return parse(content(path), str(path))
+def _moved_up(keys: Keys, section: Keys, number: int) -> Keys:
+    """Return the keys to a value after an item of a list was removed."""
+    place = keys[len(section)] if len(keys) > len(section) and keys[: len(section)] == section else None
+    behind = isinstance(place, int) and place > number
+    return (*section, place - 1, *keys[len(section) + 1 :]) if isinstance(place, int) and behind else keys
+
+
+def read(path: Path, tolerant: bool = False) -> Located:
+    """Read a YAML 1.2 file whose root is a mapping; raise SuiteError with file, line and column.
+
+    If `tolerant`, values that cannot be read are None, and among its `problems`; but the file must be YAML.
+    """
+    return parse(content(path), str(path), tolerant)
 
 
 def content(path: Path) -> str:
@@ -103,8 +128,8 @@ def content(path: Path) -> str:
         raise SuiteError(f"{path}:{line}:1: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
 
 
-def parse(text: str, path: str = "<text>") -> Located:
-    """Read YAML 1.2 text whose root is a mapping."""
+def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
+    """Read YAML 1.2 text whose root is a mapping, as `read` does."""
     reader = YAML(typ="safe", pure=True)
     root = _root(reader, text, path)
     if not isinstance(root, MappingNode):
@@ -112,6 +137,8 @@ def parse(text: str, path: str = "<text>") -> Located:
         raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
     nodes = _Nodes(Located(path, {}), reader.constructor)
     nodes.found.data = nodes.mapping(root, ())
+    if nodes.found.problems and not tolerant:
+        raise SuiteError("\n".join(nodes.found.problems))
     return nodes.found
 
 
@@ -126,9 +153,7 @@ def _root(reader: YAML, text: str, path: str) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{_place(mark)}" if mark else path
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise SuiteError(
-            f"{place}: {TOO_MUCH if 'maximum depth' in problem else f'invalid YAML: {problem}.'}"
-        ) from None
+        raise SuiteError(f"{place}: {TOO_MUCH if 'maximum depth' in problem else explained(error)}") from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
         odd = f"{text[error.position]!r} is an invalid character. Remove it."
@@ -165,8 +190,9 @@ class _Nodes:
         for key, value in self.items(node):
             name = self.name(key, keys)
             if name in found:  # such as 1 and "1"
-                raise self.error(key, f"the key {name!r} appears twice in one mapping. Keep one.")
-            found[name] = self.child(value, (*keys, name), key)
+                self.note(key, f"the key {name!r} appears twice in one mapping. Keep one.")
+            elif name is not None:
+                found[name] = self.child(value, (*keys, name), key)
         return found
 
     def items(self, node: Any) -> list[tuple[Any, Any]]:
@@ -183,11 +209,15 @@ class _Nodes:
             own += [(key, value) for key, value in self.items(one) if key.value not in known]
         return own
 
-    def name(self, node: Any, keys: Keys) -> str:
+    def name(self, node: Any, keys: Keys) -> str | None:
+        """Return a key as text; None if it cannot be one."""
+        known = len(self.found.problems)
         value = self.scalar(node) if isinstance(node, ScalarNode) else [] if isinstance(node, SequenceNode) else {}
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
-        raise self.error(node, f"expected a string as a key, found {value!r}.")
+        if known == len(self.found.problems):
+            self.note(node, f"expected text as a key, found {value!r}. Quote it.", keys)
+        return None
 
     def child(self, node: Any, keys: Keys, place: Any) -> Any:
         self.found.places[keys] = _place(place.start_mark)
@@ -197,9 +227,9 @@ class _Nodes:
         if self.seen > MOST_VALUES or len(keys) > MOST_LEVELS:
             raise self.error(place, TOO_MUCH)
         if isinstance(node, ScalarNode):
-            return self.scalar(node)
+            return self.scalar(node, keys)
         if node.tag not in (MAPPING, SEQUENCE):
-            raise self.error(node, f"tags such as {node.tag!r} are not supported. Remove it.")
+            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
         self.around = (*self.around, node)
         if isinstance(node, MappingNode):
             found: Any = self.mapping(node, keys)
@@ -208,21 +238,28 @@ class _Nodes:
         self.around = self.around[:-1]
         return found
 
-    def scalar(self, node: Any) -> Any:
+    def scalar(self, node: Any, keys: Keys | None = None) -> Any:
+        """Return the value of a scalar; None after noting why it has none."""
         kind = str(node.tag).removeprefix(STANDARD)
         if kind not in SCALARS:
-            raise self.error(node, f"tags such as {node.tag!r} are not supported. Remove it.")
+            return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
         try:
             value = self.scalars.construct_object(node)
         except Exception:  # ValueError, KeyError, what not
-            raise self.error(node, f"invalid YAML: {node.value[:20]!r} cannot be read as {kind}.") from None
+            return self.note(node, f"invalid YAML: {node.value[:20]!r} cannot be read as {kind}.", keys)
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise self.error(node, f"an integer may be at most {LARGEST:,}.")
+            return self.note(node, f"an integer may be at most {LARGEST:,}.", keys)
         if isinstance(value, str) and (odd := NO_LETTER.search(value)):
-            raise self.error(node, f"{odd[0]!r} is an invalid character. Remove it.")
+            return self.note(node, f"{odd[0]!r} is an invalid character. Remove it.", keys)
         if value is not None and not isinstance(value, bool | int | float | str):
-            raise self.error(node, f"a {type(value).__name__} is not a valid value. Quote it if it is text.")
+            return self.note(node, f"a {type(value).__name__} is not a valid value. Quote it if it is text.", keys)
         return value
+
+    def note(self, node: Any, text: str, keys: Keys | None = None) -> None:
+        """Note a value that cannot be read."""
+        self.found.problems.append(str(self.error(node, text)))
+        if keys:
+            self.found.unread.add(keys)
 
     def error(self, node: Any, text: str) -> SuiteError:
         return SuiteError(f"{self.found.path}:{_place(node.start_mark)}: {text}")

@@ -323,11 +323,11 @@ def test_a_suite_names_processors_by_words_and_mappings(suite_file, third):
         ("[min-q]", "min-q", "no processor is called 'min-q'. Did you mean 'min-p'"),
         ("[min-p, {name: min-q, share: 0.1}]", "name: min-q", "no processor is called 'min-q'. Did you mean 'min-p'"),
         ("[{name: min-p, shar: 0.1}]", "shar:", "'shar': there is no such key. Did you mean 'share'"),
-        ("[{name: min-p, share: 2}]", "share", "'share': input should be less than or equal to 1 (found 2)"),
+        ("[{name: min-p, share: 2}]", "share", "'share' must be at most 1 (found 2)"),
         ("[min-p, {name: repeat-penalty}]", "{name: rep", "the key 'penalty' is missing"),
         ("[{share: 0.1}]", "{share", "a processor is a name or a mapping with a name, such as `{name: min-p"),
         ("[7]", "7]", "a processor is a name or a mapping with a name, such as `{name: min-p"),
-        ("min-p", "processors", "input should be a valid list (found 'min-p')"),
+        ("min-p", "processors", "'processors' must be a list (found 'min-p')"),
     ],
 )
 def test_a_wrong_processor_is_reported_with_its_place(suite_file, third, text, mark, message):

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Purpose, TaskConfig, hookimpl
+from bench_core.files import digests_of
 from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
 from bench_text.api import Tokenizer, Words, tokenizer_digests
@@ -22,7 +23,7 @@ class TokenizedConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
-        return {**corpus.reads(self.corpus, data), **tokenizer_digests(self.tokenizer, data)}
+        return digests_of(lambda: corpus.reads(self.corpus, data), lambda: tokenizer_digests(self.tokenizer, data))
 
 
 class SequenceCompletionConfig(TokenizedConfig):

@@ -165,7 +165,7 @@ def test_a_stage_has_the_threads_of_its_suite_and_a_gpu_only_if_it_computes_on_o
 
 def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():
     assert chosen("ray", ("address=auto", "gpus=0.5", "cpus=3")) == RayConfig(address="auto", gpus=0.5, cpus=3)
-    with pytest.raises(SuiteError, match="--with gpus=2: Input should be less than or equal to 1"):
+    with pytest.raises(SuiteError, match="--with gpus=2: 'gpus' must be at most 1"):
         chosen("ray", ("gpus=2",))
     with pytest.raises(SuiteError, match="give auto, host:port or ray://host:port"):
         chosen("ray", ("address=host",))

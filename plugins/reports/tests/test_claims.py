@@ -290,10 +290,10 @@ def test_all_mistakes_in_claims_are_told_at_once_with_their_place(suite_file):
     [
         ("{id: C, text: t}", "the key 'assert' is missing"),
         ("{id: C, text: t, asert: x, assert: \"v('nats', model='one') > 0\"}", "unknown key 'asert'. Did you mean 'assert'"),
-        ("{id: C, text: t, assert: true}", "'assert': input should be a valid string"),
-        ("{id: '', text: t, assert: \"v('nats', model='one') > 0\"}", "'id': string should match"),
+        ("{id: C, text: t, assert: true}", "'assert' must be text (found true)"),
+        ("{id: '', text: t, assert: \"v('nats', model='one') > 0\"}", "'id' has signs that are not allowed"),
         ("{id: C, assert: \"v('nats', model='one') > 0\"}", "the key 'text' is missing"),
-        ("v('nats', model='one') > 0", "should be a valid dictionary"),
+        ("v('nats', model='one') > 0", "an entry of 'claims' must be a mapping"),
     ],
 )  # fmt: skip
 def test_entries_that_are_no_claims_are_refused(suite_file, entry, message):

@@ -210,9 +210,9 @@ tables:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("tolerance: -0.1", "'tolerance': input should be greater than or equal to 0"),
-        ("tolerance: wide", "'tolerance': input should be a valid number"),
-        ("differs: [a]", "'differs': input should be a valid string"),
+        ("tolerance: -0.1", "'tolerance' must be at least 0"),
+        ("tolerance: wide", "'tolerance' must be a number"),
+        ("differs: [a]", "'differs' must be text"),
         ("differ: a", "unknown key 'differ'. Did you mean 'differs'"),
     ],
 )

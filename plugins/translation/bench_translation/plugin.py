@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl
+from bench_core.files import digests_of
 from bench_text.api import Words
 from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS, UNSPACED
@@ -106,9 +107,11 @@ class TranslationConfig(TaskConfig):
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file; the generated language has none, but what parses it may."""
-        parsed = parsing.reads(self.parse, data) if self.parse else {}
-        tagged = tags.reads(self.tags, data) if self.tags else {}
-        return {**corpus.reads(self.corpus, self.languages, data), **parsed, **tagged}
+        return digests_of(
+            lambda: corpus.reads(self.corpus, self.languages, data),
+            lambda: parsing.reads(self.parse, data) if self.parse else {},
+            lambda: tags.reads(self.tags, data) if self.tags else {},
+        )
 
 
 class CopySourceConfig(ModelConfig):

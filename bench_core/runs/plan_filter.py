@@ -1,0 +1,44 @@
+"""Restricts a plan to some of its cells, for `--only`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bench_core.planning.plan import Plan
+from bench_core.runs.selecting import chosen
+from bench_core.suites.cells import Cell
+
+LEFT_OUT = "not selected by --only"  #: the reason of the other cells
+
+
+def restrict(plan: Plan, only: Sequence[str]) -> Plan:
+    """Return a plan whose stages are those of the cells that one of `only` selects; all cells if it is empty.
+
+    The other cells stay in it without stages. Raises SuiteError if a filter selects no cell.
+    """
+    if not only:
+        return plan
+    selected = {cell for which in only for cell in chosen(plan.cells, lambda cell: cell.axes, which)}
+    of_cell = {cell: stages for cell, stages in plan.of_cell.items() if cell in selected}
+    tasks = {name: key for name, key in plan.tasks.items() if name in {cell.task for cell in selected}}
+    keys = _with_inputs(plan, [*tasks.values(), *(key for stages in of_cell.values() for key in stages.values())])
+    stages = {key: stage for key, stage in plan.stages.items() if key in keys}
+    return replace(plan, of_cell=of_cell, tasks=tasks, stages=stages)
+
+
+def is_left_out(plan: Plan, cell: Cell) -> bool:
+    """Return whether a cell of a restricted plan was not selected."""
+    return cell not in plan.of_cell and plan.lack(cell) is None
+
+
+def _with_inputs(plan: Plan, keys: Iterable[str]) -> set[str]:
+    """Return the keys of stages and of all that they need."""
+    found: set[str] = set()
+    waiting = [*keys]
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += [upstream for _, upstream in plan.stages[key].inputs.values()]
+    return found
