@@ -20,7 +20,19 @@ from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan, likelihood
 from bench_core.registry import hook
-from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
+from bench_core.runs.planned import planned_parts, planned_stages
+from bench_core.runs.provenance import PARTS, STAGES, files_digest, write_stages
+from bench_core.runs.results import (
+    FORMAT,
+    SHORT,
+    CellResult,
+    Number,
+    cells_text,
+    finding_digest,
+    number_digest,
+    read_run,
+    write_costs,
+)
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
@@ -56,7 +68,8 @@ class Record:
         self._copy_histories(folder / "history")
         from bench_core.storage.bootstrap_replicates import write_draws
 
-        write_draws(folder / "draws.safetensors", self._draws())
+        write_draws(folder / "draws.safetensors", self._draws)
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results))
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property
@@ -66,8 +79,26 @@ class Record:
             "suite.yaml": as_yaml(self.suite.effective),
             "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
-            "cells.jsonl": cells_text([self._result(cell) for cell in self.plan.cells]),
+            "cells.jsonl": cells_text(self._cells),
+            PARTS: json.dumps(planned_parts(self.suite, self.plan), indent=1, ensure_ascii=False),
         }
+
+    @cached_property
+    def _cells(self) -> list[CellResult]:
+        return [self._result(cell) for cell in self.plan.cells]
+
+    @cached_property
+    def _results(self) -> dict[str, str]:
+        """The digest of what each stage left, by key."""
+        found = {key: files_digest(manifest) for key, manifest in self._manifests.items()}
+        for cell in self._cells:
+            for name, number in cell.numbers.items():
+                if number.value is not None:
+                    key = cell.artifacts[f"measure/{name}"]
+                    found[key] = number_digest(number, self._draws.get(key))
+            for name, finding in cell.probes.items():
+                found[cell.artifacts[f"probe/{name}"]] = finding_digest(finding)
+        return found
 
     def equals(self, folder: Path) -> bool:
         """Return whether a run folder has the same results."""
@@ -92,6 +123,7 @@ class Record:
         changed = {"changes": self.suite.changes, "asked": self.suite.asked}
         trained = self._trainings.items()
         return {
+            "format": FORMAT,
             "suite": self.suite.name,
             "profile": self.suite.profile,
             "label": self.suite.label,
@@ -275,8 +307,9 @@ class Record:
                 with suppress(StoreError):  # a report says that there is none
                     shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
 
+    @cached_property
     def _draws(self) -> dict[str, Any]:
-        """Return the bootstrap replicates of the numbers, by the key of their measure stage."""
+        """The bootstrap replicates of the numbers, by the key of their measure stage."""
         import numpy as np
 
         found = {}
