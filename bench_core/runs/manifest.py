@@ -9,17 +9,17 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
 from bench_core.errors import StoreError
 from bench_core.files import digest
-from bench_core.planning.cache_keys import library
 from bench_core.storage.file_formats import parsed
 
 FILE = "manifest.json"
@@ -77,13 +77,15 @@ class Manifest:
     digest: str = field(default="", compare=False)  # of all other fields
 
 
-def write_manifest(folder: Path, kind: Literal["run", "report"], name: str, **about: Any) -> Manifest:
-    """Write the manifest of a complete folder; raise StoreError if that is impossible.
+def write_manifest(
+    folder: Path, kind: Literal["run", "report"], name: str, names: Iterable[str] | None = None, **about: Any
+) -> Manifest:
+    """Write the manifest of a complete folder, or of the files that `names` lists; raise StoreError if it cannot be.
 
     A report gives its `run` and the `code` that wrote it.
     """
-    files = {path: listed(folder / path) for path in files_of(folder)}
-    return _written(folder, Manifest(kind, name, files, library("bench-core"), commit(), **about))
+    files = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
+    return _written(folder, Manifest(kind, name, files, _version(), commit(), **about))
 
 
 def _written(folder: Path, manifest: Manifest) -> Manifest:
@@ -127,7 +129,7 @@ def problems(folder: Path) -> Iterator[Remark]:
     for name, entry in manifest.files.items():
         if name not in there:
             yield Remark(f"{folder / name}: the file is missing, or not a plain file; {FILE} lists it")
-        elif listed(folder / name) != entry:
+        elif not inside(folder, name) or listed(folder / name) != entry:
             yield Remark(f"{folder / name}: the file was changed: its digest is not that in {FILE}")
     for name in sorted(there - {*manifest.files}):
         yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put files of yours in {NOTES}/")
@@ -167,6 +169,11 @@ def _is_note(path: Path) -> bool:
     return path.parts[0] == NOTES or path.parts[0].startswith(".") or path.name.endswith(UNLISTED)
 
 
+def inside(folder: Path, name: str) -> bool:
+    """Return whether a name in a manifest is that of a file in its folder, not elsewhere."""
+    return not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
+
+
 def listed(path: Path) -> Listed | None:
     """Return the size and digest of a file; None if it is a link, or anything else that is no plain file."""
     if path.is_symlink() or not path.is_file():
@@ -188,6 +195,13 @@ def _digest(data: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in data.items() if name != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _version() -> str:
+    try:
+        return version("bench-core")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 @cache

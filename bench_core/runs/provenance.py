@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.planning.cache_keys import SCHEME, key_of
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHORTEST = 64  # characters of JSON that are written once and then referred to
@@ -57,6 +56,8 @@ class RecordedStage:
     @property
     def fits(self) -> bool | None:
         """Return whether the key is that of the ingredients; None if another scheme of keys cannot be computed here."""
+        from bench_core.planning.cache_keys import SCHEME, key_of  # not for reports, which plan nothing
+
         if key_of({**self.ingredients, "scheme": self.scheme}) == self.key:
             return True
         return False if self.scheme == SCHEME else None

@@ -28,6 +28,7 @@ from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import TooLarge, check
 from bench_exchange.exporting import CONTENTS, RUN_FILES, about
+from bench_exchange.verifying import verify_export
 
 LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
 LARGEST = 2**30  #: bytes of an entry, which is read as a whole
@@ -44,7 +45,7 @@ ENTRY = re.compile("|".join([
 class Contents(Open):
     """What is in a file."""
 
-    format: Literal["bench export 2"]
+    format: Literal["bench export 3"]
     run: Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=250)]
     digests: dict[str, str]
 
@@ -64,6 +65,7 @@ class Imported:
     added: Counter[str] = field(default_factory=Counter)  # artifacts by kind
     known: int = 0  # artifacts that were there already
     left_out: dict[str, str] = field(default_factory=dict)  # key -> why an artifact was not added
+    unchecked: list[str] = field(default_factory=list)  # what of it could not be checked
 
 
 def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Imported:
@@ -73,17 +75,34 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Impo
     """
     with tempfile.TemporaryDirectory(prefix="bench-import-") as name:
         folder = Path(name)
-        try:
-            contents = _unpack(path, folder, limit)
-            artifacts = _artifacts(Store(folder / "store"), limit)
-            _check_run(folder / "run")
-        except (BenchError, ValueError, OSError) as error:
-            text = reason(error) if isinstance(error, OSError) else str(error).replace(f"{name}/", "")
-            why = " ".join(text.split())[:LONGEST].rstrip(".")
-            raise StoreError(f"{path}: {why}. Nothing of it was imported.") from None
+        contents, artifacts = unpacked(path, folder, limit)
+        remarks = [*verify_export(folder)]
+        if wrong := [remark.text.replace(f"{name}/", "") for remark in remarks if remark.wrong]:
+            raise _refused(path, f"{wrong[0]}" + (f"; and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""))
         imported = _add(artifacts, store)
+        imported.unchecked = [remark.text.replace(f"{name}/", "") for remark in remarks]
         imported.run = _add_run(folder / "run", runs, contents.run)
     return imported
+
+
+def unpacked(path: Path, folder: Path, limit: int) -> tuple[Contents, list[Artifact]]:
+    """Unpack a file into an empty folder, as `run` and `store`; return what it tells of itself, and its artifacts.
+
+    Raises StoreError that says what is wrong with the file; that its numbers fit each other is not checked.
+    """
+    try:
+        contents = _unpack(path, folder, limit)
+        artifacts = _artifacts(Store(folder / "store"), limit)
+        _check_run(folder / "run")
+    except (BenchError, ValueError, OSError) as error:
+        text = reason(error) if isinstance(error, OSError) else str(error).replace(f"{folder}/", "")
+        raise _refused(path, text) from None
+    return contents, artifacts
+
+
+def _refused(path: Path, text: str) -> StoreError:
+    why = " ".join(text.split())[:LONGEST].rstrip(".")
+    return StoreError(f"{path}: {why}. Nothing of it was imported.")
 
 
 def _unpack(path: Path, folder: Path, limit: int) -> Contents:
@@ -175,7 +194,7 @@ def _check_run(folder: Path) -> None:
     (folder / "history").mkdir(parents=True, exist_ok=True)
     hook().bench_run_imported(run=read_run(folder))
     dict(read_histories(folder))
-    for path in (path for path in folder.iterdir() if path.is_file()):
+    for path in (path for path in folder.iterdir() if path.is_file() and path.suffix != ".gz"):
         try:
             (read_draws if path.suffix == ".safetensors" else bytes.decode)(path.read_bytes())
         except ValueError as error:

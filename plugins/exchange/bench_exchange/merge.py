@@ -14,8 +14,11 @@ from typing import Any
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
+from bench_core.runs.provenance import PARTS as PARTS_FILE
+from bench_core.runs.provenance import STAGES, RecordedStage, read_parts, read_stages, write_stages
 from bench_core.runs.results import (
     COST_COLUMNS,
+    FORMAT,
     CellResult,
     Run,
     cells_text,
@@ -82,6 +85,7 @@ class _Union:
         draws = {key: found for run in self.runs for key, found in run.draws.items() if key in keys}
         write_draws(folder / "draws.safetensors", draws)
         hook().bench_runs_merged(runs=self.runs, merged=read_run(folder))
+        self._write_stages(folder)
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 
     def _ordered(self) -> list[CellResult]:
@@ -112,6 +116,7 @@ class _Union:
         several = dict.fromkeys(change for info in infos for change in info.get("changes", ()))
         changes = [change for change in several if change.partition(".")[0] not in OF_CELLS]
         return {
+            "format": FORMAT,
             **{key: infos[0].get(key) for key in ("suite", "profile", "label", "title", "source")},
             **({"changes": changes} if changes else {}),
             "environments": self.environments or infos[0]["environments"],
@@ -152,12 +157,51 @@ class _Union:
                 raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
         path.write_text(to_csv(rows.values(), COST_COLUMNS), encoding="utf-8", newline="")
 
+    def _write_stages(self, folder: Path) -> None:
+        """Write what the runs record of the stages behind the cells, and of their parts."""
+        known = {run.folder: read_stages(run.folder) for run in self.runs}
+        found: dict[str, RecordedStage] = {}
+        for cell, run in self._sources():
+            several = [known[run.folder], *known.values()]
+            left = [*cell.artifacts.values()]
+            while left:
+                stage = next((one[left[-1]] for one in several if left[-1] in one), None)
+                key = left.pop()
+                if stage is not None and key not in found:
+                    found[key] = stage
+                    left += [inner for _, inner in stage.inputs.values()]
+        for run in self.runs:  # tasks that no cell uses
+            for key, stage in known[run.folder].items():
+                found |= {key: stage} if stage.kind == "prepare" and key not in found else {}
+        if all(known.values()):
+            write_stages(folder / STAGES, found.values())
+            parts = self._parts()
+            (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the settings of the parts of all runs."""
+        several = [read_parts(run.folder) for run in self.runs]
+        found = _nested(several)
+        seeds = {seed for parts in several for seed in parts.get("seeds", ())}
+        splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
+        sizes = sorted({parts["limits"]["batch_size"] for parts in several})
+        return {**found, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         trained = {cell.artifacts["train"] for cell in self.cells if "train" in cell.artifacts}
         for key, path in _together(history_files(run.folder) for run in self.runs).items():
             if any(one.startswith(key) for one in trained):
                 shutil.copyfile(path, folder / path.name)
+
+
+def _nested(several: Sequence[Any]) -> Any:
+    """Return the entries of nested mappings, each as the first of them has it."""
+    found = _together(several)
+    for name, value in found.items():
+        alike = [one[name] for one in several if isinstance(one.get(name), Mapping)]
+        found[name] = _nested(alike) if isinstance(value, Mapping) else value
+    return found
 
 
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench_core.runs.results import Run
+from bench_core.runs.results import FORMAT, Run
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_reports.content.choices import choices
@@ -65,6 +65,7 @@ def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) 
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
     data = json_data(
         {
+            "format": FORMAT,
             **head,
             "environments": environments(run),
             "cells": [asdict(one) for one in ordered(run)],
