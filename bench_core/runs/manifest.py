@@ -221,8 +221,8 @@ def _git(root: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(root), *words],
-            capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

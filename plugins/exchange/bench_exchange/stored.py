@@ -93,6 +93,8 @@ class _Compared:
         recorded, manifest = self._recorded.get(key), artifact.manifest
         if recorded is None:
             return
+        if manifest.get("scheme", recorded.scheme) != recorded.scheme:
+            yield f"{artifact.folder}: its key is of another scheme than {self.run.folder} records"
         if "ingredients" in manifest and _normal(manifest["ingredients"]) != _normal(recorded.ingredients):
             yield f"{artifact.folder}: its ingredients are not those that {self.run.folder} records"
         if kind not in ("measure", "probe") and recorded.result and files_digest(manifest) != recorded.result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from bench_core.storage.store import Store
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import repeat
 from bench_exchange.stored import unlike_store
+from bench_exchange.unpacking import LIMIT, unpacked
 
 RUN, REPORT = "cells.jsonl", "results.json"  # by which a folder is known
 LEFT_OUT = "left out: it has no manifest. It was written by version 0.1, or its manifest was removed."
@@ -84,8 +86,6 @@ class Verifier:
         return None
 
     def _export(self, path: Path) -> Iterator[Remark]:
-        from bench_exchange.importing import LIMIT, unpacked
-
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as name:
             try:
                 unpacked(path, Path(name), LIMIT)
@@ -161,8 +161,6 @@ def _is_recorded(folder: Path) -> bool:
 
 def _format(folder: Path) -> int:
     """Return the format that a run or a report tells; 1 for those of version 0.1, which tell none."""
-    import json
-
     for name in ("run.json", REPORT):
         with suppress(OSError, ValueError, TypeError, AttributeError):
             return int(json.loads((folder / name).read_bytes()).get("format", 1))

@@ -9,11 +9,13 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
+from bench_small import forging
 from bench_small.runs import cell, run_of, written
 from bench_small.runs import stored as stored_run
 from bench_small.suites import SUITE
@@ -24,6 +26,8 @@ from bench_core import registry
 from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.progress import Progress
+from bench_core.runs.manifest import write_manifest as write_run_manifest
+from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
 from bench_core.runs.results import read_run
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
@@ -32,7 +36,8 @@ from bench_core.storage.store import Store
 from bench_exchange.commands.export import command as export_command
 from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
-from bench_exchange.importing import LIMIT, import_run
+from bench_exchange.importing import import_run
+from bench_exchange.unpacking import LIMIT
 from bench_reports.render.report import screen
 
 FIGURES = """
@@ -193,11 +198,33 @@ def test_a_training_that_comes_out_otherwise_than_the_imported_one_is_told_of(aw
 
 
 def other_weights(all, folder):
-    """Let one training of a file say that its weights were others."""
+    """Let one training of a file say that its weights were others, and the run of the file record that."""
     name = first(all, "store/trained/", "manifest.json")
     manifest = json.loads(all[name])
     manifest["left_out"]["weights.safetensors"]["sha256"] = "0" * 64
     reseal(all, folder, manifest)
+    changed_run(all, folder, lambda run: with_stage(run, manifest["key"], result=files_digest(manifest)))
+
+
+def with_stage(run, key, **changes):
+    """Let a run record a stage otherwise."""
+    stages = read_stages(run)
+    write_stages(run / STAGES, {**stages, key: replace(stages[key], **changes)}.values())
+
+
+def changed_run(all, folder, change):
+    """Change the run in a file, and its manifest with it."""
+    place = folder / "changed" / "run"
+    shutil.rmtree(place, ignore_errors=True)
+    for name in [name for name in all if name.startswith("run/")]:
+        path = place / name.removeprefix("run/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(all.pop(name))
+    change(place)
+    forging.reseal(place)
+    for path in place.rglob("*"):
+        if path.is_file():
+            all[f"run/{path.relative_to(place).as_posix()}"] = path.read_bytes()
 
 
 def reseal(all, folder, manifest):
@@ -287,10 +314,19 @@ def test_what_results_were_computed_with_travels_with_them(away, home):
 
 def other_python(all, folder):
     """Let all results of a file have been computed with another Python."""
-    for name in [name for name in all if name.endswith("manifest.json")]:
+    for name in artifact_manifests(all):
         manifest = json.loads(all[name])
         manifest["provenance"]["python"] = "9.9.9"
         reseal(all, folder, manifest)
+
+    def told(info):
+        info["environments"][0]["python"] = "9.9.9"
+
+    changed_run(all, folder, lambda run: forging.edited_json(run / "run.json", told))
+
+
+def artifact_manifests(all):
+    return [name for name in all if name.startswith("store/") and name.endswith("manifest.json")]
 
 
 def test_numbers_alone_hold_neither_outputs_nor_facts(away, home):
@@ -311,6 +347,7 @@ def test_parts_that_hold_words_are_no_numbers(tmp_path, part, carried):
     key = "a" * 64
     one = cell("rnn", "greedy", 0)
     run = stored_run(run_of(tmp_path, [type(one)(one.cell, "done", artifacts={"measure/rate": key})], {}))
+    write_run_manifest(run.folder, "run", "run")
     with Store(tmp_path / "store").writing("measure", key, {}) as folder:
         write_lines(folder / "parts.jsonl.gz", [1, part])
         (folder / "number.json").write_text("{}")
@@ -391,7 +428,10 @@ def test_entries_with_other_names_are_refused(away, home, name):
 def test_a_link_is_unpacked_as_text_and_never_followed(away, home):
     info = ZipInfo("run/log")
     info.create_system, info.external_attr = 3, 0o120777 << 16
-    changed(away / "run.zip", home / "y.zip", lambda all: all.update({"run/log": b"/etc/passwd"}))
+    def change(all):
+        changed_run(all, home, lambda run: (run / "log").write_text("/etc/passwd"))
+
+    changed(away / "run.zip", home / "y.zip", change)
     with ZipFile(home / "x.zip", "w") as archive:
         for name, content in entries(home / "y.zip").items():
             archive.writestr(info if name == "run/log" else name, content)
@@ -617,14 +657,19 @@ def test_runs_with_names_that_lead_elsewhere_are_refused(away, home, name):
 
 def test_artifacts_with_keys_of_another_scheme_are_left_out(away, home):
     def change(all):
-        for name in [name for name in all if name.endswith("manifest.json")]:
+        for name in artifact_manifests(all):
             reseal(all, home, {**json.loads(all[name]), "scheme": 99})
+        changed_run(all, home, all_of_another_scheme)
+
+    def all_of_another_scheme(run):
+        write_stages(run / STAGES, [replace(stage, scheme=99) for stage in read_stages(run).values()])
 
     path = changed(away / "run.zip", home / "x.zip", change)
     words = [str(path), "--store", str(home / "store"), "--runs", str(home / "runs")]
     done = CliRunner().invoke(import_command, words)
     assert done.exit_code == 0, done.output
     assert done.output.count("its key is of scheme 99") == 29
+    assert "not checked: run/stages.jsonl.gz: the keys of 29 stages were computed by another scheme" in done.output
     assert store_of(home).entries() == []
     assert len(list((home / "runs").iterdir())) == 1
 
