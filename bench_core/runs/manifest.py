@@ -161,8 +161,8 @@ def files_of(folder: Path) -> list[str]:
 
 def _unlisted(folder: Path) -> Iterator[str]:
     """Yield what people put beside the files of a folder, by its first name."""
-    names = dict.fromkeys(path.relative_to(folder).parts[0] for path in folder.rglob("*"))
-    return (name for name in names if _is_note(Path(name)))
+    names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
+    return (name for name in sorted(names) if _is_note(Path(name)))
 
 
 def _is_note(path: Path) -> bool:

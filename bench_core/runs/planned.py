@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.plan import Plan
 from bench_core.runs.provenance import RecordedStage, put, settings_by_part
 from bench_core.suites.suite import Suite
+from bench_core.suites.yaml_source import as_yaml
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 
@@ -20,8 +22,12 @@ def planned_stages(plan: Plan, results: Mapping[str, str]) -> Iterator[RecordedS
 
 
 def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
-    """Return the settings of all parts as planned, by section, name and setting; what no cell uses is left out."""
+    """Return the settings of all parts as planned, by section, name and setting; what no cell uses is left out.
+
+    `suite` is the digest of suite.yaml.
+    """
     found: dict[str, Any] = {
+        "suite": hashlib.sha256(as_yaml(suite.effective).encode()).hexdigest(),
         "limits": suite.limits.model_dump(mode="json"),
         "seeds": [*suite.seeds],
         "splits": [*suite.splits],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -185,7 +186,8 @@ class _Union:
         seeds = {seed for parts in several for seed in parts.get("seeds", ())}
         splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
         sizes = sorted({parts["limits"]["batch_size"] for parts in several})
-        return {**found, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+        suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
+        return {**found, "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()

@@ -107,7 +107,8 @@ class _Recorded:
                 several = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
                 fits = value == known or value in (several or ())  # merged runs may differ in it
             if not fits:
-                yield f"{'.'.join(inside or place)} is {_short(value)}, not {_short(known)}, which {_owner(place)} has"
+                way, ours, theirs = _leaf(value, known, place[-1])
+                yield f"{way} is {_short(ours)}, and {_owner(place)} has {_short(theirs)}"
 
     def _inputs(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
         """Yield the inputs of a stage that are not the cell's other stages."""
@@ -245,6 +246,14 @@ def _owner(place: Iterable[str]) -> str:
         return {"cell": "the cell", "seeds": "the suite", "limits": "the suite"}[section]
     kind = section.removesuffix("s")
     return f"{kind} {names[0]!r} on {names[1]!r}" if section == "models" else f"{kind} {names[0]!r}"
+
+
+def _leaf(one: Any, other: Any, way: str) -> tuple[str, Any, Any]:
+    """Return the first place at which two settings differ, and what is there."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        name = next(name for name in {**one, **other} if one.get(name) != other.get(name) or name not in one)
+        return _leaf(one.get(name), other.get(name), f"{way}.{name}")
+    return way, one, other
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

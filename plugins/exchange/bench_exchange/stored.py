@@ -85,7 +85,8 @@ class _Compared:
             except StoreError as error:
                 yield str(error)
         for cell in self.run.cells:
-            yield from (f"{cell_name(cell.cell)}: {text}" for text in [*self._numbers(cell), *self._environments(cell)])
+            where = f"{self.run.folder}: {cell_name(cell.cell)}"
+            yield from (f"{where}: {text}" for text in [*self._numbers(cell), *self._environments(cell)])
         yield from (f"{self.run.folder}: {text}" for text in [*self._info(), *self._samples(), *self._files()])
 
     def _unlike_record(self, kind: str, key: str, artifact: Artifact) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
-from bench_core.runs.provenance import HARDWARE
-from bench_core.runs.results import Run, effective_suite
+from bench_core.runs.provenance import HARDWARE, PARTS
+from bench_core.runs.results import Run, effective_suite, plain_file
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import merged
 
@@ -18,6 +19,8 @@ ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not re
 
 def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield every value of suite.yaml that is not the one which was planned."""
+    if sha256(plain_file(run.folder / "suite.yaml")).hexdigest() != parts.get("suite"):
+        yield f"its digest is not that in {PARTS}"
     source = yaml_source.read(run.folder / "suite.yaml")
     effective_suite(source)  # which expands grids
     suite = source.data
@@ -83,8 +86,9 @@ def _alike(given: Any, planned: Any) -> bool:
     if given is None or (isinstance(planned, str) and FILE.fullmatch(planned)):
         return True
     if isinstance(given, Mapping):
-        known = _mapping(planned)
-        return not isinstance(planned, Mapping) or all(_alike(one, known.get(key)) for key, one in given.items())
+        if not isinstance(planned, Mapping) or not {*given} & {*planned}:  # a short form of something else
+            return not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
+        return all(key in planned and _alike(one, planned[key]) for key, one in given.items())
     if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
         return not isinstance(given, str) or "name" not in planned or given == planned["name"] or len(planned) > 1
     if isinstance(planned, list):

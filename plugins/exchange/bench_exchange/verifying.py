@@ -68,22 +68,31 @@ class Verifier:
             named = read_manifest(folder).run
         except StoreError:  # which was told
             return
-        run = self._run_of(named.digest if named else None)
+        run = self._run_of(named.digest) if named and named.digest else None
+        if run is None and named and (other := self._named(named.name)):
+            yield Remark(f"{folder / FILE}: the report names its run {other} by another digest than that has now")
         for remarks in hook().bench_report_verified(folder=folder, run=run):
             yield from remarks
         if run is not None and run.folder not in [one.folder for one in self.seen]:
             self.number += 1
             yield from self._run(run.folder)
 
-    def _run_of(self, digest: str | None) -> Run | None:
-        """Return the run that a report names, if it is among those that are verified, or among others."""
-        folders = [*(run.folder for run in self.seen), *(sorted(self.runs.iterdir()) if self.runs.is_dir() else ())]
-        for folder in folders if digest else ():
+    def _folders(self) -> list[Path]:
+        """Return the runs that are verified, and others that are here."""
+        return [*(run.folder for run in self.seen), *(sorted(self.runs.iterdir()) if self.runs.is_dir() else ())]
+
+    def _run_of(self, digest: str) -> Run | None:
+        """Return the run that a report names by the digest of its manifest, or of an earlier one."""
+        for folder in self._folders():
             with suppress(BenchError):
                 manifest = read_manifest(folder)
                 if digest in (manifest.digest, *manifest.earlier):
                     return read_run(folder)
         return None
+
+    def _named(self, name: str) -> Path | None:
+        """Return the folder of a run by its name."""
+        return next((folder for folder in self._folders() if folder.name == name), None)
 
     def _export(self, path: Path) -> Iterator[Remark]:
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as name:

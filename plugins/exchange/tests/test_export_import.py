@@ -25,12 +25,15 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
+from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
+from bench_core.planning.cache_keys import key_of
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
-from bench_core.runs.results import read_run
+from bench_core.runs.results import number_digest, read_run
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
+from bench_core.storage.bootstrap_replicates import write_draws
 from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
 from bench_exchange.commands.export import command as export_command
@@ -38,6 +41,7 @@ from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.unpacking import LIMIT
+from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
 
 FIGURES = """
@@ -545,6 +549,116 @@ def two(all, kind):
             names[name.rpartition("/")[0]].add(content)
     one, *others = names
     return one, next(other for other in others if names[one] != names[other])
+
+
+# what contradicts itself
+
+
+def cells_of(all, folder, change):
+    changed_run(all, folder, lambda run: forging.edited_lines(run / "cells.jsonl", change))
+
+
+def better(cell):
+    """Let all numbers of a cell be good."""
+    return cell | {"numbers": {name: one | {"value": 0.001} for name, one in cell["numbers"].items()}}
+
+
+def swapped(cell):
+    other = {"one": "two", "two": "one"}[cell["cell"]["model"]]
+    return cell | {"cell": cell["cell"] | {"model": other}}
+
+
+def forged_number(all, folder, value=0.001):
+    """Forge a number in its artifact, in the cells, and in what the run records of the stage."""
+    name = first(all, "store/measure/", "number.json")
+    key = name.split("/")[2]
+    all[name] = json.dumps({**json.loads(all[name]), "value": value}).encode()
+    reseal(all, folder, json.loads(all[f"store/measure/{key}/manifest.json"]))
+
+    def follow(run):
+        def change(cell):
+            for metric in cell["numbers"]:
+                if cell["artifacts"][f"measure/{metric}"] == key:
+                    cell["numbers"][metric]["value"] = value
+            return cell
+
+        forging.edited_lines(run / "cells.jsonl", change)
+        found = read_run(run)
+        numbers = {one.artifacts[f"measure/{name}"]: number for one in found.cells for name, number in one.numbers.items()}
+        with_stage(run, key, result=number_digest(numbers[key], found.draws[key]))
+
+    changed_run(all, folder, follow)
+    return key
+
+
+@pytest.fixture
+def same_process(monkeypatch):
+    """Measure in this process, where the small plugin is."""
+    monkeypatch.setattr("bench_exchange.verifying.Workers", lambda number, store, data, isolate: Here(Store(store), data))
+
+
+def test_numbers_that_are_not_those_of_the_artifacts_beside_them_are_refused(away, home):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
+    text = refused(path, home)
+    assert "run: words/one/argmax/test, seed 0: " in text
+    assert "the number is not the one that its stage left" in text
+
+
+def test_models_that_were_exchanged_are_refused(away, home):
+    text = refused(changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, swapped)), home)
+    assert "run: words/two/argmax/test, seed 0: train: model.scale is 0.1, and model 'two' on 'words' has 2.0" in text
+
+
+def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
+    text = refused(changed(away / "run.zip", home / "x.zip", lambda all: all.update({"run/log": b"fine\n"})), home)
+    assert "run/log: the file was changed: its digest is not that in manifest.json" in text
+
+
+def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home, same_process):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: forged_number(all, home))
+    assert re.search(r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home))
+
+
+def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home, same_process):
+    def change(all):
+        key = forged_number(all, home)
+        manifest = json.loads(all[f"store/measure/{key}/manifest.json"])
+        ingredients = {**manifest["ingredients"], "libraries": {"numpy": "0.1"}}
+        new = key_of(ingredients)
+        for name in [name for name in all if key in name]:
+            all[name.replace(key, new)] = all.pop(name)
+        reseal(all, home, {**manifest, "ingredients": ingredients, "key": new})
+
+        def follow(run):
+            text = (run / "cells.jsonl").read_text().replace(key, new)
+            (run / "cells.jsonl").write_text(text)
+            stages = [
+                replace(stage, key=new, ingredients=ingredients) if stage.key == key else stage
+                for stage in read_stages(run).values()
+            ]
+            write_stages(run / STAGES, stages)
+            draws = read_run(run).draws
+            write_draws(run / "draws.safetensors", {new if name == key else name: one for name, one in draws.items()})
+
+            def told(info):
+                info["environments"] = [{**one, "libraries": {}} for one in info["environments"]]
+
+            forging.edited_json(run / "run.json", told)
+
+        changed_run(all, home, follow)
+
+    imported = brought(home, changed(away / "run.zip", home / "x.zip", change))
+    assert len(imported.unchecked) == 1
+    assert re.search(r"1 of 12 numbers could not be measured again, such as: .*numpy \(", imported.unchecked[0])
+
+
+def test_an_export_is_verified_as_it_is(away, home, same_process, capsys):
+    verifier = Verifier(Store(home / "none"))
+    assert [*verifier.verify(away / "run.zip")] == []
+    path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
+    told = [remark.text for remark in verifier.verify(path)]
+    assert told[0].startswith(f"{path}: run: words/one/argmax/test, seed 0: ")
+    assert not list(home.glob("store*"))
 
 
 def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):

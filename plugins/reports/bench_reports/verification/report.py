@@ -85,7 +85,7 @@ class _Report:
 
     def remarks(self) -> Iterator[Remark]:
         """Yield where files contradict each other."""
-        for text in [*self._tables(), *self._claims(), *self._numbers()]:
+        for text in [*self._tables(), *self._sorted(), *self._claims(), *self._numbers()]:
             yield Remark(f"{self.folder}/{text}")
 
     def _text(self, name: str) -> str:
@@ -186,16 +186,21 @@ class _Report:
 
     def _alike(self, name: str, page: str, file: str) -> Iterator[str]:
         """Yield the cells of a table that the page or LaTeX writes otherwise than Markdown."""
-        ours, (tables, sorts, _) = plain(self._markdown[name]), self._page
+        ours, (tables, *_) = plain(self._markdown[name]), self._page
         others = {"report.html": tables.get(page, []), f"tables/{file}.tex": latex_rows(self._text(f"tables/{file}.tex"))}
         for written, theirs in others.items():
             for row, column in unlike(ours, theirs):
                 where = f"{ours[row][0]} x {ours[0][column]}" if (row, column) != (0, 0) else "all of it"
                 yield f"{written}: {name}, {where}: it is not what report.md shows"
-        for row, values in zip(ours, sorts.get(page, ()), strict=False):
-            for cell, value in zip(row, values, strict=False):
-                if value is not None and not _rounds(cell, value):
-                    yield f"report.html: {name}, {row[0]}: it shows {cell!r}, and sorts it as {value}"
+
+    def _sorted(self) -> Iterator[str]:
+        """Yield the cells that a page sorts by another number than it shows."""
+        tables, sorts, _ = self._page
+        for name, rows in tables.items():
+            for row, values in zip(rows, sorts[name], strict=True):
+                for cell, value in zip(row, values, strict=True):
+                    if value is not None and not _rounds(cell, value):
+                        yield f"report.html: {name}, {row[0]}: it shows {cell!r}, and sorts it as {value}"
 
     def _claims(self) -> Iterator[str]:
         """Yield where the verdicts of claims are not those of results.json."""
@@ -300,5 +305,5 @@ def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> str:
-    return ", ".join(name for name in {**one, **other} if one.get(name) != other.get(name))
+    return ", ".join(name for name in sorted({**one, **other}) if one.get(name) != other.get(name))
 
