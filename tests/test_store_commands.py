@@ -337,7 +337,9 @@ def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench,
 
     rewritten("one", follow)
     stages = read_stages(Path("runs/one"))
-    (number,) = {one.numbers["nats"] for one in read_run(Path("runs/one")).cells if one.artifacts["measure/nats"] == changed}
+    (number,) = {
+        one.numbers["nats"] for one in read_run(Path("runs/one")).cells if one.artifacts["measure/nats"] == changed
+    }
     told = number_digest(number, read_run(Path("runs/one")).draws[changed])
     write_stages(Path("runs/one") / STAGES, {**stages, changed: replace(stages[changed], result=told)}.values())
     reseal(Path("runs/one"))

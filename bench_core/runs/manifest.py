@@ -84,7 +84,8 @@ def write_manifest(
 
     A report gives its `run` and the `code` that wrote it.
     """
-    files = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
+    found = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
+    files = {path: entry for path, entry in found.items() if entry is not None}
     return _written(folder, Manifest(kind, name, files, _version(), commit(), **about))
 
 
@@ -139,7 +140,7 @@ def problems(folder: Path) -> Iterator[Remark]:
 
 @contextmanager
 def extending(folder: Path) -> Iterator[None]:
-    """List the files that plugins add to a folder in the block, or write anew; those of others stay as they were listed.
+    """List the files that plugins add to a folder in the block, or write anew; other entries stay as they are.
 
     A report that names the manifest by its former digest still names it.
     """
@@ -154,7 +155,7 @@ def extending(folder: Path) -> Iterator[None]:
 
 
 def files_of(folder: Path) -> list[str]:
-    """Return the names of the files of a folder that a manifest lists, sorted; links count, so that they are noticed."""
+    """Return the names of the files of a folder that a manifest lists, sorted; links count, to be noticed."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.as_posix() for path in found if path.as_posix() != FILE and not _is_note(path))
 
@@ -213,7 +214,10 @@ def commit() -> Commit | None:
     root = Path(__file__).parent.parent.parent
     if _git(root, "ls-files", "--error-unmatch", "bench_core/__init__.py") is None:
         return None
-    head, changed = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--", "bench_core", "plugins")
+    head, changed = (
+        _git(root, "rev-parse", "HEAD"),
+        _git(root, "status", "--porcelain", "--", "bench_core", "plugins"),
+    )
     return None if head is None or changed is None else Commit(head.strip(), not changed.strip())
 
 
@@ -221,7 +225,8 @@ def _git(root: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(root), *words],
-            capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False,
+            stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -55,7 +55,7 @@ class RecordedStage:
 
     @property
     def fits(self) -> bool | None:
-        """Return whether the key is that of the ingredients; None if another scheme of keys cannot be computed here."""
+        """Return whether the key is that of the ingredients; None if its scheme is not known here."""
         from bench_core.planning.cache_keys import SCHEME, key_of  # not for reports, which plan nothing
 
         if key_of({**self.ingredients, "scheme": self.scheme}) == self.key:

@@ -145,7 +145,7 @@ def number_digest(number: Number, draws: Draws | None) -> str:
 
 
 def finding_digest(finding: Mapping[str, Any]) -> str:
-    """Return what stands for the finding of a probe in the recorded stages, without the names of metrics in the suite."""
+    """Return what stands for the finding of a probe in the recorded stages, without names of the suite."""
     return result_digest({name: value for name, value in finding.items() if name != "measured"})
 
 

@@ -55,7 +55,9 @@ def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -
     if path.exists():
         raise SuiteError(f"{path} already exists. Choose another file by -o, or remove it.")
     if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
-        raise SuiteError(f"{wrong[0]} The run cannot be exported. Run the suite again: what is stored is not computed.")
+        raise SuiteError(
+            f"{wrong[0]} The run cannot be exported. Run the suite again: what is stored is not computed."
+        )
     found = Exported()
     with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
         _copy_run(run.folder, Path(folder) / "run")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -84,7 +83,9 @@ class _Recorded:
         for name, key in cell.artifacts.items():
             stage = self.stages.get(key)
             if stage is None or stage.kind != name.partition("/")[0]:
-                yield f"{name} {key} is not among the recorded stages" if stage is None else f"{name} is a {stage.kind}"
+                yield (
+                    f"{name} {key} is not among the recorded stages" if stage is None else f"{name} is a {stage.kind}"
+                )
                 continue
             yield from (f"{name}: {text}" for text in self._settings(cell, name, stage))
             yield from self._inputs(cell, name, stage)
@@ -142,7 +143,9 @@ class _Recorded:
         """Yield the stages and numbers that a cell should have, and those that it should not."""
         suite = self.run.suite
         skipped = [skip for skip in suite.skip if skip.metric]
-        metrics = {name for name in suite.metrics if not any(one.covers(**{**cell.cell, "metric": name}) for one in skipped)}
+        metrics = {
+            name for name in suite.metrics if not any(one.covers(**{**cell.cell, "metric": name}) for one in skipped)
+        }
         expected = {"prepare", "train", *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
         known = {name for name in cell.artifacts if name.partition("/")[0] not in ("score", "probe")}
@@ -215,9 +218,9 @@ class _Recorded:
             for name, digests in info.get("read", {}).get(what, {}).items():
                 recorded = _mapping(self.parts.get(what)).get(name, {})
                 several = [recorded] if what == "tasks" else [*_mapping(recorded).values()]
-                known = [_mapping(_mapping(one).get(setting)) for one in several]
+                planned = [_mapping(_mapping(one).get(setting)) for one in several]
                 for file, digest in digests.items():
-                    told = [one[file] for one in known if file in one]
+                    told = [one[file] for one in planned if file in one]
                     if told and digest not in told:
                         yield f"run.json: the digest of {file} of {what[:-1]} {name!r} is not that in {PARTS}"
 
@@ -236,7 +239,11 @@ class _Recorded:
 def _difference(told: str, result: str) -> str:
     if not told:
         return "the number that its stage left is missing"
-    return "the number is not the one that its stage left" if result else "there is a number, but its stage did not finish"
+    return (
+        "the number is not the one that its stage left"
+        if result
+        else "there is a number, but its stage did not finish"
+    )
 
 
 def _owner(place: Iterable[str]) -> str:
@@ -263,5 +270,3 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-

@@ -35,13 +35,15 @@ def repeat(
 ) -> Iterator[Remark]:
     """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order.
 
-    `places` are where the files lie that settings name, each with what stands for it in keys. With `same_code`, stages
-    are left out whose code or libraries are not those of here.
+    `places` are where the files lie that settings name, each with what stands for it in keys. With `same_code`,
+    stages whose code or libraries are not those of here are not done.
     """
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
     threads = ThreadPoolExecutor(workers.capacity)
     try:
-        found = threads.map(lambda name: [*_repeat(*name, store, workers, rows, places, same_code)], chosen)
+        found = threads.map(
+            lambda name: [*_repeat(name[0], name[1], store, workers, rows, places, same_code)], chosen
+        )
         yield from chain.from_iterable(found)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
@@ -71,7 +73,9 @@ def _repeat(
         return
     with TemporaryDirectory() as folder:
         try:
-            workers.submit(replace(request, again=folder, rows=rows, same_code=same_code), lambda text, share: None).result()
+            workers.submit(
+                replace(request, again=folder, rows=rows, same_code=same_code), lambda text, share: None
+            ).result()
             yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
         except (StageFailed, StoreError) as failure:
             elsewhere = isinstance(failure, StageFailed) and failure.elsewhere

@@ -51,7 +51,9 @@ class _Compared:
     @cached_property
     def missing(self) -> Counter[str]:
         """How many artifacts are not in the store, by kind."""
-        return Counter(kind for kind, key in self.run.artifacts() if not self._places(kind, key) and self._is_behind(key))
+        return Counter(
+            kind for kind, key in self.run.artifacts() if not self._places(kind, key) and self._is_behind(key)
+        )
 
     @cached_property
     def _behind(self) -> set[str]:
@@ -153,7 +155,9 @@ class _Compared:
                 continue
             with suppress(StoreError):
                 known = artifact.json(file)
-                known = known if what == "models" else {**known.get("extras", {}), "vocabulary": len(known["vocabulary"])}
+                known = (
+                    known if what == "models" else {**known.get("extras", {}), "vocabulary": len(known["vocabulary"])}
+                )
                 for word, value in told.items():
                     if word not in known or _plain(known[word]) != _plain(value):
                         yield f"run.json: {word} of {what[:-1]} {called!r} is {value!r}, not as in the store"

@@ -13,7 +13,12 @@ from bench_core.suites import yaml_source
 from bench_core.suites.parts import merged
 
 FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # stands for a file or folder
-NAMED = {"tasks": "task", "decoders": "decoder", "metrics": "metric", "probes": "probe"}  # section -> setting of stages
+NAMED = {
+    "tasks": "task",
+    "decoders": "decoder",
+    "metrics": "metric",
+    "probes": "probe",
+}  # section -> setting of stages
 ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
 
 
@@ -70,7 +75,8 @@ def _limited(
     limits = _mapping(parts.get("limits"))
     for setting, limit in _mapping(_mapping(_mapping(parts.get("limited")).get(section)).get(name)).items():
         if settings.get(setting) is None and not _alike(limits.get(limit), planned.get(setting)):
-            yield f"limits.{limit} is {limits.get(limit)!r}, but {section}.{name} was planned with {planned.get(setting)!r}"
+            known = f"{section}.{name} was planned with {planned.get(setting)!r}"
+            yield f"limits.{limit} is {limits.get(limit)!r}, but {known}"
 
 
 def _unlike(way: Sequence[str], given: Any, planned: Mapping[str, Any]) -> Iterator[str]:
@@ -87,7 +93,9 @@ def _alike(given: Any, planned: Any) -> bool:
         return True
     if isinstance(given, Mapping):
         if not isinstance(planned, Mapping) or not {*given} & {*planned}:  # a short form of something else
-            return not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
+            return (
+                not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
+            )
         return all(key in planned and _alike(one, planned[key]) for key, one in given.items())
     if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
         return not isinstance(given, str) or "name" not in planned or given == planned["name"] or len(planned) > 1

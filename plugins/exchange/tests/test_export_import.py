@@ -432,6 +432,7 @@ def test_entries_with_other_names_are_refused(away, home, name):
 def test_a_link_is_unpacked_as_text_and_never_followed(away, home):
     info = ZipInfo("run/log")
     info.create_system, info.external_attr = 3, 0o120777 << 16
+
     def change(all):
         changed_run(all, home, lambda run: (run / "log").write_text("/etc/passwd"))
 
@@ -584,7 +585,9 @@ def forged_number(all, folder, value=0.001):
 
         forging.edited_lines(run / "cells.jsonl", change)
         found = read_run(run)
-        numbers = {one.artifacts[f"measure/{name}"]: number for one in found.cells for name, number in one.numbers.items()}
+        numbers = {
+            one.artifacts[f"measure/{name}"]: number for one in found.cells for name, number in one.numbers.items()
+        }
         with_stage(run, key, result=number_digest(numbers[key], found.draws[key]))
 
     changed_run(all, folder, follow)
@@ -594,7 +597,9 @@ def forged_number(all, folder, value=0.001):
 @pytest.fixture
 def same_process(monkeypatch):
     """Measure in this process, where the small plugin is."""
-    monkeypatch.setattr("bench_exchange.verifying.Workers", lambda number, store, data, isolate: Here(Store(store), data))
+    monkeypatch.setattr(
+        "bench_exchange.verifying.Workers", lambda number, store, data, isolate: Here(Store(store), data)
+    )
 
 
 def test_numbers_that_are_not_those_of_the_artifacts_beside_them_are_refused(away, home):
@@ -616,7 +621,9 @@ def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
 
 def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home, same_process):
     path = changed(away / "run.zip", home / "x.zip", lambda all: forged_number(all, home))
-    assert re.search(r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home))
+    assert re.search(
+        r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home)
+    )
 
 
 def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home, same_process):

@@ -164,7 +164,9 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     assert "runs/run/distributions.jsonl: the store is not here" in text
     shutil.rmtree("runs")
     text = verify(REPORT, code=0).partition("not checked:")[2]
-    assert "reports/tests/small: its run is not here: what bold numbers, p-values, figures and costs are made of" in text
+    assert (
+        "reports/tests/small: its run is not here: what bold numbers, p-values, figures and costs are made of" in text
+    )
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -180,7 +182,9 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
     reseal(RUN)
     if name == "the log":  # of which nothing else in the run tells
         assert "no contradictions" in verify(code=0)
-        told = "reports/tests/small/manifest.json: the report names its run runs/run by another digest than that has now"
+        told = (
+            "reports/tests/small/manifest.json: the report names its run runs/run by another digest than that has now"
+        )
     else:
         assert "the file was changed" not in verify()
         assert told in verify()
@@ -303,7 +307,9 @@ def other_weights():
     content[-1] ^= 1
     (folder / "weights.safetensors").write_bytes(content)
     (folder / "manifest.json").unlink()
-    write_manifest(folder, "train", folder.name, {name: manifest[name] for name in ("ingredients", "provenance", "cost")})
+    write_manifest(
+        folder, "train", folder.name, {name: manifest[name] for name in ("ingredients", "provenance", "cost")}
+    )
 
 
 def other_distribution():
@@ -453,7 +459,9 @@ def shown():
 def bold():
     text = (REPORT / "report.md").read_text()
     row = re.search(r"\| draw +\| +([*\d.]+[^|]*)", text)[1]
-    (REPORT / "report.md").write_text(text.replace(row, row.replace("**", "") if "**" in row else f"**{row.strip()}**", 1))
+    (REPORT / "report.md").write_text(
+        text.replace(row, row.replace("**", "") if "**" in row else f"**{row.strip()}**", 1)
+    )
 
 
 def record(word, value):
@@ -538,7 +546,10 @@ def test_a_report_of_other_code_is_compared_number_by_number(verify):
 def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
     number("value", 0.5)
     reseal(RUN)
-    edited_json(REPORT / "manifest.json", lambda about: about["run"].update(digest=json.loads((RUN / "manifest.json").read_text())["digest"]))
+    edited_json(
+        REPORT / "manifest.json",
+        lambda about: about["run"].update(digest=json.loads((RUN / "manifest.json").read_text())["digest"]),
+    )
     reseal(REPORT)
     for path in (REPORT, "reports"):
         assert "runs/run: words/one/argmax/test, seed 0: nats: value is 0.5, and " in verify(path)

@@ -22,7 +22,9 @@ def reseal(folder):
 def edited_lines(path, change):
     """Change the JSON of every line of a file; leave out those for which `change` gives None."""
     found = [change(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in found if one is not None), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(one, sort_keys=True) + "\n" for one in found if one is not None), encoding="utf-8"
+    )
 
 
 def edited_json(path, change):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def command(file: Path, store: Store, runs: Path, limit: int) -> None:
     """Add FILE, which `bench export` wrote on another machine, to a store and to the runs.
 
-    All of it is checked before any of it is written: sizes, digests, keys, that there is nothing else in it, that cells,
-    artifacts and numbers fit each other, and that its outcomes measure as it says, where the same metrics are
+    All of it is checked before any of it is written: sizes, digests, keys, that there is nothing else in it, that its
+    cells, artifacts and numbers fit each other, and that its outcomes measure as it says, where the same metrics are
     installed. What no check can tell is whether outcomes are those of a training: import files of people whom you
     would believe their numbers.
     A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come

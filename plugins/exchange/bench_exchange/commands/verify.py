@@ -44,8 +44,8 @@ def command(
     """Check that every number in PATH can be followed to what it was computed from.
 
     A PATH is a run, a report, a folder of these, or a file of `bench export`. From a report to its run, from cells to
-    keys, from keys to artifacts in the store: what contradicts what is named, and the exit code is 1. At the end stands
-    what could not be checked, and why.
+    keys, from keys to artifacts in the store: every contradiction names a file or a cell, and the exit code is 1. At
+    the end stands what could not be checked, and why.
     """
     from bench_core.terminal import visible
     from bench_exchange.verifying import Verifier, repeated
@@ -75,7 +75,12 @@ def command(
     numbers = sum(len(cell.numbers) for run in verifier.seen for cell in run.cells)
     behind = sum(len(run.artifacts()) for run in verifier.seen)
     about = ", ".join(
-        [f"{verifier.number} verified", counted(cells, "cell"), counted(numbers, "number"), counted(behind, "artifact")]
+        [
+            f"{verifier.number} verified",
+            counted(cells, "cell"),
+            counted(numbers, "number"),
+            counted(behind, "artifact"),
+        ]
     )
     say(f"{about}: {counted(wrong, 'contradiction') if wrong else 'no contradictions'}")
     return 1 if wrong else 0

@@ -87,6 +87,7 @@ def merge_distributions(runs: Sequence[Run], merged: Run) -> None:
 
 
 def stored_distributions(run: Run, store: Store) -> Iterator[Distribution]:
+    """Yield the distributions that the figures of a run show, from the artifacts in the store."""
     for one in run.cells:
         named = {name for figure in run.suite.figures if figure.covers(one.cell) for name in figure.values}
         for metric, key in _measured(run, one):

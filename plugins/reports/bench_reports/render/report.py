@@ -17,8 +17,8 @@ from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.figures import cost_pictures, pictures
-from bench_reports.render.html import html_page
 from bench_reports.render.code import code_digest
+from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text

@@ -48,15 +48,17 @@ def verify_report(folder: Path, run: Run | None) -> Iterator[Remark]:
         yield Remark(f"{folder}: the report cannot be read: {error or type(error).__name__}")
         return
     if run is None:
-        yield Remark(f"{folder}: its run is not here: what bold numbers, p-values, figures and costs are made of", False)
+        yield Remark(
+            f"{folder}: its run is not here: what bold numbers, p-values, figures and costs are made of", False
+        )
     else:
         yield from _beside_run(folder, manifest, report.results, run)
 
 
 def _beside_run(folder: Path, manifest: Manifest, results: Mapping[str, Any], run: Run) -> Iterator[Remark]:
     """Yield where a report is not that of its run."""
-    from bench_reports.render.report import contents
     from bench_reports.render.code import code_digest
+    from bench_reports.render.report import contents
 
     cells = [json_data(asdict(one)) for one in ordered(run)]
     told = {cell_name(one["cell"]): one for one in results.get("cells", ())}
@@ -121,12 +123,10 @@ class _Report:
             file = f"tables/{name}.csv"
             if from_csv(self._text(file)) != [_as_csv(record) for record in records]:
                 yield f"{file}: its numbers are not those of table {name} in results.json"
-            for place, record in enumerate(records):
+            for record in records:
                 if not self._founded(record):
-                    yield (
-                        f"results.json: table {name}, {record['row']} x {record['column']}: {record['mean']} is the mean "
-                        f"of no cells (number {place + 1})"
-                    )
+                    where = f"results.json: table {name}, {record['row']} x {record['column']}"
+                    yield f"{where}: {record['mean']} is the mean of no cells"
             if records:
                 yield from self._written(name, records)
 
@@ -152,7 +152,8 @@ class _Report:
             if not _is_heading(rows[0][place % width + 1], record):
                 yield f"{where}: the column is called {plain_markdown(rows[0][place % width + 1])!r}"
             if not _shows(cell, record):
-                yield f"{where}: it shows {plain_markdown(cell)!r}, and results.json has {record['mean']} ({record['status']})"
+                known = f"results.json has {record['mean']} ({record['status']})"
+                yield f"{where}: it shows {plain_markdown(cell)!r}, and {known}"
         yield from self._alike(name, f"table-{name}", name)
         beside = self._markdown.get(f"{name}{BESIDE}")
         compared = [record for record in records if record["difference"] is not None]
@@ -187,7 +188,10 @@ class _Report:
     def _alike(self, name: str, page: str, file: str) -> Iterator[str]:
         """Yield the cells of a table that the page or LaTeX writes otherwise than Markdown."""
         ours, (tables, *_) = plain(self._markdown[name]), self._page
-        others = {"report.html": tables.get(page, []), f"tables/{file}.tex": latex_rows(self._text(f"tables/{file}.tex"))}
+        others = {
+            "report.html": tables.get(page, []),
+            f"tables/{file}.tex": latex_rows(self._text(f"tables/{file}.tex")),
+        }
         for written, theirs in others.items():
             for row, column in unlike(ours, theirs):
                 where = f"{ours[row][0]} x {ours[0][column]}" if (row, column) != (0, 0) else "all of it"
@@ -214,7 +218,8 @@ class _Report:
         for one in self.results["claims"]:
             for value in one["values"]:
                 if value["n"] and not self._claimed(value):
-                    yield f"results.json: claim {one['id']}: {value['metric']} {value['mean']} is the mean of no cells"
+                    where = f"results.json: claim {one['id']}: {value['metric']}"
+                    yield f"{where} {value['mean']} is the mean of no cells"
 
     def _claimed(self, value: Mapping[str, Any]) -> bool:
         known = [pair for (metric, _, _), pairs in self._means.items() if metric == value["metric"] for pair in pairs]
@@ -251,18 +256,18 @@ def _close(one: Any, other: Any) -> bool:
 
 
 def _is_heading(heading: str, record: Mapping[str, Any]) -> bool:
-    """Return whether a heading is that of a number: its column, its metric if there are several, and what marks it."""
+    """Return whether a heading is that of a number: its column, and its metric if there are several."""
     text, names = letters(plain_markdown(heading)), [record["column"], f"{record['column']}/{record['value']}"]
     return any(text.startswith(letters(name)) for name in names) if record["column"] else bool(text)
 
 
 def _shows(cell: str, record: Mapping[str, Any]) -> bool:
-    """Return whether a cell of Markdown shows a number of results.json, rounded; bold, and the published beside it."""
+    """Return whether a cell of Markdown shows a number of results.json, in bold if it should, and the published."""
     main, small = re.split("<sup>|<sub>", cell)[0], re.search("<sub>(.*)</sub>", cell)
     bold, text = "**" in main, plain_markdown(main).strip()
     if bold != bool(record["best"]):
         return False
-    if small and isinstance(record["published_mean"], int | float):
+    if small and type(record["published_mean"]) in (int, float):
         printed = SHOWN_NUMBER.fullmatch(plain_markdown(small[1]).strip())
         if not printed or not _fits(printed, record["published_mean"], record["published_std"]):
             return False
@@ -306,4 +311,3 @@ def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     return ", ".join(name for name in sorted({**one, **other}) if one.get(name) != other.get(name))
-

@@ -36,7 +36,9 @@ def _distributions(run: Run, store: Store | None) -> Iterator[Remark]:
         here = {(identity(one.cell), one.metric): one for one in stored_distributions(run, store)}
         for one in known:
             there = here.get((identity(one.cell), one.metric))
-            if there is None or (not there.reason and repr([*map(tuple, there.counts)]) != repr([*map(tuple, one.counts)])):
+            if there is None or (
+                not there.reason and repr([*map(tuple, there.counts)]) != repr([*map(tuple, one.counts)])
+            ):
                 name = f"{cell_name(one.cell)}: {one.metric}"
                 yield Remark(f"{run.folder / DISTRIBUTIONS}: {name}: its values are not those in the store")
 

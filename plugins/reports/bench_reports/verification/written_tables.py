@@ -64,10 +64,13 @@ def markdown_tables(text: str) -> dict[str, Rows]:
 
 
 def latex_rows(text: str) -> Rows:
-    """Return the rows of the file of a table, with headings as in a page: what stands above several goes before each."""
+    """Return the rows of the file of a table; what stands above several headings goes before each of them."""
     inside = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
     if r"\endlastfoot" in text:  # a long table has its head twice
-        inside = inside.partition(r"\endfirsthead")[0] + text.partition(r"\endlastfoot")[2].partition(r"\end{longtable}")[0]
+        inside = (
+            inside.partition(r"\endfirsthead")[0]
+            + text.partition(r"\endlastfoot")[2].partition(r"\end{longtable}")[0]
+        )
     lines = [line.removesuffix(r" \\").split(" & ") for line in inside.split("\n") if line.endswith(r" \\")]
     if not any(r"\multicolumn" in cell for cell in lines[0]):
         return [[plain_latex(cell) for cell in line] for line in lines]
