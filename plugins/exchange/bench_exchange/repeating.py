@@ -41,9 +41,8 @@ def repeat(
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
     threads = ThreadPoolExecutor(workers.capacity)
     try:
-        found = threads.map(
-            lambda name: [*_repeat(name[0], name[1], store, workers, rows, places, same_code)], chosen
-        )
+        about = (store, workers, rows, places, same_code)
+        found = threads.map(lambda name: [*_repeat(name[0], name[1], *about)], chosen)
         yield from chain.from_iterable(found)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way

@@ -35,7 +35,7 @@ class Verifier:
     number: int = 0  # of runs, reports and files
 
     def verify(self, path: Path) -> Iterator[Remark]:
-        """Yield what is wrong with what is at a path, and what was not checked; raise SuiteError if nothing is there."""
+        """Yield what is wrong at a path, and what was not checked; raise SuiteError if nothing is there."""
         if path.is_file():
             self.number += 1
             yield from self._export(path)
