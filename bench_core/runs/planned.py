@@ -8,17 +8,20 @@ from typing import Any
 
 from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.plan import Plan
-from bench_core.runs.provenance import RecordedStage, put, settings_by_part
+from bench_core.runs.provenance import RecordedStage, computed_digest, put, settings_by_part
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 
 
-def planned_stages(plan: Plan, results: Mapping[str, str]) -> Iterator[RecordedStage]:
-    """Yield the stages of a plan with the digests of their `results`, by key."""
-    for stage in plan.stages.values():
-        yield RecordedStage(stage.key, stage.ingredients, SCHEME, results.get(stage.key, ""))
+def planned_stages(
+    plan: Plan, results: Mapping[str, str], manifests: Mapping[str, Mapping[str, Any]]
+) -> Iterator[RecordedStage]:
+    """Yield the stages of a plan with the digests of their `results`, and of the manifests of artifacts, by key."""
+    for key, stage in plan.stages.items():
+        computed = computed_digest(manifests[key]) if key in manifests else ""
+        yield RecordedStage(key, stage.ingredients, SCHEME, results.get(key, ""), computed)
 
 
 def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:

@@ -21,6 +21,7 @@ STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHORTEST = 64  # characters of JSON that are written once and then referred to
 LARGEST = 2**30  #: bytes of all lines, and characters of all that they stand for
 LARGEST_STAGE = 2**24  #: characters of the ingredients of one stage
+RECENT = 1_000  # values that stages share as objects
 REFERENCE = "$"  # {"$": 3} stands for the value of line 3
 HARDWARE = ("device", "precision", "threads")
 BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # sections whose names stages have
@@ -37,6 +38,7 @@ class RecordedStage:
     ingredients: Mapping[str, Any]  # what the key is a hash of
     scheme: int  # of keys
     result: str = ""  # a digest of what it left; empty if it did not finish
+    computed: str = ""  # a digest of where it was computed and what that cost; empty of measures and probes
 
     @property
     def kind(self) -> str:
@@ -69,7 +71,8 @@ def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         for stage in stages:
             about = {"key": stage.key, "ingredients": lines.shared(stage.ingredients), "scheme": stage.scheme}
-            line = about | ({"result": stage.result} if stage.result else {})
+            digests = {"result": stage.result, "computed": stage.computed}
+            line = about | {name: digest for name, digest in digests.items() if digest}
             packed.write("".join([*lines.taken(), _json(line) + "\n"]).encode())
 
 
@@ -120,16 +123,25 @@ class _Lines:
 
     places: dict[str, int] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
+    recent: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: values, and what stands for them
 
     def shared(self, value: Any) -> Any:
         """Return a value in which references stand for what is long."""
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        known = self.recent.get(id(value))
+        if known is None or known[0] is not value:
+            if len(self.recent) > RECENT:
+                self.recent.clear()
+            known = self.recent[id(value)] = value, self._shared(value)
+        return known[1]
+
+    def _shared(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             found: Any = {str(key): self.shared(one) for key, one in value.items()}
             found = {REFERENCE: found} if REFERENCE in found else found
-        elif isinstance(value, list | tuple):
-            found = [self.shared(one) for one in value]
         else:
-            return value
+            found = [self.shared(one) for one in value]
         text = _json(found)
         if len(text) < SHORTEST:
             return found
@@ -186,6 +198,11 @@ def files_digest(manifest: Mapping[str, Any]) -> str:
     """Return what stands for the files of an artifact, whether all of them are here or were imported in part."""
     files = {**manifest.get("left_out", {}), **manifest["files"]}
     return result_digest({name: about["sha256"] for name, about in files.items()})
+
+
+def computed_digest(manifest: Mapping[str, Any]) -> str:
+    """Return what stands for where an artifact was computed, and what that cost."""
+    return result_digest(manifest.get("provenance"), manifest.get("cost"))
 
 
 def read_parts(folder: Path) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Record:
         from bench_core.storage.bootstrap_replicates import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws)
-        write_stages(folder / STAGES, planned_stages(self.plan, self._results))
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._manifests))
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property

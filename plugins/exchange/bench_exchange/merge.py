@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -148,34 +149,46 @@ class _Union:
                 yield from samples
 
     def _write_costs(self, path: Path) -> None:
-        """Write what every stage cost, once."""
+        """Write what every stage cost, once: in the run from which it was taken."""
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
+        origins = {(stage.kind, key[:16]): place for key, (stage, place) in self._stages.items()}
         for run in self.runs:
             try:
                 for row in from_csv((run.folder / "costs.csv").read_bytes().decode()):
-                    rows.setdefault((row["stage"], row["key"]), row)
+                    key = row["stage"], row["key"]
+                    if key not in rows or origins.get(key) == run.folder:
+                        rows[key] = row
             except (OSError, ValueError, KeyError) as error:
                 raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
         path.write_text(to_csv(rows.values(), COST_COLUMNS), encoding="utf-8", newline="")
 
+    @cached_property
+    def _recorded(self) -> dict[Path, dict[str, RecordedStage]]:
+        """The stages that each run records, by its folder."""
+        return {run.folder: read_stages(run.folder) for run in self.runs}
+
+    @cached_property
+    def _stages(self) -> dict[str, tuple[RecordedStage, Path]]:
+        """The stages behind the cells and tasks, each with the run from which it was taken."""
+        found: dict[str, tuple[RecordedStage, Path]] = {}
+        for cell, run in self._sources():
+            folders, left = [run.folder, *self._recorded], [*cell.artifacts.values()]
+            while left:
+                key = left.pop()
+                place = next((folder for folder in folders if key in self._recorded[folder]), None)
+                if place is not None and key not in found:
+                    found[key] = self._recorded[place][key], place
+                    left += [inner for _, inner in found[key][0].inputs.values()]
+        for place, stages in self._recorded.items():  # of tasks that no cell uses
+            for key, stage in stages.items():
+                if stage.kind == "prepare":
+                    found.setdefault(key, (stage, place))
+        return found
+
     def _write_stages(self, folder: Path) -> None:
         """Write what the runs record of the stages behind the cells, and of their parts."""
-        known = {run.folder: read_stages(run.folder) for run in self.runs}
-        found: dict[str, RecordedStage] = {}
-        for cell, run in self._sources():
-            several = [known[run.folder], *known.values()]
-            left = [*cell.artifacts.values()]
-            while left:
-                stage = next((one[left[-1]] for one in several if left[-1] in one), None)
-                key = left.pop()
-                if stage is not None and key not in found:
-                    found[key] = stage
-                    left += [inner for _, inner in stage.inputs.values()]
-        for run in self.runs:  # tasks that no cell uses
-            for key, stage in known[run.folder].items():
-                found |= {key: stage} if stage.kind == "prepare" and key not in found else {}
-        if all(known.values()):
-            write_stages(folder / STAGES, found.values())
+        if all(self._recorded.values()):
+            write_stages(folder / STAGES, (stage for stage, _ in self._stages.values()))
             parts = self._parts()
             (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
 

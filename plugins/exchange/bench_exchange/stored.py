@@ -13,7 +13,7 @@ from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
-from bench_core.runs.provenance import RecordedStage, files_digest, read_stages
+from bench_core.runs.provenance import RecordedStage, computed_digest, files_digest, read_stages
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.artifact import Artifact
@@ -32,6 +32,11 @@ def unlike_store(run: Run, store: Store) -> Iterator[Remark]:
     """Yield what is wrong with the artifacts of a run, and what it tells otherwise than these."""
     compared = _Compared(run, store)
     yield from (Remark(text) for text in compared.contradictions())
+    if compared.elsewhere:
+        text = (
+            f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time: costs, environments"
+        )
+        yield Remark(f"{run.folder}: {text}", wrong=False)
     if compared.missing:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(compared.missing.items()))
         yield Remark(f"{run.folder}: not in {store.root}: {kinds}; what the run says of them", wrong=False)
@@ -76,6 +81,12 @@ class _Compared:
                 with suppress(StoreError):
                     found[key] = self.store.get(name, key)
         return found
+
+    @cached_property
+    def elsewhere(self) -> set[str]:
+        """The keys of artifacts that were computed at another time or place than those of the run."""
+        told = {key: self._recorded[key].computed for key in self._artifacts if key in self._recorded}
+        return {key for key, one in told.items() if one and one != computed_digest(self._artifacts[key].manifest)}
 
     def contradictions(self) -> Iterator[str]:
         """Yield all that is not as the store has it."""
@@ -137,6 +148,8 @@ class _Compared:
         told = [_plain(_without(self.run.info["environments"][place])) for place in cell.environments]
         for name, key in cell.artifacts.items():
             artifact = self._artifacts.get(key) if name.partition("/")[0] in COMPUTED else None
+            if key in self.elsewhere:
+                continue
             if artifact and "provenance" in artifact.manifest and _plain(artifact.manifest["provenance"]) not in told:
                 yield f"{name} was computed with {_plain(artifact.manifest['provenance'])}, by the store"
 
@@ -180,7 +193,8 @@ class _Compared:
 
     def _files(self) -> Iterator[str]:
         """Yield the rows of costs and the histories that are not those of the store."""
-        stored = {(artifact.manifest["kind"], key[:SHORT]): artifact for key, artifact in self._artifacts.items()}
+        here = {key: one for key, one in self._artifacts.items() if key not in self.elsewhere}
+        stored = {(artifact.manifest["kind"], key[:SHORT]): artifact for key, artifact in here.items()}
         for row in from_csv(plain_file(self.run.folder / "costs.csv").decode()):
             kind = row["stage"]
             artifact = stored.get((kind, row["key"])) or stored.get((RECORDS.get(kind, kind), row["key"]))
