@@ -11,7 +11,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -62,6 +62,14 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A manifest as it was before plugins added files: its digest, and the entries that were others or none."""
+
+    digest: str
+    files: Mapping[str, Listed | None]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a folder holds, and what wrote it."""
 
@@ -72,9 +80,14 @@ class Manifest:
     commit: Commit | None = None  # of the repository that bench_core is in; null if it is installed from a wheel
     run: Named | None = None  # of a report
     code: str = ""  # of a report: the digest of the code that wrote it
-    earlier: tuple[str, ...] = ()  # digests of this manifest before plugins added files
+    earlier: tuple[Earlier, ...] = ()  # what this manifest was before plugins added files
     format: Literal[1] = 1
     digest: str = field(default="", compare=False)  # of all other fields
+
+    @property
+    def digests(self) -> list[str]:
+        """Return the digests by which a report may name it: its own, and earlier ones."""
+        return [self.digest, *(one.digest for one in self.earlier)]
 
 
 def write_manifest(
@@ -134,8 +147,23 @@ def problems(folder: Path) -> Iterator[Remark]:
             yield Remark(f"{folder / name}: the file was changed: its digest is not that in {FILE}")
     for name in sorted(there - {*manifest.files}):
         yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put files of yours in {NOTES}/")
+    yield from _history(folder, manifest)
     if unlisted:
         yield Remark(f"{folder}: {', '.join(unlisted)}: notes of people are not in the manifest", wrong=False)
+
+
+def _history(folder: Path, manifest: Manifest) -> Iterator[Remark]:
+    """Yield where a manifest does not follow from what it says it was, and the files that were written anew."""
+    for last in reversed(manifest.earlier):
+        entries = {**manifest.files, **last.files}
+        files = {name: entry for name, entry in entries.items() if entry is not None}
+        manifest = replace(manifest, files=files, earlier=manifest.earlier[:-1])
+        if _digest(_plain(manifest)) != last.digest:
+            yield Remark(f"{folder / FILE}: it does not follow from the manifest that it says it was before")
+        for name in (name for name, entry in last.files.items() if entry is not None):
+            yield Remark(
+                f"{folder / name}: a plugin wrote it anew after the run, over what the run left", wrong=False
+            )
 
 
 @contextmanager
@@ -150,7 +178,8 @@ def extending(folder: Path) -> Iterator[None]:
     new = {name: entry for name, entry in after.items() if before.get(name) != entry}
     if new and (folder / FILE).exists():
         old = read_manifest(folder)
-        data = {**_fields(old), "files": {**old.files, **new}, "earlier": (*old.earlier, old.digest)}
+        last = Earlier(old.digest, {name: old.files.get(name) for name in new})
+        data = {**_fields(old), "files": {**old.files, **new}, "earlier": (*old.earlier, last)}
         _written(folder, Manifest(**data))
 
 

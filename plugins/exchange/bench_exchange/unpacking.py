@@ -21,6 +21,7 @@ from bench_core.storage.artifact import MANIFEST, Artifact, reason
 from bench_core.storage.contents import FILES, RECORDS
 from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.store import Store
+from bench_core.terminal import visible
 from bench_exchange.artifact_files import TooLarge, check
 from bench_exchange.exporting import CONTENTS, RUN_FILES
 
@@ -68,7 +69,7 @@ def unpacked(path: Path, folder: Path, limit: int) -> tuple[Contents, list[Artif
 
 def refused(path: Path, text: str) -> StoreError:
     """Return the error of a file that is not imported, and why."""
-    why = " ".join(text.split())[:LONGEST].rstrip(".")
+    why = " ".join(visible(text).split())[:LONGEST].rstrip(".")
     return StoreError(f"{path}: {why}. Nothing of it was imported.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from bench_exchange.stored import unlike_store
 from bench_exchange.unpacking import LIMIT, unpacked
 
 RUN, REPORT = "cells.jsonl", "results.json"  # by which a folder is known
-LEFT_OUT = "left out: it has no manifest. It was written by version 0.1, or its manifest was removed."
+LEFT_OUT = "no manifest: written by version 0.1, or the manifest was removed. Nothing of it is checked."
+ODD = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OSError, BenchError)
 
 
 @dataclass
@@ -31,13 +33,12 @@ class Verifier:
 
     store: Store
     runs: Path = Path("runs")  # where the runs of reports are looked for
-    seen: list[Run] = field(default_factory=list)  # runs that were verified
-    number: int = 0  # of runs, reports and files
+    seen: list[Run] = field(default_factory=list)  # runs that were verified where they are
+    counts: Counter[str] = field(default_factory=Counter)  # of what was verified
 
     def verify(self, path: Path) -> Iterator[Remark]:
         """Yield what is wrong at a path, and what was not checked; raise SuiteError if nothing is there."""
         if path.is_file():
-            self.number += 1
             yield from self._export(path)
             return
         folders = [*_verifiable(path)]
@@ -45,25 +46,34 @@ class Verifier:
             raise SuiteError(f"{path} is not a run, a report or an export, and holds none.")
         without = [folder for folder in folders if not _is_recorded(folder)]
         if len(folders) > 1 and without == folders:
-            yield Remark(f"{path}: {len(folders)} reports or runs {LEFT_OUT}", wrong=False)
+            yield Remark(f"{path}: left out, {len(folders)} reports or runs: {LEFT_OUT}", wrong=False)
             return
         for folder in folders:
-            self.number += 1
             yield from self._run(folder) if (folder / RUN).is_file() else self._report(folder)
 
+    def _count(self, what: str, run: Run | None = None) -> None:
+        numbers = sum(len(cell.numbers) for cell in run.cells) if run else 0
+        more = {"cell": len(run.cells), "number": numbers, "artifact": len(run.artifacts())} if run else {}
+        self.counts.update({what: 1, **more})
+
     def _run(self, folder: Path) -> Iterator[Remark]:
-        run = read_run(folder)
-        yield from _manifest(folder, int(run.info.get("format", 1)))
+        yield from _manifest(folder, _format(folder), "run")
+        try:
+            run = read_run(folder)
+        except BenchError as error:
+            yield Remark(str(error))
+            return
+        self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
         if not self.store.root.is_dir():
             yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts behind the run", wrong=False)
         self.seen.append(run)
 
     def _report(self, folder: Path) -> Iterator[Remark]:
+        yield from _manifest(folder, _format(folder), "report")
         if not (folder / FILE).exists():
-            yield from _manifest(folder, _format(folder))
             return
-        yield from _manifest(folder, FORMAT)
+        self._count("report")
         try:
             named = read_manifest(folder).run
         except StoreError:  # which was told
@@ -74,7 +84,6 @@ class Verifier:
         for remarks in hook().bench_report_verified(folder=folder, run=run):
             yield from remarks
         if run is not None and run.folder not in [one.folder for one in self.seen]:
-            self.number += 1
             yield from self._run(run.folder)
 
     def _folders(self) -> list[Path]:
@@ -85,8 +94,7 @@ class Verifier:
         """Return the run that a report names by the digest of its manifest, or of an earlier one."""
         for folder in self._folders():
             with suppress(BenchError):
-                manifest = read_manifest(folder)
-                if digest in (manifest.digest, *manifest.earlier):
+                if digest in read_manifest(folder).digests:
                     return read_run(folder)
         return None
 
@@ -101,23 +109,27 @@ class Verifier:
             except StoreError as error:
                 yield Remark(str(error))
                 return
+            self._count("export", read_run(Path(name) / "run"))
             for remark in verify_export(Path(name)):
                 yield Remark(f"{path}: {remark.text.replace(f'{name}/', '')}", remark.wrong)
 
 
 def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
     """Yield what contradicts what in a run and in its store, but for its manifest."""
-    yield from contradictions(run)
-    if store is not None:
-        yield from unlike_store(run, store)
-    for remarks in hook().bench_run_verified(run=run, store=store):
-        yield from remarks
+    try:
+        yield from contradictions(run)
+        if store is not None:
+            yield from unlike_store(run, store)
+        for remarks in hook().bench_run_verified(run=run, store=store):
+            yield from remarks
+    except ODD as error:  # of files that no bench writes
+        yield Remark(f"{run.folder}: the run cannot be followed: {type(error).__name__}: {error}")
 
 
 def verify_export(folder: Path) -> Iterator[Remark]:
     """Yield what contradicts what in an unpacked export, its numbers measured again from its outcomes."""
     run, store = read_run(folder / "run"), Store(folder / "store")
-    yield from _manifest(folder / "run", FORMAT)
+    yield from _manifest(folder / "run", FORMAT, "run")
     yield from verify_run(run, store)
     yield from measured_again(run, store)
 
@@ -156,7 +168,10 @@ def _places(run: Run, data: Path) -> dict[str, str]:
 def _verifiable(path: Path) -> Iterable[Path]:
     """Yield the runs and reports at a path: itself, or those below."""
     found = [path] if _is_one(path) else []
-    return found or sorted(Path(folder) for folder, _, _ in os.walk(path) if _is_one(Path(folder)))
+    for place, folders, _ in os.walk(path) if not found else ():
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place)] if _is_one(Path(place)) else []
+    return sorted(found)
 
 
 def _is_one(folder: Path) -> bool:
@@ -176,9 +191,12 @@ def _format(folder: Path) -> int:
     return 1
 
 
-def _manifest(folder: Path, form: int) -> Iterator[Remark]:
+def _manifest(folder: Path, form: int, kind: str) -> Iterator[Remark]:
     """Yield what is wrong with the files of a folder by its manifest."""
-    if (folder / FILE).exists() or form >= FORMAT:
-        yield from problems(folder)
-    else:
+    if not (folder / FILE).exists() and form < FORMAT:
         yield Remark(f"{folder}: {LEFT_OUT}", wrong=False)
+        return
+    yield from problems(folder)
+    with suppress(StoreError):
+        if read_manifest(folder).kind != kind:
+            yield Remark(f"{folder / FILE}: it is not that of a {kind}")

@@ -71,16 +71,6 @@ def command(
         say("not checked:")
         for text in left:
             say(f"  {visible(text)}")
-    cells = sum(len(run.cells) for run in verifier.seen)
-    numbers = sum(len(cell.numbers) for run in verifier.seen for cell in run.cells)
-    behind = sum(len(run.artifacts()) for run in verifier.seen)
-    about = ", ".join(
-        [
-            f"{verifier.number} verified",
-            counted(cells, "cell"),
-            counted(numbers, "number"),
-            counted(behind, "artifact"),
-        ]
-    )
+    about = ", ".join(counted(number, what) for what, number in verifier.counts.items()) or "nothing verified"
     say(f"{about}: {counted(wrong, 'contradiction') if wrong else 'no contradictions'}")
     return 1 if wrong else 0
