@@ -166,8 +166,11 @@ def _references(value: Any) -> Iterator[int]:
         if value[REFERENCE] < 0:
             raise ValueError("a reference leads nowhere")
         yield value[REFERENCE]
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        for one in _inside(value).values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
             yield from _references(one)
 
 
@@ -179,8 +182,13 @@ def _resolved(value: Any, values: list[Any]) -> Any:
         return value
     if isinstance(value.get(REFERENCE), int):
         return values[value[REFERENCE]]
-    inside = value[REFERENCE] if isinstance(value.get(REFERENCE), dict) else value
-    return {key: _resolved(one, values) for key, one in inside.items()}
+    return {key: _resolved(one, values) for key, one in _inside(value).items()}
+
+
+def _inside(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping as it was: one that has the name of references itself stands below that name."""
+    inside = value.get(REFERENCE)
+    return inside if isinstance(inside, dict) else value
 
 
 def result_digest(*results: Any) -> str:

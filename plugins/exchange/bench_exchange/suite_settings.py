@@ -50,6 +50,7 @@ def _model(
     known |= _mapping(planned.get("model"))
     yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
     training = merged(suite.get("training") or {}, own.get("training") or {})
+    training = {key: one for key, one in training.items() if key != "together"}  # which says how seeds are planned
     recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
     yield from _unlike(("models", name, "training"), training, recorded)
 

@@ -171,6 +171,31 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     )
 
 
+KINDS = {
+    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, together: true"},
+    "two kinds of hardware": {"{threads: 1, device: cpu}": "{one: {threads: 1, device: cpu}, two: {threads: 2, device: cpu}}", "rows: [decoder]": "rows: [decoder, hardware]"},
+    "a grid": {"{name: bigram, scale: 2.0}": "{name: bigram, grid: {scale: [1.0, 2.0]}}"},
+    "another model on a task": {"{name: bigram, scale: 2.0}": "{name: bigram, by_task: {words: {scale: 3, training: {lr: 1e-2}}}}"},
+    "a skipped model and metric": {"seeds: 2": "seeds: [3, 5]\nskip: [{model: two, decoder: draw}, {metric: nats, model: one}]"},
+    "two splits and limits": {"limits: {max_tokens: 6}": "limits: {max_tokens: 6, examples: 4, scored: 5}\nsplits: [valid, test]", "rows: [decoder]": "rows: [decoder, split]"},
+    "no decoders": {"decoders:\n  argmax: {name: argmax}\n  draw: {name: draw}\n": "", "  ended: {name: ended}\n": "", "rows: [decoder]": "rows: [model]", "columns: [model]": "columns: []", "[ended, nats]": "[nats]"},
+    "training that diverges": {"lr: 0.1": "lr: 1e38"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, kind):
+    text = SUITE.strip()
+    for old, new in KINDS[kind].items():
+        assert old in text
+        text = text.replace(old, new)
+    Path("other.yaml").write_text(text)
+    run = bench_core.run("other.yaml", store="other", out="others", data=".")
+    write_report(run, Path("reports/other"))
+    assert "no contradictions" in verify(run.folder, "reports/other", code=0, store="other")
+    assert "no contradictions" in verify(run.folder, "reports/other", code=0, store="elsewhere")
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_each_edit_of_the_audit_names_the_file(verify, name):
     EDITS[name][0]()
