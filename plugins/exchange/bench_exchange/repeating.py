@@ -118,9 +118,24 @@ def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -
     else:
         again = json.loads((folder / file).read_text(encoding="utf-8"))
         found = [*_between(stored.json(file), again, 0.0)]
+        found += _beside_number(stored, folder) if stage.kind == "measure" else []
     yield from found[:SHOWN]
     if len(found) > SHOWN:
         yield f"{len(found) - SHOWN} more differences"
+
+
+def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
+    """Yield where bootstrap replicates, and what a metric keeps of examples, are not as before."""
+    import numpy as np
+
+    if "draws.npy" in stored.manifest["files"]:
+        before, after = (
+            np.load(path, allow_pickle=False) for path in (stored.file("draws.npy"), folder / "draws.npy")
+        )
+        yield from _between(before.tolist(), after.tolist(), PRECISION, "draws.npy")
+    if "parts.jsonl.gz" in stored.manifest["files"]:
+        kept, again = read_lines(stored.file("parts.jsonl.gz")), read_lines(folder / "parts.jsonl.gz")
+        yield from _between(kept, again, PRECISION, "parts.jsonl.gz")
 
 
 def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:

@@ -11,9 +11,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+import numpy as np
 import pytest
 from bench_small import forging
 from bench_small.runs import cell, run_of, written
@@ -33,7 +35,7 @@ from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
-from bench_core.storage.bootstrap_replicates import write_draws
+from bench_core.storage.bootstrap_replicates import DRAWS, write_draws
 from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
 from bench_exchange.commands.export import command as export_command
@@ -624,6 +626,37 @@ def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes
     assert re.search(
         r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home)
     )
+
+
+@pytest.mark.parametrize("file", ["draws.npy", "parts.jsonl.gz"])
+def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(away, home, same_process, file):
+    def change(all):
+        name = first(all, "store/measure/", file)
+        key = name.split("/")[2]
+        content = BytesIO()
+        draws = np.full(DRAWS, 7.0)
+        if file == "draws.npy":
+            np.save(content, draws)
+        else:
+            content.write(gzip.compress(b"[1]\n" * 13, mtime=0))
+        all[name] = content.getvalue()
+        reseal(all, home, json.loads(all[f"store/measure/{key}/manifest.json"]))
+
+        def follow(run):
+            found = read_run(run)
+            told = {**found.draws, key: draws} if file == "draws.npy" else found.draws
+            write_draws(run / "draws.safetensors", told)
+            numbers = {
+                one.artifacts[f"measure/{name}"]: number
+                for one in found.cells
+                for name, number in one.numbers.items()
+            }
+            with_stage(run, key, result=number_digest(numbers[key], told[key]))
+
+        changed_run(all, home, follow)
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert f"{file}" in text, text
 
 
 def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home, same_process):
