@@ -79,7 +79,7 @@ class Verifier:
         except StoreError:  # which was told
             return
         run = self._run_of(named.digest) if named and named.digest else None
-        if run is None and named and (other := self._named(named.name)):
+        if run is None and named and named.digest and (other := self._named(named.name)):
             yield Remark(f"{folder / FILE}: the report names its run {other} by another digest than that has now")
         for remarks in hook().bench_report_verified(folder=folder, run=run):
             yield from remarks

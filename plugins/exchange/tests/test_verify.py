@@ -644,6 +644,19 @@ def test_reports_of_version_0_1_are_left_out_with_a_line(verify):
     assert "1 report, 1 run, 8 cells" in text
 
 
+def test_the_report_of_a_run_without_a_manifest_has_one_and_holds(verify):
+    (RUN / "manifest.json").unlink()
+    (RUN / STAGES).unlink()
+    (RUN / PARTS).unlink()
+    edited_json(RUN / "run.json", lambda info: info.pop("format"))
+    write_report(read_run(RUN), REPORT)
+    assert json.loads((REPORT / "manifest.json").read_text())["run"] == {"name": "run", "digest": None}
+    text = verify(REPORT, RUN, code=0).partition("not checked:")[2]
+    assert "reports/tests/small: its run is not here" in text
+    assert "runs/run: no manifest: written by version 0.1" in text
+    assert "runs/run: it records no stages, as runs of version 0.1" in text
+
+
 def test_a_path_with_nothing_to_verify_is_an_error(verify):
     Path("empty").mkdir()
     assert "empty is not a run, a report or an export" in verify("empty", code=2)
