@@ -26,6 +26,7 @@ from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.bootstrap_replicates import read_draws, write_draws
 from bench_core.storage.store import Store
+from bench_exchange.verifying import Verifier
 from bench_reports.render.report import write_report
 
 MORE = """
@@ -655,6 +656,14 @@ def test_the_report_of_a_run_without_a_manifest_has_one_and_holds(verify):
     assert "reports/tests/small: its run is not here" in text
     assert "runs/run: no manifest: written by version 0.1" in text
     assert "runs/run: it records no stages, as runs of version 0.1" in text
+
+
+def test_the_reports_of_this_repository_hold_and_those_of_version_0_1_are_left_out(tmp_path):
+    folder = Path(__file__).resolve().parents[3] / "reports"
+    verifier = Verifier(Store(tmp_path / "store"), tmp_path / "runs")
+    remarks = [remark for path in sorted(folder.iterdir()) for remark in verifier.verify(path)]
+    assert [remark.text for remark in remarks if remark.wrong] == []
+    assert any(f"{folder / '0.1'}: left out, " in remark.text for remark in remarks)
 
 
 def test_a_path_with_nothing_to_verify_is_an_error(verify):
