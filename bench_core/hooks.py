@@ -87,5 +87,15 @@ def bench_runs_merged(runs: Sequence[Any], merged: Any) -> None:
 
 
 @hookspec
+def bench_run_verified(run: Any, store: Any) -> Sequence[Any]:
+    """Return `Remark`s where files that `bench_run_written` added contradict a `Store`; None if that is not here."""
+
+
+@hookspec
+def bench_report_verified(folder: Path, run: Any) -> Sequence[Any]:
+    """Return `Remark`s where files of a report contradict each other, or its `Run`; None if that is not here."""
+
+
+@hookspec
 def bench_run_imported(run: Any) -> None:
     """Raise StoreError if a file that `bench_run_written` added to an imported `Run` is damaged."""

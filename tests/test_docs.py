@@ -282,7 +282,7 @@ def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
         )
     }
     found = {}
-    for path in (ROOT / "reports" / page.stem).glob("*/results.json"):
+    for path in (ROOT / "reports" / "0.1" / page.stem).glob("*/results.json"):
         for one in json.loads(path.read_text()).get("claims", ()):
             found.setdefault(one["id"], set()).add(one["verdict"])
     assert told == found

@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import bench_small.plugin
 import pytest
+from bench_small.forging import reseal
 from bench_small.suites import SUITE
 from torch.nn import Linear
 
@@ -20,6 +22,10 @@ from bench_core.commands.main import main
 from bench_core.computing.checkpoint import Checkpoints
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
+from bench_core.runs.provenance import STAGES, read_stages, write_stages
+from bench_core.runs.results import number_digest, read_run
+from bench_core.storage.bootstrap_replicates import write_draws
+from bench_core.storage.contents import RECORDS
 from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
 
@@ -86,6 +92,7 @@ def rewritten(run, change):
     for cell in cells:
         change(cell)
     path.write_text("".join(json.dumps(cell) + "\n" for cell in cells))
+    reseal(path.parent)
 
 
 def computed(name):
@@ -181,9 +188,9 @@ def workers(monkeypatch):
 
 def test_a_run_is_as_the_store_has_it_and_done_again_it_is_the_same(bench, workers):
     text = bench("verify", "runs/one")
-    assert f"4 cells, 8 numbers, {len(artifacts('one'))} artifacts: all as stored" in text
+    assert f"4 cells, 8 numbers, {len(artifacts('one'))} artifacts: no contradictions" in text
     before = everything()
-    assert "artifacts: all as stored\n" in bench("verify", "runs/one", "--again", "--workers", "2")
+    assert "artifacts: no contradictions\n" in bench("verify", "runs/one", "--again", "--workers", "2")
     assert everything() == before
 
 
@@ -226,7 +233,7 @@ def test_a_limit_leaves_rows_out_and_tells_no_difference_of_them(made, bench, wo
     store, wide = Store(Path("store")), Path("narrow.yaml")
     wide.write_text(SUITE.replace("max_tokens: 6", "max_tokens: 6, batch_size: 4"))
     run = bench_core.run(wide, seeds=1, store="store", out="runs", data=".")
-    assert "all as stored" in bench("verify", str(run.folder), "--again", "--limit", "5")
+    assert "no contradictions" in bench("verify", str(run.folder), "--again", "--limit", "5")
     key = run.cells[0].artifacts["decode"]
     label = store.get("decode", key).manifest["label"]
     path = STORE.path("decode", key) / "outcomes.jsonl.gz"
@@ -239,20 +246,25 @@ def test_a_limit_leaves_rows_out_and_tells_no_difference_of_them(made, bench, wo
     assert f"example {lines[-1]['id']} " not in text
 
 
+def recorded(kind, key, *names):
+    """Leave of an artifact what an import would bring."""
+    artifact = STORE.get(kind, key)
+    about = {name: artifact.manifest[name] for name in ("ingredients", "label", "provenance", "cost")}
+    left_out = {name: one for name, one in artifact.manifest["files"].items() if name not in names}
+    with STORE.writing(RECORDS[kind], key, {**about, "left_out": left_out}) as folder:
+        for name in names:
+            shutil.copyfile(artifact.file(name), folder / name)
+    STORE.set_aside(kind, key)
+
+
 def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done_again(bench, workers):
     key = dict(artifacts("one"))["train"]
-    about = STORE.get("train", key).manifest["ingredients"]
-    STORE.set_aside("train", key)
-    with STORE.writing("trained", key, {"ingredients": about}) as folder:
-        (folder / "history.jsonl").write_text("{}")
-    task = STORE.get("prepare", first("prepare"))
-    with STORE.writing("prepared", task.folder.name, {"ingredients": task.manifest["ingredients"]}) as folder:
-        shutil.copyfile(task.file("facts.json"), folder / "facts.json")
-    STORE.set_aside("prepare", task.folder.name)
+    recorded("train", key, "history.jsonl", "training.json")
+    recorded("prepare", first("prepare"), "facts.json")
     text = bench("verify", "runs/one", "--again")
     assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
     assert text.count("not done again: ") == 6, "metrics need neither weights nor data"
-    assert "all as stored; 6 stages could not be repeated" in text
+    assert "no contradictions" in text
 
 
 def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):
@@ -272,7 +284,7 @@ def test_every_changed_number_is_named(bench, word, value):
     text = bench("verify", "runs/one", code=1)
     assert text.count(f"nats: {word} is ") == 4
     assert "words/one/argmax/test, seed 0: nats" in text
-    assert "4 differences" in text
+    assert "8 contradictions" in text, "of each number with its recorded stage, and with the store"
 
 
 def test_numbers_and_artifacts_that_a_run_hides_are_named(bench):
@@ -287,6 +299,13 @@ def test_cells_that_did_not_get_so_far_need_no_numbers(bench):
         cell["status"], cell["numbers"] = "not run", {}
 
     rewritten("one", interrupt)
+    text = bench("verify", "runs/one", code=1)
+    assert text.count("it is 'not run', but all of its stages finished") == 4
+    stages = read_stages(Path("runs/one")).values()
+    late = [replace(one, result="" if one.kind in ("decode", "measure") else one.result) for one in stages]
+    write_stages(Path("runs/one") / STAGES, late)
+    write_draws(Path("runs/one/draws.safetensors"), {})
+    reseal(Path("runs/one"))
     shutil.rmtree("store/decode")
     shutil.rmtree("store/measure")
     assert "0 numbers" in bench("verify", "runs/one")
@@ -298,10 +317,11 @@ def test_damaged_and_missing_artifacts_of_a_run_are_named(bench):
     path = STORE.path("train", next(key for kind, key in artifacts("one") if kind == "train")) / "weights.safetensors"
     flip(path)
     text = bench("verify", "runs/one", code=1)
-    assert f"prepare {key} is not in this store" in text
+    assert "runs/one: not in store: 1 prepare; what the run says of them" in text.partition("not checked:")[2]
     assert f"{path}: the file is damaged" in text
-    assert "2 differences" in text
-    assert "is not in this store" in bench("verify", "runs/one", "--store", "elsewhere", code=1)
+    assert "1 contradiction\n" in text
+    text = bench("verify", "runs/one", "--store", "elsewhere").partition("not checked:")[2]
+    assert "runs/one: there is no store at elsewhere: artifacts behind the run" in text
 
 
 def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench, workers):
@@ -316,14 +336,21 @@ def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench,
             cell["numbers"]["nats"]["value"] = 1e6
 
     rewritten("one", follow)
-    bench("verify", "runs/one")
+    stages = read_stages(Path("runs/one"))
+    (number,) = {
+        one.numbers["nats"] for one in read_run(Path("runs/one")).cells if one.artifacts["measure/nats"] == changed
+    }
+    told = number_digest(number, read_run(Path("runs/one")).draws[changed])
+    write_stages(Path("runs/one") / STAGES, {**stages, changed: replace(stages[changed], result=told)}.values())
+    reseal(Path("runs/one"))
+    assert "no contradictions" in bench("verify", "runs/one"), "all that is recorded was forged"
     text = bench("verify", "runs/one", "--again", code=1)
     assert "measure of nats of words x one by exact, seed 0, test (metric 'nats'): value is " in text
-    assert "1 difference\n" in text
+    assert "1 contradiction\n" in text
 
 
 def test_what_is_no_run_is_refused(bench):
-    assert "is not a run" in bench("verify", "store", code=2)
+    assert "is not a run, a report or an export" in bench("verify", "store", code=2)
 
 
 # gc
@@ -372,10 +399,7 @@ def test_tasks_that_no_cell_uses_are_kept_by_the_costs(bench):
 
 def test_what_was_imported_of_a_training_is_kept_with_the_runs_that_refer_to_it(bench):
     key = dict(artifacts("one"))["train"]
-    about = STORE.get("train", key).manifest["ingredients"]
-    STORE.set_aside("train", key)
-    with STORE.writing("trained", key, {"ingredients": about}) as folder:
-        (folder / "history.jsonl").write_text("{}")
+    recorded("train", key, "history.jsonl", "training.json")
     bench("verify", "runs/one")
     bench("store", "gc", "--keep", "runs/one")
     STORE.get("trained", key).check()
@@ -505,7 +529,7 @@ def test_looking_after_a_store_imports_no_torch(bench, words):
 
 
 def test_what_a_run_tells_is_compared_whatever_the_order_of_its_keys():
-    from bench_exchange.verifying import _differences
+    from bench_exchange.stored import _differences
 
     told = {"premises": [{"holds": True, "text": "it stops", "by": [1, 2.0]}]}
     stored = {"premises": [{"by": [1.0, 2], "text": "it stops", "holds": True}]}

@@ -40,13 +40,20 @@ class StageFailed(Exception):
     """A stage that failed or was stopped; its text is for the user."""
 
     def __init__(
-        self, text: str, details: str = "", expected: bool = False, stored: bool = False, stopped: bool = False
+        self,
+        text: str,
+        details: str = "",
+        expected: bool = False,
+        stored: bool = False,
+        stopped: bool = False,
+        elsewhere: bool = False,
     ) -> None:
         super().__init__(text)
         self.details = details  # such as a traceback
         self.expected = expected  # it says itself what to do: nobody needs the details
         self.stored = stored  # an artifact that it reads may be damaged
         self.stopped = stopped  # time was up: no failure
+        self.elsewhere = elsewhere  # it was planned with other code or libraries than are here
 
 
 def time_up() -> StageFailed:
@@ -141,6 +148,7 @@ def _check_same(stage: Stage) -> None:
             f"{', '.join(differing)}: not the same on {platform.node()} as where the run began, or changed since. "
             "Install the same versions on every machine, and run the suite again.",
             expected=True,
+            elsewhere=True,
         )
 
 
@@ -176,11 +184,15 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
             with _unchanged(stage, runner.data):
                 runner.build(stage)
         elif request.again is not None:
+            if request.same_code:
+                _check_same(stage)
             runner.perform(stage, Path(request.again))
         else:
             _make(runner, stage)
     except Stopped:
         raise time_up() from None
+    except StageFailed:
+        raise
     except Exception as error:  # whatever a plugin raises
         known = isinstance(error, BenchError)
         text = str(error) if known else f"{type(error).__name__}: {error}{raised_at(error)}"

@@ -52,6 +52,7 @@ class StageRequest:
     until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
     every: float = 300.0  # seconds between the checkpoints of a training
     again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
+    same_code: bool = False  # with `again`: refuse unless code and libraries are those of the ingredients
     rows: int | None = None  # after how many examples to stop, where that is to be quick
 
     def to_json(self) -> dict[str, Any]:

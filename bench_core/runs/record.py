@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench_core.computing.stages import sample_of
 from bench_core.config import MetricConfig, ProbeConfig
@@ -22,7 +22,19 @@ from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
 from bench_core.runs.plan_filter import LEFT_OUT
-from bench_core.runs.results import SHORT, CellResult, Number, cells_text, read_run, write_costs
+from bench_core.runs.planned import planned_parts, planned_stages
+from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
+from bench_core.runs.results import (
+    FORMAT,
+    SHORT,
+    CellResult,
+    Number,
+    cells_text,
+    finding_digest,
+    number_digest,
+    read_run,
+    write_costs,
+)
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
@@ -36,6 +48,15 @@ COMPUTED = ("train", "decode", "score")  # stages whose results depend on what t
 TOLD = ("corpus", "statistics", "notice", "embedded", "entropy")  # of what a task knows besides
 LETTERS = 12  # of a digest of code
 REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
+
+
+class StoredArtifact(NamedTuple):
+    """What the manifest of an artifact tells."""
+
+    environment: str  # where it was computed, as JSON
+    cost: Mapping[str, Any]
+    files: str  # digest of its files
+    computed: str  # digest of where it was computed, and what that cost
 
 
 @dataclass(frozen=True)
@@ -59,6 +80,7 @@ class Record:
         from bench_core.storage.bootstrap_replicates import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed))
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property
@@ -68,8 +90,26 @@ class Record:
             "suite.yaml": as_yaml(self.suite.effective),
             "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
-            "cells.jsonl": cells_text(map(self._result, self.plan.cells)),
+            "cells.jsonl": cells_text(self._cells),
+            PARTS: json.dumps(planned_parts(self.suite, self.plan), indent=1, ensure_ascii=False),
         }
+
+    @cached_property
+    def _cells(self) -> list[CellResult]:
+        return [self._result(cell) for cell in self.plan.cells]
+
+    @cached_property
+    def _results(self) -> dict[str, str]:
+        """The digest of what each stage left, by key."""
+        found = {key: one.files for key, one in self._artifacts.items()}
+        for cell in self._cells:
+            for name, number in cell.numbers.items():
+                if number.value is not None:
+                    key = cell.artifacts[f"measure/{name}"]
+                    found[key] = number_digest(number, self._draws_of(key))
+            for name, finding in cell.probes.items():
+                found[cell.artifacts[f"probe/{name}"]] = finding_digest(finding)
+        return found
 
     def equals(self, folder: Path) -> bool:
         """Return whether a run folder has the same results."""
@@ -94,6 +134,7 @@ class Record:
         changed = {"changes": self.suite.changes, "asked": self.suite.asked}
         trained = self._trainings.items()
         return {
+            "format": FORMAT,
             "suite": self.suite.name,
             "profile": self.suite.profile,
             "label": self.suite.label,
@@ -115,24 +156,32 @@ class Record:
             return None
 
     @cached_property
-    def _of_manifests(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
-        """Environment, as JSON, and costs of each stored artifact of the plan but measures and probes, by key."""
+    def _artifacts(self) -> dict[str, StoredArtifact]:
+        """What manifests tell of the stored artifacts of the plan but measures and probes, by key."""
         found, same = {}, dict[str, str]()
         for stage in self.plan.stages.values():
             if stage.kind not in ("measure", "probe"):
                 with suppress(StoreError):
                     manifest = self.store.kept(stage.kind, stage.key).manifest
                     where = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
-                    found[stage.key] = same.setdefault(where, where), manifest.get("cost", {})
+                    digests = files_digest(manifest), computed_digest(manifest)
+                    found[stage.key] = StoredArtifact(
+                        same.setdefault(where, where), manifest.get("cost", {}), *digests
+                    )
         return found
+
+    @property
+    def _computed(self) -> dict[str, str]:
+        """The digest of where each stage was computed and what that cost, by key."""
+        return {key: one.computed for key, one in self._artifacts.items()}
 
     @cached_property
     def _provenances(self) -> dict[str, str]:
         """The environment of each stored training, decoding and scoring as JSON, by key."""
         return {
-            key: where
-            for key, (where, _) in self._of_manifests.items()
-            if self.plan.stages[key].kind in COMPUTED and where
+            key: one.environment
+            for key, one in self._artifacts.items()
+            if self.plan.stages[key].kind in COMPUTED and one.environment
         }
 
     @cached_property
@@ -239,7 +288,7 @@ class Record:
         return replace(found, status="not run", reason=stopped[0] if stopped else "interrupted")
 
     def _is_here(self, key: str) -> bool:
-        return key in self._of_manifests or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
+        return key in self._artifacts or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
 
     def _number(self, cell: Cell, name: str, key: str) -> Number:
         if key not in self.numbers:
@@ -267,13 +316,13 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._of_manifests and stage.kind != "together":  # each of its seeds costs its share
-                yield stage.kind, stage.label, stage.key, self._of_manifests[stage.key][1]
+            if stage.key in self._artifacts and stage.kind != "together":  # each of its seeds costs its share
+                yield stage.kind, stage.label, stage.key, self._artifacts[stage.key].cost
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         for stage in self.plan.stages.values():
-            if stage.kind == "train" and stage.key in self._of_manifests:
+            if stage.kind == "train" and stage.key in self._artifacts:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # not every file system has more
                 name = f"{label[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
@@ -281,13 +330,18 @@ class Record:
 
     def _draws(self) -> Iterator[tuple[str, Any]]:
         """Yield the bootstrap replicates of the numbers, in the order of the keys of their measure stages."""
+        for key in sorted(self.numbers):
+            if (draws := self._draws_of(key)) is not None:
+                yield key, draws
+
+    def _draws_of(self, key: str) -> Any:
+        """Return the bootstrap replicates of a number; None if it has none."""
         import numpy as np
 
-        for key in sorted(self.numbers):
-            with suppress(StoreError, ValueError):  # what was carried from an older version has none
-                draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
-                if len(draws):
-                    yield key, draws
+        with suppress(StoreError, ValueError):  # what was carried from an older version has none
+            draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
+            return draws if len(draws) else None
+        return None
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.runs.manifest import FILE as MANIFEST
+from bench_core.runs.manifest import write_manifest
+from bench_core.runs.provenance import result_digest
 from bench_core.runs.run_files import Axes as Axes
 from bench_core.runs.run_files import Info, Probes
 from bench_core.storage.csv_files import from_csv, to_csv
@@ -32,6 +35,7 @@ from bench_core.suites.suite import Suite
 if TYPE_CHECKING:
     from bench_core.storage.bootstrap_replicates import Draws
 
+FORMAT = 2  #: of run folders and of what reports say of them; those of version 0.1 have none
 SHORT = 12  #: letters of a training's key in the name of its history
 LARGEST = 2**30  #: bytes of a file of a run
 LONGEST = 250  # characters of what is wrong with one, bytes of its label
@@ -145,6 +149,16 @@ def _number_as_json(number: Number) -> dict[str, Any]:
     return {**vars(number), "value": None if number.value is None else as_json(number.value), "interval": interval}
 
 
+def number_digest(number: Number, draws: Draws | None) -> str:
+    """Return what stands for a number and its bootstrap replicates in the recorded stages."""
+    return result_digest(_number_as_json(number), draws)
+
+
+def finding_digest(finding: Mapping[str, Any]) -> str:
+    """Return what stands for the finding of a probe in the recorded stages, without names of the suite."""
+    return result_digest({name: value for name, value in finding.items() if name != "measured"})
+
+
 def as_json(value: float) -> float | str:
     """Return a number that JSON can represent: infinities and NaN as words."""
     return value if abs(value) < inf else str(value)
@@ -180,7 +194,7 @@ def _cell_from_json(line: bytes) -> CellResult:
 
 
 def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    """Fill a new run folder, and rename it into place; return it.
+    """Fill a new run folder, write its manifest unless it has one, and rename it into place; return it.
 
     If a run of that name exists, a number is appended. Raises StoreError if the folder is not writable.
     """
@@ -188,17 +202,19 @@ def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
     try:
         folder.mkdir(parents=True)
         fill(folder)
-        return _named(folder, out, name)
+        return _named(folder, out, name, (folder / MANIFEST).exists())
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror}). Name another folder by --runs.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _named(folder: Path, out: Path, name: str) -> Path:
+def _named(folder: Path, out: Path, name: str, listed: bool) -> Path:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         target = out / f"{name}{suffix}"
         if not target.exists():
+            if not listed:
+                write_manifest(folder, "run", target.name)
             with suppress(OSError):  # another was faster
                 folder.rename(target)
                 return target

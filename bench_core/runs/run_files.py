@@ -65,6 +65,7 @@ class ModelEntry(Open):
 class Info(Open):
     """The schema of run.json; older versions have fewer keys."""
 
+    format: int = 1
     suite: str = ""
     profile: str | None = None
     label: str = ""

@@ -25,6 +25,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
+from bench_core.runs.manifest import extending, problems
 from bench_core.runs.plan_filter import restrict
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
@@ -146,11 +147,11 @@ class Runner:
         """Return the last run with identical results, if there is one."""
         record = self._record()
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
-            if record.equals(folder):
-                with suppress(StoreError, SuiteError):  # other files of it are damaged
+            if record.equals(folder) and not any(remark.wrong for remark in problems(folder)):
+                with suppress(StoreError, SuiteError):  # a file cannot be read
                     found = read_run(folder)
-                    with suppress(OSError):  # a read-only folder; else plugins installed since add their files
-                        hook().bench_run_written(run=found, store=self.store)
+                    with suppress(OSError, StoreError), extending(folder):  # a read-only folder
+                        hook().bench_run_written(run=found, store=self.store)  # plugins installed since add files
                     return found
         return None
 

@@ -1,6 +1,7 @@
 """Exchange of runs between machines, and verification of runs.
 
-`exporting` writes a run to one zip file, `importing` checks such a file (by `artifact_files`) and adds it to a store,
-`merge` combines runs of one suite, as far as `compatibility` allows. `verifying` compares a run with a store, and
-`repeating` computes its stages again. `commands` holds the commands.
+`exporting` writes a run to one zip file, `unpacking` checks such a file (by `artifact_files`), `importing` adds it to
+a store, `merge` combines runs of one suite, as far as `compatibility` allows. `verifying` verifies runs, reports and
+exports: `recorded` and `suite_settings` compare a run with what it records, `stored` with a store, and `repeating`
+computes its stages again. `commands` holds the commands.
 """

@@ -20,17 +20,20 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.runs.manifest import FILE as MANIFEST
+from bench_core.runs.manifest import files_of, problems, read_manifest, write_manifest
 from bench_core.runs.results import Run, history_files
-from bench_core.storage.artifact import Artifact, reason, write_manifest
+from bench_core.storage.artifact import Artifact, reason
+from bench_core.storage.artifact import write_manifest as write_artifact_manifest
 from bench_core.storage.contents import FILES, RECORDS
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import lines
 
-FORMAT = "bench export 2"
+FORMAT = "bench export 3"
 CONTENTS = "bundle.json"
 RUN_FILES = (
     "suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "distributions.jsonl",
-    "draws.safetensors", "permutations.json", "log",
+    "draws.safetensors", "permutations.json", "log", "parts.json", "stages.jsonl.gz", MANIFEST,
 )  # fmt: skip
 WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts that hold texts of the data
 NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
@@ -51,6 +54,10 @@ def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -
     """Write a run and what is small behind its cells; raise SuiteError where the file is there or cannot be."""
     if path.exists():
         raise SuiteError(f"{path} already exists. Choose another file by -o, or remove it.")
+    if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
+        raise SuiteError(
+            f"{wrong[0]} The run cannot be exported. Run the suite again: what is stored is not computed."
+        )
     found = Exported()
     with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
         _copy_run(run.folder, Path(folder) / "run")
@@ -65,6 +72,9 @@ def _copy_run(source: Path, target: Path) -> None:
     for path in [*(source / name for name in RUN_FILES), *history_files(source).values()]:
         if path.is_file():
             copyfile(path, target / path.relative_to(source))
+    if {*files_of(target)} != {*read_manifest(target).files}:  # not what other plugins have added
+        (target / MANIFEST).unlink()
+        write_manifest(target, "run", read_manifest(source).name)
 
 
 def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
@@ -94,7 +104,7 @@ def _copy(artifact: Artifact, kind: str, target: Path) -> None:
         copyfile(path, folder / name)
     rest = {name: entry for name, entry in known.items() if name not in sources}
     record = {"left_out": rest} if artifact.manifest["kind"] != kind else {}
-    write_manifest(folder, kind, key, {**about(artifact.manifest), **record})
+    write_artifact_manifest(folder, kind, key, {**about(artifact.manifest), **record})
 
 
 def about(manifest: Mapping[str, Any]) -> dict[str, Any]:

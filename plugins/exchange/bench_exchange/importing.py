@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from filecmp import cmpfiles
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from shutil import copyfile, copytree
-from typing import Annotated, Any, Literal
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from typing import Any
 
-from pydantic import Field
-
-from bench_core.errors import BenchError, StoreError
-from bench_core.registry import hook
-from bench_core.runs.results import read_histories, read_run, write_run
-from bench_core.storage.artifact import MANIFEST, Artifact, reason
-from bench_core.storage.contents import FILES, RECORDS, SCHEME, differing
-from bench_core.storage.file_formats import Open, parsed
+from bench_core.runs.results import write_run
+from bench_core.storage.artifact import Artifact
+from bench_core.storage.contents import SCHEME, differing
 from bench_core.storage.store import Store
-from bench_exchange.artifact_files import TooLarge, check
-from bench_exchange.exporting import CONTENTS, RUN_FILES, about
-
-LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
-LARGEST = 2**30  #: bytes of an entry, which is read as a whole
-LONGEST = 300  # characters of what is wrong
-DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
-KINDS = {record: kind for kind, record in RECORDS.items()}
-ENTRY = re.compile("|".join([
-    *(re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in RUN_FILES))),
-    r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl",
-    *(f"store/{kind}/[0-9a-f]{{64}}/{re.escape(name)}" for kind in FILES for name in (MANIFEST, *FILES[kind])),
-]))  # fmt: skip
-
-
-class Contents(Open):
-    """What is in a file."""
-
-    format: Literal["bench export 2"]
-    run: Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=250)]
-    digests: dict[str, str]
-
-
-class Ingredients(Open):
-    """What an artifact was made of."""
-
-    kind: str
-    inputs: dict[str, tuple[str, str]]  # role -> kind and key
+from bench_exchange.exporting import about
+from bench_exchange.unpacking import KINDS, LIMIT, refused, unpacked
+from bench_exchange.verifying import verify_export
 
 
 @dataclass
@@ -64,6 +29,7 @@ class Imported:
     added: Counter[str] = field(default_factory=Counter)  # artifacts by kind
     known: int = 0  # artifacts that were there already
     left_out: dict[str, str] = field(default_factory=dict)  # key -> why an artifact was not added
+    unchecked: list[str] = field(default_factory=list)  # what of it could not be checked
 
 
 def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Imported:
@@ -73,116 +39,14 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Impo
     """
     with tempfile.TemporaryDirectory(prefix="bench-import-") as name:
         folder = Path(name)
-        try:
-            contents = _unpack(path, folder, limit)
-            artifacts = _artifacts(Store(folder / "store"), limit)
-            _check_run(folder / "run")
-        except (BenchError, ValueError, OSError) as error:
-            text = reason(error) if isinstance(error, OSError) else str(error).replace(f"{name}/", "")
-            why = " ".join(text.split())[:LONGEST].rstrip(".")
-            raise StoreError(f"{path}: {why}. Nothing of it was imported.") from None
+        contents, artifacts = unpacked(path, folder, limit)
+        remarks = [*verify_export(folder)]
+        if wrong := [remark.text.replace(f"{name}/", "") for remark in remarks if remark.wrong]:
+            raise refused(path, f"{wrong[0]}" + (f"; and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""))
         imported = _add(artifacts, store)
+        imported.unchecked = [remark.text.replace(f"{name}/", "") for remark in remarks]
         imported.run = _add_run(folder / "run", runs, contents.run)
     return imported
-
-
-def _unpack(path: Path, folder: Path, limit: int) -> Contents:
-    """Unpack a file into a folder; raise ValueError for what no export writes."""
-    try:
-        archive = ZipFile(path)
-    except (BadZipFile, NotImplementedError):
-        raise ValueError("it is no zip, or not all of it; copy or export it again") from None
-    with archive:
-        entries = {info.filename: info for info in archive.infolist()}
-        _check_entries(archive.infolist(), limit)
-        contents = _contents(archive, entries)
-        for name, digest in contents.digests.items():
-            content = _content(archive, entries[name])
-            if sha256(content).hexdigest() != digest:
-                raise ValueError(f"{name} is damaged: its digest is not that of {CONTENTS}")
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-    return contents
-
-
-def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
-    """Raise ValueError for entries that are too large together or alone, and for names that no export gives."""
-    sizes, names = [info.file_size for info in entries], [info.filename for info in entries]
-    if sum(sizes) > limit:
-        raise _too_large(limit)
-    if max(sizes, default=0) > LARGEST:
-        raise ValueError(f"an entry has more than {LARGEST:,} bytes")
-    odd = next((name for name, count in Counter(names).items() if count > 1 or not ENTRY.fullmatch(name)), None)
-    if odd is not None:
-        raise ValueError(f"it holds {odd!r}, which no export does, or holds it twice")
-
-
-def _too_large(limit: int) -> ValueError:
-    return ValueError(f"unpacked it has more than {limit:,} bytes; give a higher --limit if you know who wrote it")
-
-
-def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> Contents:
-    """Return the list of entries; raise ValueError unless it is that of an export, and of just these entries."""
-    try:
-        contents: Contents = parsed(Contents, _content(archive, entries[CONTENTS]))
-    except (KeyError, ValueError) as error:
-        raise ValueError(
-            f"no `bench export` of this version wrote it ({CONTENTS}: {error}); export it again"
-        ) from None
-    odd = sorted({*contents.digests, CONTENTS} ^ {*entries})
-    if odd:
-        raise ValueError(f"{odd[0]!r} is not both in it and in its {CONTENTS}")
-    return contents
-
-
-def _content(archive: ZipFile, info: ZipInfo) -> bytes:
-    """Return an entry, of which no more is read than the size that it declares."""
-    try:
-        with archive.open(info) as file:
-            return file.read(info.file_size + 1)
-    except DAMAGED as error:
-        raise ValueError(f"{info.filename} is damaged: {error}") from None
-
-
-def _artifacts(store: Store, limit: int) -> list[Artifact]:
-    """Return the artifacts of a file, inputs first; raise StoreError or ValueError for what is wrong with them."""
-    store.root.mkdir(exist_ok=True)
-    entries = sorted(store.entries(), key=lambda entry: ([*FILES].index(entry[0]), entry[1]))
-    artifacts, left = [store.get(*entry) for entry in entries], limit
-    for artifact in artifacts:
-        artifact.check()
-        try:
-            _check_ingredients(artifact.manifest)
-            for name in artifact.manifest["files"]:
-                left -= check(name, (artifact.folder / name).read_bytes(), left)
-        except TooLarge:
-            raise _too_large(limit) from None
-        except ValueError as error:
-            raise ValueError(f"{artifact.folder}: it is not what it should be: {error}") from None
-    return artifacts
-
-
-def _check_ingredients(manifest: Mapping[str, Any]) -> None:
-    found: Ingredients = parsed(Ingredients, json.dumps(manifest.get("ingredients")).encode())
-    if found.kind != KINDS.get(manifest["kind"], manifest["kind"]):
-        raise ValueError(f"the ingredients are those of a {found.kind} stage")
-
-
-def _check_run(folder: Path) -> None:
-    """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
-    from bench_core.storage.bootstrap_replicates import StoredDraws
-
-    (folder / "history").mkdir(parents=True, exist_ok=True)
-    hook().bench_run_imported(run=read_run(folder))
-    dict(read_histories(folder))
-    for path in (path for path in folder.iterdir() if path.is_file()):
-        try:
-            if path.suffix == ".safetensors":
-                StoredDraws(path)
-            else:
-                path.read_bytes().decode()
-        except ValueError as error:
-            raise ValueError(f"{path} is not what it should be: {error}") from None
 
 
 def _add(artifacts: Sequence[Artifact], store: Store) -> Imported:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
+from bench_core.runs.provenance import PARTS as PARTS_FILE
+from bench_core.runs.provenance import STAGES, RecordedStage, read_parts, read_stages, write_stages
 from bench_core.runs.results import (
     COST_COLUMNS,
+    FORMAT,
     CellResult,
     Run,
     cells_text,
@@ -81,6 +86,7 @@ class _Union:
         keys = {key for cell in self.cells for key in cell.artifacts.values()}
         write_draws(folder / "draws.safetensors", self._draws(keys))
         hook().bench_runs_merged(runs=self.runs, merged=read_run(folder))
+        self._write_stages(folder)
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 
     def _draws(self, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
@@ -117,6 +123,7 @@ class _Union:
         several = dict.fromkeys(change for info in infos for change in info.get("changes", ()))
         changes = [change for change in several if change.partition(".")[0] not in OF_CELLS]
         return {
+            "format": FORMAT,
             **{key: infos[0].get(key) for key in ("suite", "profile", "label", "title", "source")},
             **({"changes": changes} if changes else {}),
             "environments": self.environments or infos[0]["environments"],
@@ -147,15 +154,58 @@ class _Union:
                 yield from samples
 
     def _write_costs(self, path: Path) -> None:
-        """Write what every stage cost, once."""
+        """Write what every stage cost, once: in the run from which it was taken."""
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
+        origins = {(stage.kind, key[:16]): place for key, (stage, place) in self._stages.items()}
         for run in self.runs:
             try:
                 for row in from_csv((run.folder / "costs.csv").read_bytes().decode()):
-                    rows.setdefault((row["stage"], row["key"]), row)
+                    key = row["stage"], row["key"]
+                    if key not in rows or origins.get(key) == run.folder:
+                        rows[key] = row
             except (OSError, ValueError, KeyError) as error:
                 raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
         path.write_text(to_csv(rows.values(), COST_COLUMNS), encoding="utf-8", newline="")
+
+    @cached_property
+    def _recorded(self) -> dict[Path, dict[str, RecordedStage]]:
+        """The stages that each run records, by its folder."""
+        return {run.folder: read_stages(run.folder) for run in self.runs}
+
+    @cached_property
+    def _stages(self) -> dict[str, tuple[RecordedStage, Path]]:
+        """The stages behind the cells and tasks, each with the run from which it was taken."""
+        found: dict[str, tuple[RecordedStage, Path]] = {}
+        for cell, run in self._sources():
+            folders, left = [run.folder, *self._recorded], [*cell.artifacts.values()]
+            while left:
+                key = left.pop()
+                place = next((folder for folder in folders if key in self._recorded[folder]), None)
+                if place is not None and key not in found:
+                    found[key] = self._recorded[place][key], place
+                    left += [inner for _, inner in found[key][0].inputs.values()]
+        for place, stages in self._recorded.items():  # of tasks that no cell uses
+            for key, stage in stages.items():
+                if stage.kind == "prepare":
+                    found.setdefault(key, (stage, place))
+        return found
+
+    def _write_stages(self, folder: Path) -> None:
+        """Write what the runs record of the stages behind the cells, and of their parts."""
+        if all(self._recorded.values()):
+            write_stages(folder / STAGES, (stage for stage, _ in self._stages.values()))
+            parts = self._parts()
+            (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the settings of the parts of all runs."""
+        several = [read_parts(run.folder) for run in self.runs]
+        found = _nested(several)
+        seeds = {seed for parts in several for seed in parts.get("seeds", ())}
+        splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
+        sizes = sorted({parts["limits"]["batch_size"] for parts in several})
+        suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
+        return {**found, "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
@@ -163,6 +213,15 @@ class _Union:
         for key, path in _together(history_files(run.folder) for run in self.runs).items():
             if any(one.startswith(key) for one in trained):
                 shutil.copyfile(path, folder / path.name)
+
+
+def _nested(several: Sequence[Any]) -> Any:
+    """Return the entries of nested mappings, each as the first of them has it."""
+    found = _together(several)
+    for name, value in found.items():
+        alike = [one[name] for one in several if isinstance(one.get(name), Mapping)]
+        found[name] = _nested(alike) if isinstance(value, Mapping) else value
+    return found
 
 
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import chain, groupby
 from math import isclose
@@ -15,6 +15,7 @@ from typing import Any
 
 from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
+from bench_core.runs.manifest import Remark
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Artifact, Store
@@ -25,32 +26,37 @@ LONGEST = 60  # characters of a value in a message
 PRECISION = 1e-5  # relative, of sums of float32; on other hardware the last digits differ
 
 
-@dataclass(frozen=True)
-class Remark:
-    """What came of doing a stage again: a difference, or why that could not be done here."""
-
-    text: str
-    differs: bool = True
-
-
 def repeat(
-    names: Sequence[tuple[str, str]], store: Store, workers: Executor, rows: int | None, places: Mapping[str, str]
+    names: Sequence[tuple[str, str]],
+    store: Store,
+    workers: Executor,
+    rows: int | None,
+    places: Mapping[str, str],
+    same_code: bool = False,
 ) -> Iterator[Remark]:
     """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order.
 
-    `places` are where the files lie that settings name, each with what stands for it in keys.
+    `places` are where the files lie that settings name, each with what stands for it in keys. With `same_code`,
+    stages whose code or libraries are not those of here are not done.
     """
     chosen = [name for name in names if name[0] in FILES and store.has(*name)]
     threads = ThreadPoolExecutor(workers.capacity)
     try:
-        found = threads.map(lambda name: [*_repeat(name[0], name[1], store, workers, rows, places)], chosen)
+        about = (store, workers, rows, places, same_code)
+        found = threads.map(lambda name: [*_repeat(name[0], name[1], *about)], chosen)
         yield from chain.from_iterable(found)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
 
 
 def _repeat(
-    kind: str, key: str, store: Store, workers: Executor, rows: int | None, places: Mapping[str, str]
+    kind: str,
+    key: str,
+    store: Store,
+    workers: Executor,
+    rows: int | None,
+    places: Mapping[str, str],
+    same_code: bool,
 ) -> Iterator[Remark]:
     try:
         stored = store.get(kind, key)
@@ -63,14 +69,17 @@ def _repeat(
     lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
     if lacking:
         why = _lack(stage, "model" if "model" in lacking else lacking[0])
-        yield Remark(f"{name}: not done again: {why}", differs=False)
+        yield Remark(f"{name}: not done again: {why}", wrong=False)
         return
     with TemporaryDirectory() as folder:
         try:
-            workers.submit(replace(request, again=folder, rows=rows), lambda text, share: None).result()
+            workers.submit(
+                replace(request, again=folder, rows=rows, same_code=same_code), lambda text, share: None
+            ).result()
             yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
         except (StageFailed, StoreError) as failure:
-            yield Remark(f"{name} cannot be done again: {failure}")
+            elsewhere = isinstance(failure, StageFailed) and failure.elsewhere
+            yield Remark(f"{name} cannot be done again: {failure}", wrong=not elsewhere)
 
 
 def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
@@ -109,9 +118,24 @@ def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -
     else:
         again = json.loads((folder / file).read_text(encoding="utf-8"))
         found = [*_between(stored.json(file), again, 0.0)]
+        found += _beside_number(stored, folder) if stage.kind == "measure" else []
     yield from found[:SHOWN]
     if len(found) > SHOWN:
         yield f"{len(found) - SHOWN} more differences"
+
+
+def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
+    """Yield where bootstrap replicates, and what a metric keeps of examples, are not as before."""
+    import numpy as np
+
+    if "draws.npy" in stored.manifest["files"]:
+        before, after = (
+            np.load(path, allow_pickle=False) for path in (stored.file("draws.npy"), folder / "draws.npy")
+        )
+        yield from _between(before.tolist(), after.tolist(), PRECISION, "draws.npy")
+    if "parts.jsonl.gz" in stored.manifest["files"]:
+        kept, again = read_lines(stored.file("parts.jsonl.gz")), read_lines(folder / "parts.jsonl.gz")
+        yield from _between(kept, again, PRECISION, "parts.jsonl.gz")
 
 
 def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:

@@ -9,11 +9,15 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+import numpy as np
 import pytest
+from bench_small import forging
 from bench_small.runs import cell, run_of, written
 from bench_small.runs import stored as stored_run
 from bench_small.suites import SUITE
@@ -23,16 +27,23 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
+from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
-from bench_core.runs.results import read_run
+from bench_core.planning.cache_keys import key_of
+from bench_core.runs.manifest import write_manifest as write_run_manifest
+from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
+from bench_core.runs.results import number_digest, read_run
 from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
+from bench_core.storage.bootstrap_replicates import DRAWS, write_draws
 from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
 from bench_exchange.commands.export import command as export_command
 from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
-from bench_exchange.importing import LIMIT, import_run
+from bench_exchange.importing import import_run
+from bench_exchange.unpacking import LIMIT
+from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
 
 FIGURES = """
@@ -193,11 +204,33 @@ def test_a_training_that_comes_out_otherwise_than_the_imported_one_is_told_of(aw
 
 
 def other_weights(all, folder):
-    """Let one training of a file say that its weights were others."""
+    """Let one training of a file say that its weights were others, and the run of the file record that."""
     name = first(all, "store/trained/", "manifest.json")
     manifest = json.loads(all[name])
     manifest["left_out"]["weights.safetensors"]["sha256"] = "0" * 64
     reseal(all, folder, manifest)
+    changed_run(all, folder, lambda run: with_stage(run, manifest["key"], result=files_digest(manifest)))
+
+
+def with_stage(run, key, **changes):
+    """Let a run record a stage otherwise."""
+    stages = read_stages(run)
+    write_stages(run / STAGES, {**stages, key: replace(stages[key], **changes)}.values())
+
+
+def changed_run(all, folder, change):
+    """Change the run in a file, and its manifest with it."""
+    place = folder / "changed" / "run"
+    shutil.rmtree(place, ignore_errors=True)
+    for name in [name for name in all if name.startswith("run/")]:
+        path = place / name.removeprefix("run/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(all.pop(name))
+    change(place)
+    forging.reseal(place)
+    for path in place.rglob("*"):
+        if path.is_file():
+            all[f"run/{path.relative_to(place).as_posix()}"] = path.read_bytes()
 
 
 def reseal(all, folder, manifest):
@@ -287,10 +320,19 @@ def test_what_results_were_computed_with_travels_with_them(away, home):
 
 def other_python(all, folder):
     """Let all results of a file have been computed with another Python."""
-    for name in [name for name in all if name.endswith("manifest.json")]:
+    for name in artifact_manifests(all):
         manifest = json.loads(all[name])
         manifest["provenance"]["python"] = "9.9.9"
         reseal(all, folder, manifest)
+
+    def told(info):
+        info["environments"][0]["python"] = "9.9.9"
+
+    changed_run(all, folder, lambda run: forging.edited_json(run / "run.json", told))
+
+
+def artifact_manifests(all):
+    return [name for name in all if name.startswith("store/") and name.endswith("manifest.json")]
 
 
 def test_numbers_alone_hold_neither_outputs_nor_facts(away, home):
@@ -311,6 +353,7 @@ def test_parts_that_hold_words_are_no_numbers(tmp_path, part, carried):
     key = "a" * 64
     one = cell("rnn", "greedy", 0)
     run = stored_run(run_of(tmp_path, [type(one)(one.cell, "done", artifacts={"measure/rate": key})], {}))
+    write_run_manifest(run.folder, "run", "run")
     with Store(tmp_path / "store").writing("measure", key, {}) as folder:
         write_lines(folder / "parts.jsonl.gz", [1, part])
         (folder / "number.json").write_text("{}")
@@ -391,7 +434,11 @@ def test_entries_with_other_names_are_refused(away, home, name):
 def test_a_link_is_unpacked_as_text_and_never_followed(away, home):
     info = ZipInfo("run/log")
     info.create_system, info.external_attr = 3, 0o120777 << 16
-    changed(away / "run.zip", home / "y.zip", lambda all: all.update({"run/log": b"/etc/passwd"}))
+
+    def change(all):
+        changed_run(all, home, lambda run: (run / "log").write_text("/etc/passwd"))
+
+    changed(away / "run.zip", home / "y.zip", change)
     with ZipFile(home / "x.zip", "w") as archive:
         for name, content in entries(home / "y.zip").items():
             archive.writestr(info if name == "run/log" else name, content)
@@ -507,6 +554,153 @@ def two(all, kind):
     return one, next(other for other in others if names[one] != names[other])
 
 
+# what contradicts itself
+
+
+def cells_of(all, folder, change):
+    changed_run(all, folder, lambda run: forging.edited_lines(run / "cells.jsonl", change))
+
+
+def better(cell):
+    """Let all numbers of a cell be good."""
+    return cell | {"numbers": {name: one | {"value": 0.001} for name, one in cell["numbers"].items()}}
+
+
+def swapped(cell):
+    other = {"one": "two", "two": "one"}[cell["cell"]["model"]]
+    return cell | {"cell": cell["cell"] | {"model": other}}
+
+
+def forged_number(all, folder, value=0.001):
+    """Forge a number in its artifact, in the cells, and in what the run records of the stage."""
+    name = first(all, "store/measure/", "number.json")
+    key = name.split("/")[2]
+    all[name] = json.dumps({**json.loads(all[name]), "value": value}).encode()
+    reseal(all, folder, json.loads(all[f"store/measure/{key}/manifest.json"]))
+
+    def follow(run):
+        def change(cell):
+            for metric in cell["numbers"]:
+                if cell["artifacts"][f"measure/{metric}"] == key:
+                    cell["numbers"][metric]["value"] = value
+            return cell
+
+        forging.edited_lines(run / "cells.jsonl", change)
+        found = read_run(run)
+        numbers = {
+            one.artifacts[f"measure/{name}"]: number for one in found.cells for name, number in one.numbers.items()
+        }
+        with_stage(run, key, result=number_digest(numbers[key], found.draws[key]))
+
+    changed_run(all, folder, follow)
+    return key
+
+
+@pytest.fixture
+def same_process(monkeypatch):
+    """Measure in this process, where the small plugin is."""
+    monkeypatch.setattr(
+        "bench_exchange.verifying.Workers", lambda number, store, data, isolate: Here(Store(store), data)
+    )
+
+
+def test_numbers_that_are_not_those_of_the_artifacts_beside_them_are_refused(away, home):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
+    text = refused(path, home)
+    assert "run: words/one/argmax/test, seed 0: " in text
+    assert "the number is not the one that its stage left" in text
+
+
+def test_models_that_were_exchanged_are_refused(away, home):
+    text = refused(changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, swapped)), home)
+    assert "run: words/two/argmax/test, seed 0: train: model.scale is 0.1, and model 'two' on 'words' has 2.0" in text
+
+
+def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
+    text = refused(changed(away / "run.zip", home / "x.zip", lambda all: all.update({"run/log": b"fine\n"})), home)
+    assert "run/log: the file was changed: its digest is not that in manifest.json" in text
+
+
+def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home, same_process):
+    path = changed(away / "run.zip", home / "x.zip", lambda all: forged_number(all, home))
+    assert re.search(
+        r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home)
+    )
+
+
+@pytest.mark.parametrize("file", ["draws.npy", "parts.jsonl.gz"])
+def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(away, home, same_process, file):
+    def change(all):
+        name = first(all, "store/measure/", file)
+        key = name.split("/")[2]
+        content = BytesIO()
+        draws = np.full(DRAWS, 7.0)
+        if file == "draws.npy":
+            np.save(content, draws)
+        else:
+            content.write(gzip.compress(b"[1]\n" * 13, mtime=0))
+        all[name] = content.getvalue()
+        reseal(all, home, json.loads(all[f"store/measure/{key}/manifest.json"]))
+
+        def follow(run):
+            found = read_run(run)
+            told = {**found.draws, key: draws} if file == "draws.npy" else found.draws
+            write_draws(run / "draws.safetensors", told)
+            numbers = {
+                one.artifacts[f"measure/{name}"]: number
+                for one in found.cells
+                for name, number in one.numbers.items()
+            }
+            with_stage(run, key, result=number_digest(numbers[key], told[key]))
+
+        changed_run(all, home, follow)
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert f"{file}" in text, text
+
+
+def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home, same_process):
+    def change(all):
+        key = forged_number(all, home)
+        manifest = json.loads(all[f"store/measure/{key}/manifest.json"])
+        ingredients = {**manifest["ingredients"], "libraries": {"numpy": "0.1"}}
+        new = key_of(ingredients)
+        for name in [name for name in all if key in name]:
+            all[name.replace(key, new)] = all.pop(name)
+        reseal(all, home, {**manifest, "ingredients": ingredients, "key": new})
+
+        def follow(run):
+            text = (run / "cells.jsonl").read_text().replace(key, new)
+            (run / "cells.jsonl").write_text(text)
+            stages = [
+                replace(stage, key=new, ingredients=ingredients) if stage.key == key else stage
+                for stage in read_stages(run).values()
+            ]
+            write_stages(run / STAGES, stages)
+            draws = read_run(run).draws
+            write_draws(run / "draws.safetensors", {new if name == key else name: one for name, one in draws.items()})
+
+            def told(info):
+                info["environments"] = [{**one, "libraries": {}} for one in info["environments"]]
+
+            forging.edited_json(run / "run.json", told)
+
+        changed_run(all, home, follow)
+
+    imported = brought(home, changed(away / "run.zip", home / "x.zip", change))
+    assert len(imported.unchecked) == 1
+    assert re.search(r"1 of 12 numbers could not be measured again, such as: .*numpy \(", imported.unchecked[0])
+
+
+def test_an_export_is_verified_as_it_is(away, home, same_process, capsys):
+    verifier = Verifier(Store(home / "none"))
+    assert [*verifier.verify(away / "run.zip")] == []
+    path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
+    told = [remark.text for remark in verifier.verify(path)]
+    assert told[0].startswith(f"{path}: run: words/one/argmax/test, seed 0: ")
+    assert not list(home.glob("store*"))
+
+
 def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):
     def files(all):
         one, other = two(all, "measure")
@@ -617,14 +811,19 @@ def test_runs_with_names_that_lead_elsewhere_are_refused(away, home, name):
 
 def test_artifacts_with_keys_of_another_scheme_are_left_out(away, home):
     def change(all):
-        for name in [name for name in all if name.endswith("manifest.json")]:
+        for name in artifact_manifests(all):
             reseal(all, home, {**json.loads(all[name]), "scheme": 99})
+        changed_run(all, home, all_of_another_scheme)
+
+    def all_of_another_scheme(run):
+        write_stages(run / STAGES, [replace(stage, scheme=99) for stage in read_stages(run).values()])
 
     path = changed(away / "run.zip", home / "x.zip", change)
     words = [str(path), "--store", str(home / "store"), "--runs", str(home / "runs")]
     done = CliRunner().invoke(import_command, words)
     assert done.exit_code == 0, done.output
     assert done.output.count("its key is of scheme 99") == 29
+    assert "not checked: run/stages.jsonl.gz: the keys of 29 stages were computed by another scheme" in done.output
     assert store_of(home).entries() == []
     assert len(list((home / "runs").iterdir())) == 1
 

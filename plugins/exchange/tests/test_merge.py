@@ -16,12 +16,16 @@ from click.testing import CliRunner
 import bench_core
 from bench_core import registry
 from bench_core.errors import SuiteError
+from bench_core.runs.manifest import problems
+from bench_core.runs.provenance import read_stages
 from bench_core.runs.results import cells_text, read_run
 from bench_core.storage.store import Store
 from bench_exchange.commands.merge import command
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
+from bench_exchange.stored import unlike_store
+from bench_exchange.verifying import verify_run
 
 FIGURES = """
 figures:
@@ -104,6 +108,28 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     assert len(histories[0]) == 6
     lines = [sorted(line.rsplit(",", 10)[0] for line in (run.folder / "costs.csv").open()) for run in (merged, whole)]
     assert lines[0] == lines[1]
+
+
+def test_a_merged_run_verifies_without_the_store_of_either_machine(made, tmp_path):
+    several = [made("seeds=[0, 1]"), made("seeds=[2]", **{"max_tokens: 6": "max_tokens: 6, batch_size: 4"})]
+    run = merge([one.folder for one in several], tmp_path / "runs")
+    assert [remark.text for remark in verify_run(run, None) if remark.wrong] == []
+    assert [remark.text for remark in problems(run.folder) if remark.wrong] == []
+    stages = read_stages(run.folder)
+    assert {cell.artifacts["decode"] for cell in run.cells} <= {*stages}
+    assert {stages[cell.artifacts["decode"]].settings["batch_size"] for cell in run.cells} == {4, 128}
+    for one in several:
+        assert [
+            remark.text for remark in unlike_store(run, Store(one.folder.parents[1] / "store")) if remark.wrong
+        ] == []
+
+
+def test_a_cell_of_a_merged_run_that_is_taken_for_another_seed_is_named(made, tmp_path):
+    run = merge([made("seeds=[0, 1]").folder, made("seeds=[2]").folder], tmp_path / "runs")
+    other = {1: 2, 2: 1}
+    cells = [replace(one, cell={**one.cell, "seed": other.get(one.cell["seed"], 0)}) for one in run.cells]
+    told = [remark.text for remark in verify_run(replace(run, cells=cells), None) if remark.wrong]
+    assert any("words/one/argmax/test, seed 2: train: seed is 1, and the cell has 2" in text for text in told)
 
 
 def test_it_does_not_matter_which_run_is_named_first(made, tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bench_core import hookimpl
 
 if TYPE_CHECKING:
+    from bench_core.runs.manifest import Remark
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
 
@@ -54,3 +55,19 @@ def bench_run_imported(run: Run) -> None:
 
     distributions(run)
     permutations(run)
+
+
+@hookimpl
+def bench_run_verified(run: Run, store: Store | None) -> Sequence[Remark]:
+    """Compare the distributions and permutation tests of a run with its measurements."""
+    from bench_reports.verification.run import verify_run
+
+    return [*verify_run(run, store)]
+
+
+@hookimpl
+def bench_report_verified(folder: Path, run: Run | None) -> Sequence[Remark]:
+    """Compare the files of a report with each other, and with its run."""
+    from bench_reports.verification.report import verify_report
+
+    return [*verify_report(folder, run)]

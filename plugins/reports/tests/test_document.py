@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
+from bench_reports.content.claims import judge
 from bench_reports.content.report_document import report_document, summary
 from bench_reports.content.tables import grids
 from bench_reports.document import Block, Document, Section
@@ -171,5 +172,5 @@ def test_a_report_is_one_document_and_a_terminal_shows_its_tables_and_claims(tmp
     document = report_document(run, grids(run), [], [], costs=True)
     assert [one.heading for one in document.sections] == ["What limits comparability", "t: Rates", "Incomplete cells", "Provenance"]  # fmt: skip
     assert [one.heading for one in document.shown("markdown")] == ["t: Rates", "Incomplete cells"]
-    assert [one.heading for one in summary(run).shown("terminal")] == ["Rates"]
-    assert document.sections[1].blocks[0] == summary(run).sections[0].blocks[0]
+    assert [one.heading for one in summary(run, grids(run), judge(run)).shown("terminal")] == ["Rates"]
+    assert document.sections[1].blocks[0] == summary(run, grids(run), judge(run)).sections[0].blocks[0]

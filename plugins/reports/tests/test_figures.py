@@ -15,11 +15,13 @@ from math import inf, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
+from bench_small.forging import reseal
 from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
+from bench_core.runs.manifest import problems
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines
 from bench_core.suites.figure_schema import Figure
@@ -445,9 +447,11 @@ def test_a_run_from_before_reports_were_installed_gets_what_its_figures_show(sui
     before = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
     kept = (before.folder / FILE).read_bytes()
     (before.folder / FILE).unlink()
+    reseal(before.folder)
     again = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
     assert again.folder == before.folder
     assert (again.folder / FILE).read_bytes() == kept
+    assert [*problems(again.folder)] == [], "the manifest lists what was added"
 
 
 def test_a_run_without_figures_keeps_no_single_values(suite_file, tmp_path):

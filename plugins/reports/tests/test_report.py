@@ -217,6 +217,7 @@ def test_a_report_depends_neither_on_place_nor_on_the_order_of_cells(tmp_path):
         "report.html",
         "report.md",
         "report.tex",
+        "report.txt",
         "results.json",
         "tables/t-published.tex",
         "tables/t.csv",

@@ -27,7 +27,7 @@ figures:
   - {{id: spread, kind: histogram, values: [ended], by: [model, decoder]}}
   - {{id: curve, kind: line, x: step, y: loss, by: [model]}}
 """
-OF_THE_CLOCK = ("costs.csv", "costs.html", "log")
+OF_THE_CLOCK = ("manifest.json", "stages.jsonl.gz", "costs.csv", "costs.html", "log")
 
 
 class Heard(Progress):

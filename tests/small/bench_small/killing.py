@@ -120,7 +120,11 @@ class Place:
 
     def report(self) -> dict[str, bytes]:
         """Return what whole runs reported, less what they cost."""
-        files = [path for path in (self.folder / "reports").rglob("*") if path.is_file() and path.stem != "costs"]
+        files = [
+            path
+            for path in (self.folder / "reports").rglob("*")
+            if path.is_file() and path.stem not in ("costs", "manifest")
+        ]
         found = {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in sorted(files)}
         return {name: content for name, content in found.items() if not UNFINISHED.search(name)}
 

@@ -88,7 +88,10 @@ def shown(run, markup=MARKDOWN):
 
 
 def written(run, folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_report(run, folder)}
+    """Return the files of a report but for its manifest, which names the code and the run."""
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in write_report(run, folder)}
+    assert files.pop("manifest.json")
+    return files
 
 
 def stored(run):

@@ -279,7 +279,7 @@ class Place:
     def report(self) -> dict[str, bytes]:
         """Return what the last whole run reported, less what it cost."""
         folder = self.folder / "reports" / SUITE_NAME
-        files = [path for path in folder.rglob("*") if path.is_file() and path.stem != "costs"]
+        files = [path for path in folder.rglob("*") if path.is_file() and path.stem not in ("costs", "manifest")]
         return {f"{SUITE_NAME}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import say
+from bench_core.terminal import say, visible
 from bench_exchange.commands import counted
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 def command(file: Path, store: Store, runs: Path, limit: int) -> None:
     """Add FILE, which `bench export` wrote on another machine, to a store and to the runs.
 
-    All of it is checked before any of it is written: sizes, digests, keys, and that there is nothing else in it. What
-    no check can tell is whether its numbers are true: import files of people whom you would believe their numbers.
+    All of it is checked before any of it is written: sizes, digests, keys, that there is nothing else in it, that its
+    cells, artifacts and numbers fit each other, and that its outcomes measure as it says, where the same metrics are
+    installed. What no check can tell is whether outcomes are those of a training: import files of people whom you
+    would believe their numbers.
     A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come
     without weights: they are done again where these are needed.
     """
@@ -36,4 +38,6 @@ def command(file: Path, store: Store, runs: Path, limit: int) -> None:
     say(f"{store.root}: {counted(imported.added)} new, {imported.known:,} were there")
     for text in imported.left_out.values():
         say(f"warning: {text}", err=True)
+    for text in imported.unchecked:
+        say(f"not checked: {visible(text)}", err=True)
     say(f"run     {imported.run}")

@@ -1,8 +1,7 @@
-"""Check the artifacts and numbers of a run against the store."""
+"""Verify runs, reports and exported files."""
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--again",
     is_flag=True,
@@ -38,23 +37,40 @@ if TYPE_CHECKING:
 )
 @options.data
 @options.store
-def command(run: Path, again: bool, limit: int | None, workers: int, data: Path, store: Store) -> int:
-    """Check that the artifacts of RUN are intact, and that its numbers are those in the store."""
-    from bench_core.runs.results import read_run
+@options.runs
+def command(
+    paths: tuple[Path, ...], again: bool, limit: int | None, workers: int, data: Path, store: Store, runs: Path
+) -> int:
+    """Check that every number in PATH can be followed to what it was computed from.
+
+    A PATH is a run, a report, a folder of these, or a file of `bench export`. From a report to its run, from cells to
+    keys, from keys to artifacts in the store: every contradiction names a file or a cell, and the exit code is 1. At
+    the end stands what could not be checked, and why.
+    """
     from bench_core.terminal import visible
-    from bench_exchange.repeating import Remark
-    from bench_exchange.verifying import damaged, differing, repeated
+    from bench_exchange.verifying import Verifier, repeated
 
     if limit is not None and not again:
         raise click.UsageError("--limit N requires --again.")
-    found = read_run(run)
-    wrong, left = 0, 0
-    whole = (Remark(text) for text in chain(damaged(found, store), differing(found, store)))
-    for remark in chain(whole, repeated(found, store, data, workers, limit) if again else ()):
-        say(visible(remark.text))
-        wrong, left = wrong + remark.differs, left + (not remark.differs)
-    number, behind = sum(len(cell.numbers) for cell in found.cells), len(found.artifacts())
-    about = ", ".join([counted(len(found.cells), "cell"), counted(number, "number"), counted(behind, "artifact")])
-    more = f"; {counted(left, 'stage')} could not be repeated" if left else ""
-    say(f"{about}: {counted(wrong, 'difference') if wrong else 'all as stored'}{more}")
+    verifier, left, wrong = Verifier(store, runs), list[str](), 0
+
+    def tell(remarks: object) -> None:
+        nonlocal wrong
+        for remark in remarks:  # type: ignore[attr-defined]
+            if remark.wrong:
+                say(visible(remark.text))
+                wrong += 1
+            else:
+                left.append(remark.text)
+
+    for path in paths:
+        tell(verifier.verify(path))
+    for run in verifier.seen if again else ():
+        tell(repeated(run, store, data, workers, limit))
+    if left:
+        say("not checked:")
+        for text in left:
+            say(f"  {visible(text)}")
+    about = ", ".join(counted(number, what) for what, number in verifier.counts.items()) or "nothing verified"
+    say(f"{about}: {counted(wrong, 'contradiction') if wrong else 'no contradictions'}")
     return 1 if wrong else 0

@@ -102,7 +102,7 @@ def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[st
             name = pair_name(ours, theirs)
             if name in found and found[name].draws >= number:
                 continue
-            p = _p_value(run, StoredExamples(store), metric, (ours, theirs), number)
+            p = exchange_test(run, store, metric, (ours, theirs), number)
             if isinstance(p, str):
                 reasons[f"{grid.table.id}, {metric}"] = p
             else:
@@ -111,12 +111,12 @@ def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[st
     return reasons
 
 
-def _p_value(run: Run, stored: StoredExamples, metric: str, entries: Sequence[Entry], draws: int) -> float | str:
+def exchange_test(run: Run, store: Store, metric: str, entries: Sequence[Entry], draws: int) -> float | str:
     """Return the p-value of two numbers of a table over their cells seed by seed, or why there is none."""
     known = {one.artifacts.get(f"measure/{metric}", ""): one for one in run.cells}
     ours, theirs = ([known[key] for key in entry.keys] for entry in entries)
     seeds = [[seed_of(one) for one in side] for side in (ours, theirs)]
     if seeds[0] != seeds[1]:
         return f"they have different seeds: {', '.join(map(str, seeds[0]))} and {', '.join(map(str, seeds[1]))}"
-    found = tried(stored, contrast(metric, [*zip(ours, theirs, strict=True)]))
+    found = tried(StoredExamples(store), contrast(metric, [*zip(ours, theirs, strict=True)]))
     return found if isinstance(found, str) else found.p_value(draws)

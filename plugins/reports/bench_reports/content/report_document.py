@@ -9,7 +9,7 @@ from typing import TypeAlias
 from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
-from bench_reports.content.claims import MEANING, Judgement, judge
+from bench_reports.content.claims import MEANING, Judgement
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
 from bench_reports.content.grid import Grid
@@ -18,7 +18,6 @@ from bench_reports.content.outputs import samples, side_by_side
 from bench_reports.content.page import comparability, facts, figure_notes, incomplete, statistics, title
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
-from bench_reports.content.tables import grids
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 
@@ -46,14 +45,14 @@ def report_document(
     return Document(title(run), [doc.Facts(facts(run), cites=["Source"])], sections)
 
 
-def summary(run: Run) -> Document:
+def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Document:
     """Return the tables and claims of a run, for a terminal."""
     sections = []
-    for grid in grids(run):
+    for grid in filled:
         sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
         if differences := differences_table(run, grid):
             sections.append(Section("Beside the published", [differences]))
-    return Document("", [], [*sections, *_claims(judge(run))])
+    return Document("", [], [*sections, *_claims(judged)])
 
 
 def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Document:

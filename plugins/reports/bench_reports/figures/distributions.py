@@ -74,7 +74,7 @@ def distributions(run: Run) -> list[Distribution]:
 def keep_distributions(run: Run, store: Store) -> None:
     """Write the distributions that figures of a run show, from the artifacts in the store."""
     if any(figure.values for figure in run.suite.figures) and not (run.folder / FILE).exists():
-        write_distributions(run.folder / FILE, _of_run(run, store))
+        write_distributions(run.folder / FILE, stored_distributions(run, store))
 
 
 def merge_distributions(runs: Sequence[Run], merged: Run) -> None:
@@ -91,7 +91,8 @@ def merge_distributions(runs: Sequence[Run], merged: Run) -> None:
     write_distributions(merged.folder / FILE, filter(None, found))
 
 
-def _of_run(run: Run, store: Store) -> Iterator[Distribution]:
+def stored_distributions(run: Run, store: Store) -> Iterator[Distribution]:
+    """Yield the distributions that the figures of a run show, from the artifacts in the store."""
     for one in run.cells:
         named = {name for figure in run.suite.figures if figure.covers(one.cell) for name in figure.values}
         for metric, key in _measured(run, one):

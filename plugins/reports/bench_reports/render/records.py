@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench_core.runs.results import CellResult, Run, cell_as_json
+from bench_core.runs.results import FORMAT, CellResult, Run, cell_as_json
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_reports.content.choices import choices
@@ -64,6 +64,7 @@ def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) 
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
     data = json_data(
         {
+            "format": FORMAT,
             **head,
             "environments": environments(run),
             "tables": {grid.table.id: records(grid) for grid in filled},

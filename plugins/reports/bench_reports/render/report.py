@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from bench_core.errors import StoreError
+from bench_core.runs.manifest import FILE, Named, inside, read_manifest, write_manifest
 from bench_core.runs.results import COST_COLUMNS, Run
 from bench_core.storage.csv_files import to_csv
 from bench_reports.content.claims import judge
@@ -15,45 +17,73 @@ from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.figures import cost_pictures, pictures
+from bench_reports.render.code import code_digest
 from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
-from bench_reports.render.terminal import terminal_text
+from bench_reports.render.terminal import SCREEN, terminal_text
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
-    """Write all that a report consists of; return the files written.
+    """Write all that a report consists of, and its manifest; return the files written.
 
-    Nothing in them but costs depends on the clock, the machine or the place of the run.
+    Nothing in them but costs and the manifest depends on the clock, the machine or the place of the run.
     """
+    files, place = contents(run), folder
+    try:
+        _remove_former(folder, files)
+        for name, content in files.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+    except OSError as error:
+        why = str(error.strerror or error).lower()
+        raise StoreError(f"{place}: cannot be written: {why}. Name another folder by --out.") from None
+    named = Named(run.folder.resolve().name, run_digest(run))
+    write_manifest(folder, "report", named.name, files, run=named, code=code_digest())
+    return [folder / name for name in (*files, FILE)]
+
+
+def contents(run: Run) -> dict[str, bytes]:
+    """Return the files of a report, by their paths; its manifest tells the digests of all of them."""
     costs = run.folder / "costs.csv"
-    contents = _report(run, costs.is_file())
-    if costs.is_file():
-        contents |= _costs(run, costs.read_bytes().decode("utf-8", "replace"))
-    for name, content in contents.items():
-        try:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        except OSError as error:
-            why = str(error.strerror or error).lower()
-            raise StoreError(f"{folder / name}: cannot be written: {why}. Name another folder by --out.") from None
-    return [folder / name for name in contents]
+    files = _report(run, costs.is_file())
+    return files | (_costs(run, costs.read_bytes().decode("utf-8", "replace")) if costs.is_file() else {})
 
 
 def screen(run: Run) -> str:
     """Return the tables and claims of a run with their footnotes, for a terminal."""
-    return terminal_text(summary(run))
+    return terminal_text(summary(run, grids(run), judge(run)))
+
+
+def _remove_former(folder: Path, files: Collection[str]) -> None:
+    """Remove the manifest of the report that was here before, and what it lists that is no more written."""
+    with suppress(StoreError):
+        former = read_manifest(folder).files
+        for name in {*former} - {*files} if all(inside(folder, name) for name in former) else ():
+            (folder / name).unlink(missing_ok=True)
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def run_digest(run: Run) -> str | None:
+    """Return the digest of the manifest of a run; None if it has none, or one that was changed."""
+    try:
+        return read_manifest(run.folder).digest
+    except StoreError:
+        return None
 
 
 def _report(run: Run, costs: bool) -> dict[str, bytes]:
     """Return the files of a report but for what depends on clocks, by their paths."""
-    filled, judged, drawn = [*grids(run), *whole_grids(run)], judge(run), _drawn(pictures(run))
+    tables, judged, drawn = grids(run), judge(run), _drawn(pictures(run))
+    filled = [*tables, *whole_grids(run)]
     document = report_document(run, filled, judged, drawn, costs)
     files = {
         "report.html": html_page(document),
         "report.md": markdown_report(document),
         "report.tex": latex_report(document),
+        SCREEN: terminal_text(summary(run, tables, judged)),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),

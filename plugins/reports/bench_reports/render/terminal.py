@@ -11,6 +11,8 @@ from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
 
+SCREEN = "report.txt"  #: of a report: what a terminal shows of it
+
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 
 

@@ -1,0 +1,46 @@
+"""What a run records of its plan: every stage, and the settings of each part by its name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench_core.planning.cache_keys import SCHEME
+from bench_core.planning.plan import Plan
+from bench_core.runs.provenance import RecordedStage, put, settings_by_part
+from bench_core.suites.suite import Suite
+from bench_core.suites.yaml_source import as_yaml
+
+PARTS = ("tasks", "models", "decoders", "metrics", "probes")
+
+
+def planned_stages(plan: Plan, results: Mapping[str, str], computed: Mapping[str, str]) -> Iterator[RecordedStage]:
+    """Yield the stages of a plan with the digests of their `results`, and of where they were `computed`, by key."""
+    for key, stage in plan.stages.items():
+        yield RecordedStage(key, stage.ingredients, SCHEME, results.get(key, ""), computed.get(key, ""))
+
+
+def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
+    """Return the settings of all parts as planned, by section, name and setting; what no cell uses is left out.
+
+    `suite` is the digest of suite.yaml.
+    """
+    found: dict[str, Any] = {
+        "suite": hashlib.sha256(as_yaml(suite.effective).encode()).hexdigest(),
+        "limits": suite.limits.model_dump(mode="json"),
+        "seeds": [*suite.seeds],
+        "splits": [*suite.splits],
+        "limited": {section: _limited(getattr(suite, section)) for section in PARTS if section != "models"},
+    }
+    for cell, artifacts in plan.of_cell.items():
+        for name, key in artifacts.items():
+            for place, value in settings_by_part(cell.axes, name, plan.stages[key].ingredients["settings"]):
+                if place[0] not in ("cell", "limits", "seeds"):
+                    put(found, place, value)
+    return found
+
+
+def _limited(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which settings a part takes from the limits of a suite where it says nothing, by name."""
+    return {name: dict(config.limits) for name, config in parts.items() if config.limits}

@@ -1,0 +1,277 @@
+"""What a run records so that it can be verified without the code that made it: `stages.jsonl.gz` and `parts.json`.
+
+`stages.jsonl.gz` has every planned stage: its key, all that the key is a hash of, and a digest of its result.
+`parts.json` has the settings of each part of the suite by its name, defaults included, as they were planned.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bench_core.errors import StoreError
+
+STAGES, PARTS = "stages.jsonl.gz", "parts.json"
+SHORTEST = 64  # characters of JSON that are written once and then referred to
+LARGEST = 2**30  #: bytes of all lines, and characters of all that they stand for
+LARGEST_STAGE = 2**24  #: characters of the ingredients of one stage
+RECENT = 1_000  # values that stages share as objects
+REFERENCE = "$"  # {"$": 3} stands for the value of line 3
+HARDWARE = ("device", "precision", "threads")
+BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # sections whose names stages have
+
+#: Of a setting: the section of a suite, names in it, and the setting.
+Place: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordedStage:
+    """A stage as a run recorded it."""
+
+    key: str
+    ingredients: Mapping[str, Any]  # what the key is a hash of
+    scheme: int  # of keys
+    result: str = ""  # a digest of what it left; empty if it did not finish
+    computed: str = ""  # a digest of where it was computed and what that cost; empty of measures and probes
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the stage."""
+        return str(self.ingredients.get("kind"))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Return its settings."""
+        return _mapping(self.ingredients.get("settings"))
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        """Return kind and key of each input by its role."""
+        return {role: (str(kind), str(key)) for role, (kind, key) in _mapping(self.ingredients.get("inputs")).items()}
+
+    @property
+    def fits(self) -> bool | None:
+        """Return whether the key is that of the ingredients; None if its scheme is not known here."""
+        from bench_core.planning.cache_keys import SCHEME, key_of  # not for reports, which plan nothing
+
+        if key_of({**self.ingredients, "scheme": self.scheme}) == self.key:
+            return True
+        return False if self.scheme == SCHEME else None
+
+
+def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:
+    """Write stages; what several of them have in common is written once."""
+    lines = _Lines()
+    with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        for stage in stages:
+            about = {"key": stage.key, "ingredients": lines.shared(stage.ingredients), "scheme": stage.scheme}
+            digests = {"result": stage.result, "computed": stage.computed}
+            line = about | {name: digest for name, digest in digests.items() if digest}
+            packed.write("".join([*lines.taken(), _json(line) + "\n"]).encode())
+
+
+def read_stages(folder: Path) -> dict[str, RecordedStage]:
+    """Return the stages that a run folder records, by key; none if it is from before they were recorded.
+
+    Raises StoreError if the file is damaged.
+    """
+    path = folder / STAGES
+    if not path.exists():
+        return {}
+    found: dict[str, RecordedStage] = {}
+    values: list[Any] = []
+    sizes: list[int] = []
+    try:
+        for line in _unpacked(path):
+            data = json.loads(line)
+            size = len(line) + sum(sizes[place] for place in _references(data))
+            if size > LARGEST_STAGE:
+                raise ValueError("a stage has too many ingredients")
+            if "value" in data:
+                values.append(_resolved(data["value"], values))
+                sizes.append(size)
+            else:
+                stage = RecordedStage(**{**data, "ingredients": _resolved(data["ingredients"], values)})
+                if stage.key in found or not isinstance(stage.ingredients, dict) or not isinstance(stage.key, str):
+                    raise ValueError(f"stage {stage.key!r} is there twice, or has no ingredients")
+                stage.inputs  # noqa: B018 - raises unless they are pairs
+                found[stage.key] = stage
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise StoreError(f"{path}: the recorded stages cannot be read ({error}). Run the suite again.") from None
+    return found
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    left = LARGEST
+    with gzip.open(path) as file:
+        while line := file.readline(LARGEST_STAGE + 1):
+            left -= len(line)
+            if len(line) > LARGEST_STAGE or left < 0:
+                raise ValueError("it is too large")
+            yield line
+
+
+@dataclass
+class _Lines:
+    """Values that stand on lines of their own, each once."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+    recent: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: values, and what stands for them
+
+    def shared(self, value: Any) -> Any:
+        """Return a value in which references stand for what is long."""
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        known = self.recent.get(id(value))
+        if known is None or known[0] is not value:
+            if len(self.recent) > RECENT:
+                self.recent.clear()
+            known = self.recent[id(value)] = value, self._shared(value)
+        return known[1]
+
+    def _shared(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            found: Any = {str(key): self.shared(one) for key, one in value.items()}
+            found = {REFERENCE: found} if REFERENCE in found else found
+        else:
+            found = [self.shared(one) for one in value]
+        text = _json(found)
+        if len(text) < SHORTEST:
+            return found
+        if text not in self.places:
+            self.places[text] = len(self.places)
+            self.new.append(f'{{"value":{text}}}\n')
+        return {REFERENCE: self.places[text]}
+
+    def taken(self) -> list[str]:
+        """Return the lines that are new, once."""
+        new, self.new = self.new, []
+        return new
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _references(value: Any) -> Iterator[int]:
+    """Yield the lines that a value refers to."""
+    if isinstance(value, dict) and isinstance(value.get(REFERENCE), int):
+        if value[REFERENCE] < 0:
+            raise ValueError("a reference leads nowhere")
+        yield value[REFERENCE]
+    elif isinstance(value, dict):
+        for one in _inside(value).values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+
+
+def _resolved(value: Any, values: list[Any]) -> Any:
+    """Return a value with what its references stand for."""
+    if isinstance(value, list):
+        return [_resolved(one, values) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get(REFERENCE), int):
+        return values[value[REFERENCE]]
+    return {key: _resolved(one, values) for key, one in _inside(value).items()}
+
+
+def _inside(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping as it was: one that has the name of references itself stands below that name."""
+    inside = value.get(REFERENCE)
+    return inside if isinstance(inside, dict) else value
+
+
+def result_digest(*results: Any) -> str:
+    """Return what stands for the result of a stage in a run: half of a sha256."""
+    text = json.dumps(results, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_mark)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def _mark(value: Any) -> str:
+    """Return what stands for an array."""
+    return hashlib.sha256(value.tobytes()).hexdigest()
+
+
+def files_digest(manifest: Mapping[str, Any]) -> str:
+    """Return what stands for the files of an artifact, whether all of them are here or were imported in part."""
+    files = {**manifest.get("left_out", {}), **manifest["files"]}
+    return result_digest({name: about["sha256"] for name, about in files.items()})
+
+
+def computed_digest(manifest: Mapping[str, Any]) -> str:
+    """Return what stands for where an artifact was computed, and what that cost."""
+    return result_digest(manifest.get("provenance"), manifest.get("cost"))
+
+
+def read_parts(folder: Path) -> dict[str, Any]:
+    """Return the settings of the parts of a run by their names; none if it is from before they were recorded.
+
+    Raises StoreError if the file is damaged.
+    """
+    path = folder / PARTS
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it is no mapping")
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: the settings of parts cannot be read ({error}). Run the suite again.") from None
+    return found
+
+
+def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Yield every setting of a stage of a cell, with the part of the suite that it belongs to.
+
+    Such as `("models", "lstm", "words", "training")` for what the model called `lstm` is trained with on the task
+    called `words`; settings of the stage itself are `("cell", AXIS)` and `("limits", NAME)`.
+    """
+    kind, _, name = stage.partition("/")
+    for setting, value in settings.items():
+        if setting in ("seed", "split"):
+            yield ("cell", setting), value
+        elif setting == "together":
+            yield ("seeds",), value
+        elif setting in HARDWARE:
+            yield ("hardware", str(cell["hardware"]), setting), value
+        elif setting == "batch_size":
+            yield ("limits", setting), value
+        elif setting == "examples":
+            yield ("limits", "scored" if kind == "score" else setting), value
+        elif kind == "prepare":
+            yield ("tasks", str(cell["task"]), setting), value
+        elif setting == "decoder" and value is not None:
+            yield ("decoders", str(cell["decoder"]), setting), value
+        elif kind in BY_NAME and setting in (BY_NAME[kind][1], "decoder"):
+            yield (BY_NAME[kind][0], name, setting), value
+        else:  # of score, the likelihood that a metric asks for
+            last = f"{setting}/{name}" if kind == "score" else setting
+            yield ("models", str(cell["model"]), str(cell["task"]), last), value
+
+
+def at(settings: Any, path: Place) -> Any:
+    """Return what stands at a path in nested mappings, or None."""
+    for name in path:
+        settings = _mapping(settings).get(name)
+    return settings
+
+
+def put(settings: dict[str, Any], path: Place, value: Any) -> None:
+    """Put a value at a path in nested mappings, unless something is there."""
+    for name in path[:-1]:
+        settings = settings.setdefault(name, {})
+    settings.setdefault(path[-1], value)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

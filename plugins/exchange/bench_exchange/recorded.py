@@ -1,0 +1,272 @@
+"""Follows every cell of a run to its stages and their keys, by what the run records and by nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from bench_core.errors import StoreError
+from bench_core.runs.manifest import Remark
+from bench_core.runs.provenance import (
+    HARDWARE,
+    PARTS,
+    STAGES,
+    RecordedStage,
+    at,
+    read_parts,
+    read_stages,
+    settings_by_part,
+)
+from bench_core.runs.results import (
+    FORMAT,
+    CellResult,
+    Run,
+    finding_digest,
+    history_files,
+    number_digest,
+    plain_file,
+)
+from bench_core.runs.selecting import cell_name
+from bench_core.storage.csv_files import from_csv
+from bench_core.suites.axes import AXES
+from bench_exchange.suite_settings import unlike_settings
+
+SHORT = 16  # letters of a key in costs.csv
+
+
+def contradictions(run: Run) -> Iterator[Remark]:
+    """Yield where the files of a run contradict each other, and what they do not tell."""
+    try:
+        stages, parts = read_stages(run.folder), read_parts(run.folder)
+    except StoreError as error:
+        yield Remark(str(error))
+        return
+    if not stages:
+        expected = run.info.get("format", 1) >= FORMAT and not run.info.get("merged") and any(run.artifacts())
+        why = "it records no stages, as runs of version 0.1: keys and settings behind its cells"
+        yield Remark(f"{run.folder}: {STAGES} is missing" if expected else f"{run.folder}: {why}", wrong=expected)
+        return
+    yield from _Recorded(run, stages, parts).remarks()
+
+
+@dataclass
+class _Recorded:
+    """A run, and what it records of its stages and parts."""
+
+    run: Run
+    stages: Mapping[str, RecordedStage]
+    parts: Mapping[str, Any]
+
+    def remarks(self) -> Iterator[Remark]:
+        """Yield all contradictions."""
+        folder = self.run.folder
+        for stage in self.stages.values():
+            if stage.fits is False:
+                yield Remark(f"{folder / STAGES}: {stage.kind} {stage.key}: the key is not that of its ingredients")
+        other = sum(stage.fits is None for stage in self.stages.values())
+        if other:
+            why = "were computed by another scheme than this version knows"
+            yield Remark(f"{folder / STAGES}: the keys of {other:,} stages {why}", wrong=False)
+        for cell in self.run.cells:
+            name = cell_name(cell.cell)
+            yield from (Remark(f"{folder}: {name}: {text}") for text in [*self._cell(cell), *self._results(cell)])
+        for text in [*self._matrix(), *self._behind(), *self._shared(), *self._info(), *self._files()]:
+            yield Remark(f"{folder}: {text}")
+        for text in unlike_settings(self.run, self.parts):
+            yield Remark(f"{folder / 'suite.yaml'}: {text}")
+
+    def _cell(self, cell: CellResult) -> Iterator[str]:
+        """Yield where the stages of a cell are not those of its names."""
+        for name, key in cell.artifacts.items():
+            stage = self.stages.get(key)
+            if stage is None or stage.kind != name.partition("/")[0]:
+                yield (
+                    f"{name} {key} is not among the recorded stages" if stage is None else f"{name} is a {stage.kind}"
+                )
+                continue
+            yield from (f"{name}: {text}" for text in self._settings(cell, name, stage))
+            yield from self._inputs(cell, name, stage)
+            if "train" in name:
+                yield from self._hardware(cell, stage)
+        if cell.artifacts:
+            yield from self._lacking(cell)
+
+    def _settings(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
+        """Yield the settings of a stage that are not those of the names of its cell."""
+        for place, value in settings_by_part(cell.cell, name, stage.settings):
+            section, *inside = place
+            if section == "cell":
+                known, fits = cell.cell.get(inside[0]), value == cell.cell.get(inside[0])
+            elif section == "seeds":
+                known = self.parts.get("seeds")
+                fits = isinstance(value, list) and cell.cell["seed"] in value and {*value} <= {*(known or ())}
+            else:
+                known = at(self.parts, place)
+                several = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
+                fits = value == known or value in (several or ())  # merged runs may differ in it
+            if not fits:
+                way, ours, theirs = _leaf(value, known, place[-1])
+                yield f"{way} is {_short(ours)}, and {_owner(place)} has {_short(theirs)}"
+
+    def _inputs(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
+        """Yield the inputs of a stage that are not the cell's other stages."""
+        for role, (kind, key) in stage.inputs.items():
+            if kind == "together":
+                joint = self.stages.get(key)
+                if joint is None or joint.kind != kind or cell.cell["seed"] not in joint.settings.get(kind, ()):
+                    yield f"{name}: its joint training {key} is not recorded, or not of this seed"
+                else:
+                    yield from (f"{kind}: {text}" for text in self._settings(cell, kind, joint))
+                    yield from self._inputs(cell, kind, joint)
+                continue
+            ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
+            if cell.artifacts.get(ours) != key:
+                yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
+
+    def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
+        """Yield what a cell was computed with by its stages, and not by its environments."""
+        places = [self.run.info["environments"][place] for place in cell.environments]
+        libraries = stage.ingredients.get("libraries")
+        known = libraries if isinstance(libraries, Mapping) else {}
+        for name, version in known.items() if places else ():
+            if all(place.get("libraries", {}).get(name, version) != version for place in places):
+                yield f"it was computed with {name} {version}, which none of its environments has"
+        for name in (*HARDWARE, "torch"):
+            value = known.get(name) if name == "torch" else stage.settings.get(name)
+            if value is not None and places and value not in [place.get(name, value) for place in places]:
+                yield f"it was computed with {name} {value}, and its environments say otherwise"
+
+    def _lacking(self, cell: CellResult) -> Iterator[str]:
+        """Yield the stages and numbers that a cell should have, and those that it should not."""
+        suite = self.run.suite
+        skipped = [skip for skip in suite.skip if skip.metric]
+        metrics = {
+            name for name in suite.metrics if not any(one.covers(**{**cell.cell, "metric": name}) for one in skipped)
+        }
+        expected = {"prepare", "train", *(f"measure/{name}" for name in metrics)}
+        expected |= {"decode"} if cell.cell.get("decoder") else set()
+        known = {name for name in cell.artifacts if name.partition("/")[0] not in ("score", "probe")}
+        for name in sorted(expected ^ known):
+            yield f"{name} is {'missing' if name in expected else 'not in the suite'}"
+        for name in sorted(metrics ^ {*cell.numbers}) if cell.status == "done" else ():
+            yield f"{name}: {'the number is missing' if name in metrics else 'the suite has no such metric'}"
+
+    def _results(self, cell: CellResult) -> Iterator[str]:
+        """Yield the numbers and findings of a cell that are not those of its stages, and a status that is not."""
+        left = {name: self.stages[key].result for name, key in cell.artifacts.items() if key in self.stages}
+        for name, number in cell.numbers.items():
+            key = cell.artifacts.get(f"measure/{name}")
+            result = left.get(f"measure/{name}", "")
+            told = number_digest(number, self.run.draws.get(key or "")) if number.value is not None else ""
+            if told != result:
+                yield f"{name}: {_difference(told, result)}, or its bootstrap replicates"
+        for name in {*left} & {f"probe/{name}" for name in cell.probes}:
+            if finding_digest(cell.probes[name.partition("/")[2]]) != left[name]:
+                yield f"{name}: the finding is not the one that its stage left"
+        for name in sorted(name for name in left if name.startswith("probe/") and left[name]):
+            if name.partition("/")[2] not in cell.probes:
+                yield f"{name}: the finding that its stage left is missing"
+        whole = bool(left) and all(left.values())
+        if whole != (cell.status == "done"):
+            yield f"it is {cell.status!r}, but {'all' if whole else 'not all'} of its stages finished"
+
+    def _matrix(self) -> Iterator[str]:
+        """Yield the cells that a run lacks by its suite, and those that it has besides or twice."""
+        suite = self.run.suite
+        hardware = suite.hardware if isinstance(suite.hardware, dict) else ["default"]
+        seeds = range(suite.seeds) if isinstance(suite.seeds, int) else suite.seeds
+        axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, seeds)
+        skips = [skip for skip in suite.skip if not skip.metric]
+        places = (dict(zip(AXES, names, strict=True)) for names in product(*axes))
+        expected = {cell_name(cell) for cell in places if not any(skip.covers(**cell) for skip in skips)}
+        found = Counter(cell_name(cell.cell) for cell in self.run.cells)
+        for name in sorted(expected ^ {*found}):
+            yield f"{name}: the {'cell is missing' if name in expected else 'suite has no such cell'}"
+        yield from (f"{name}: the cell is there twice" for name, number in found.items() if number > 1)
+
+    def _behind(self) -> Iterator[str]:
+        """Yield the recorded stages that are behind no cell and no task."""
+        left = [key for cell in self.run.cells for key in cell.artifacts.values()]
+        left += [key for key, stage in self.stages.items() if stage.kind == "prepare"]
+        seen: set[str] = set()
+        while left:
+            key = left.pop()
+            if key not in seen and key in self.stages:
+                seen.add(key)
+                left += [inner for _, inner in self.stages[key].inputs.values()]
+        for key in {*self.stages} - seen:
+            yield f"{STAGES}: {self.stages[key].kind} {key} is behind no cell"
+
+    def _shared(self) -> Iterator[str]:
+        """Yield the bootstrap replicates that are of no number of the run."""
+        keys = {key for cell in self.run.cells for key in cell.artifacts.values()}
+        yield from (f"draws.safetensors: {key} is no measure of a cell" for key in {*self.run.draws} - keys)
+
+    def _info(self) -> Iterator[str]:
+        """Yield what run.json tells otherwise than the suite and the stages."""
+        info, suite = self.run.info, self.run.suite
+        for name, known in (("suite", suite.suite), ("title", suite.title), ("source", suite.source)):
+            if info.get(name, known) != known:
+                yield f"run.json: {name} is {_short(info[name])}, and {_short(known)} in suite.yaml"
+        label = f"{suite.suite}-{info['profile']}" if info.get("profile") else suite.suite
+        if info["label"] != label:
+            yield f"run.json: the label is {_short(info['label'])}, not {_short(label)}"
+        for what, setting in (("tasks", "data"), ("models", "files")):
+            for name, digests in info.get("read", {}).get(what, {}).items():
+                recorded = _mapping(self.parts.get(what)).get(name, {})
+                several = [recorded] if what == "tasks" else [*_mapping(recorded).values()]
+                planned = [_mapping(_mapping(one).get(setting)) for one in several]
+                for file, digest in digests.items():
+                    told = [one[file] for one in planned if file in one]
+                    if told and digest not in told:
+                        yield f"run.json: the digest of {file} of {what[:-1]} {name!r} is not that in {PARTS}"
+
+    def _files(self) -> Iterator[str]:
+        """Yield costs, histories and lines of the log that are of no recorded stage."""
+        kinds = {key[:SHORT]: stage.kind for key, stage in self.stages.items()}
+        rows = from_csv(plain_file(self.run.folder / "costs.csv").decode())
+        for row in rows:
+            if kinds.get(row["key"]) != row["stage"]:
+                yield f"costs.csv: {row['stage']} {row['what']} ({row['key']}) is no recorded stage"
+        for key, path in history_files(self.run.folder).items():
+            if not any(one.startswith(key) and stage.kind == "train" for one, stage in self.stages.items()):
+                yield f"history/{path.name} is of no recorded training"
+
+
+def _difference(told: str, result: str) -> str:
+    if not told:
+        return "the number that its stage left is missing"
+    return (
+        "the number is not the one that its stage left"
+        if result
+        else "there is a number, but its stage did not finish"
+    )
+
+
+def _owner(place: Iterable[str]) -> str:
+    """Say whose setting a place is, such as `model 'lstm' on 'words'`."""
+    section, *names = place
+    if section in ("cell", "seeds", "limits"):
+        return {"cell": "the cell", "seeds": "the suite", "limits": "the suite"}[section]
+    kind = section.removesuffix("s")
+    return f"{kind} {names[0]!r} on {names[1]!r}" if section == "models" else f"{kind} {names[0]!r}"
+
+
+def _leaf(one: Any, other: Any, way: str) -> tuple[str, Any, Any]:
+    """Return the first place at which two settings differ, and what is there."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        name = next(name for name in {**one, **other} if one.get(name) != other.get(name) or name not in one)
+        return _leaf(one.get(name), other.get(name), f"{way}.{name}")
+    return way, one, other
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,267 @@
+"""Compares a run with a store: artifacts, numbers, findings, draws, samples, costs, histories, environments."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from bench_core.errors import StoreError
+from bench_core.runs.manifest import Remark
+from bench_core.runs.provenance import RecordedStage, computed_digest, files_digest, read_stages
+from bench_core.runs.results import CellResult, Run, history_files, plain_file
+from bench_core.runs.selecting import cell_name
+from bench_core.storage.artifact import Artifact
+from bench_core.storage.contents import OUTCOMES, RECORDS
+from bench_core.storage.csv_files import from_csv
+from bench_core.storage.outcomes import read_lines
+from bench_core.storage.store import Store
+
+OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
+COMPUTED = ("train", "decode", "score")  # whose environments a run tells
+SHORT = 16  # letters of a key in costs.csv
+BESIDE = ("libraries", "code")  # of an environment: what is not of the artifact
+
+
+def unlike_store(run: Run, store: Store) -> Iterator[Remark]:
+    """Yield what is wrong with the artifacts of a run, and what it tells otherwise than these."""
+    compared = _Compared(run, store)
+    yield from (Remark(text) for text in compared.contradictions())
+    if compared.elsewhere:
+        text = (
+            f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time: costs, environments"
+        )
+        yield Remark(f"{run.folder}: {text}", wrong=False)
+    if compared.missing:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(compared.missing.items()))
+        yield Remark(f"{run.folder}: not in {store.root}: {kinds}; what the run says of them", wrong=False)
+
+
+@dataclass
+class _Compared:
+    run: Run
+    store: Store
+
+    @cached_property
+    def _recorded(self) -> Mapping[str, RecordedStage]:
+        with suppress(StoreError):
+            return read_stages(self.run.folder)
+        return {}
+
+    @cached_property
+    def missing(self) -> Counter[str]:
+        """How many artifacts are not in the store, by kind."""
+        return Counter(
+            kind for kind, key in self.run.artifacts() if not self._places(kind, key) and self._is_behind(key)
+        )
+
+    @cached_property
+    def _behind(self) -> set[str]:
+        return {key for cell in self.run.cells for key in _behind(cell)}
+
+    def _is_behind(self, key: str) -> bool:
+        return key in self._behind
+
+    def _places(self, kind: str, key: str) -> list[str]:
+        """Return the kinds under which an artifact is in the store: its own, or that of its record."""
+        names = dict.fromkeys((kind, RECORDS.get(kind, kind)))
+        return [name for name in names if os.path.lexists(self.store.path(name, key))]
+
+    @cached_property
+    def _artifacts(self) -> dict[str, Artifact]:
+        """The artifacts of a run that are in the store and can be read, by key."""
+        found = {}
+        for kind, key in self.run.artifacts():
+            for name in reversed(self._places(kind, key)):
+                with suppress(StoreError):
+                    found[key] = self.store.get(name, key)
+        return found
+
+    @cached_property
+    def elsewhere(self) -> set[str]:
+        """The keys of artifacts that were computed at another time or place than those of the run."""
+        told = {key: self._recorded[key].computed for key in self._artifacts if key in self._recorded}
+        return {key for key, one in told.items() if one and one != computed_digest(self._artifacts[key].manifest)}
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield all that is not as the store has it."""
+        for kind, key in self.run.artifacts():
+            try:
+                for name in self._places(kind, key):
+                    yield from map(str, self.store.get(name, key).problems())
+                    yield from self._unlike_record(kind, key, self.store.get(name, key))
+            except StoreError as error:
+                yield str(error)
+        for cell in self.run.cells:
+            where = f"{self.run.folder}: {cell_name(cell.cell)}"
+            yield from (f"{where}: {text}" for text in [*self._numbers(cell), *self._environments(cell)])
+        yield from (f"{self.run.folder}: {text}" for text in [*self._info(), *self._samples(), *self._files()])
+
+    def _unlike_record(self, kind: str, key: str, artifact: Artifact) -> Iterator[str]:
+        """Yield where an artifact is not the one that a run recorded under its key."""
+        recorded, manifest = self._recorded.get(key), artifact.manifest
+        if recorded is None:
+            return
+        if manifest.get("scheme", recorded.scheme) != recorded.scheme:
+            yield f"{artifact.folder}: its key is of another scheme than {self.run.folder} records"
+        if "ingredients" in manifest and _normal(manifest["ingredients"]) != _normal(recorded.ingredients):
+            yield f"{artifact.folder}: its ingredients are not those that {self.run.folder} records"
+        if kind not in ("measure", "probe") and recorded.result and files_digest(manifest) != recorded.result:
+            yield f"{artifact.folder}: {self.run.folder} was computed from another {kind}, with other files"
+
+    def _numbers(self, cell: CellResult) -> Iterator[str]:
+        numbers = {name: vars(number) for name, number in cell.numbers.items() if number.value is not None}
+        yield from self._compared(cell, "measure", "number.json", numbers)
+        yield from self._compared(cell, "probe", "finding.json", cell.probes)
+        for name in numbers:
+            key = cell.artifacts.get(f"measure/{name}", "")
+            if key in self._artifacts and not self._same_draws(key):
+                yield f"{name}: its bootstrap replicates in draws.safetensors are not those in the store"
+
+    def _same_draws(self, key: str) -> bool:
+        import numpy as np
+
+        try:
+            stored = np.load(self._artifacts[key].file("draws.npy"), allow_pickle=False)
+        except (StoreError, ValueError):
+            return True  # the artifact is known to be damaged, or has none
+        told = self.run.draws.get(key, stored[:0])
+        return bool(stored.tobytes() == told.tobytes())
+
+    def _compared(self, cell: CellResult, kind: str, file: str, told: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what a cell tells otherwise than the artifacts of a kind that it names."""
+        keys = {name.partition("/")[2]: key for name, key in cell.artifacts.items() if name.partition("/")[0] == kind}
+        for name in dict.fromkeys([*keys, *told]):
+            if name not in keys:
+                yield f"{name}: it names no artifact that this comes from"
+            elif keys[name] in self._artifacts and (name in told or cell.status == "done"):
+                with suppress(StoreError):  # it was told what is wrong with the artifact
+                    yield from _differences(name, told.get(name, {}), self._artifacts[keys[name]].json(file))
+
+    def _environments(self, cell: CellResult) -> Iterator[str]:
+        """Yield the environment of a stage that is none of those that its cell tells."""
+        told = [_plain(_without(self.run.info["environments"][place])) for place in cell.environments]
+        for name, key in cell.artifacts.items():
+            artifact = self._artifacts.get(key) if name.partition("/")[0] in COMPUTED else None
+            if key in self.elsewhere:
+                continue
+            if artifact and "provenance" in artifact.manifest and _plain(artifact.manifest["provenance"]) not in told:
+                yield f"{name} was computed with {_plain(artifact.manifest['provenance'])}, by the store"
+
+    def _info(self) -> Iterator[str]:
+        """Yield what run.json tells of tasks and models otherwise than the store."""
+        first: dict[str, Mapping[str, str]] = {}
+        for cell in self.run.cells:
+            first.setdefault(f"models {cell.cell['model']}", cell.artifacts)
+            first.setdefault(f"tasks {cell.cell['task']}", cell.artifacts)
+        for name, artifacts in first.items():
+            what, _, called = name.partition(" ")
+            told = self.run.info[what].get(called) or {}
+            kind, file = ("train", "training.json") if what == "models" else ("prepare", "facts.json")
+            artifact = self._artifacts.get(artifacts.get(kind, ""))
+            if artifact is None or file not in artifact.manifest["files"] or "status" in told:
+                continue
+            with suppress(StoreError):
+                known = artifact.json(file)
+                known = (
+                    known if what == "models" else {**known.get("extras", {}), "vocabulary": len(known["vocabulary"])}
+                )
+                for word, value in told.items():
+                    if word not in known or _plain(known[word]) != _plain(value):
+                        yield f"run.json: {word} of {what[:-1]} {called!r} is {value!r}, not as in the store"
+
+    def _samples(self) -> Iterator[str]:
+        """Yield the outputs to show that are not those of their decoding."""
+        decoded = {cell_name(cell.cell): cell.artifacts.get("decode", "") for cell in self.run.cells}
+        known: dict[str, dict[int, Mapping[str, Any]]] = {}
+        for sample in self.run.info["samples"]:
+            name = cell_name(sample["cell"])
+            artifact = self._artifacts.get(decoded.get(name, ""))
+            if artifact is None:
+                continue
+            key = decoded[name]
+            with suppress(StoreError):
+                known[key] = known.get(key) or {one["id"]: one for one in artifact.json("samples.json")}
+                if sample["id"] not in known[key]:
+                    known[key] |= {one["id"]: _of_outcome(one) for one in read_lines(artifact.file(OUTCOMES))}
+                yield from (f"run.json: a sample of {name}: {text}" for text in _unlike(sample, known[key]))
+
+    def _files(self) -> Iterator[str]:
+        """Yield the rows of costs and the histories that are not those of the store."""
+        here = {key: one for key, one in self._artifacts.items() if key not in self.elsewhere}
+        stored = {(artifact.manifest["kind"], key[:SHORT]): artifact for key, artifact in here.items()}
+        for row in from_csv(plain_file(self.run.folder / "costs.csv").decode()):
+            kind = row["stage"]
+            artifact = stored.get((kind, row["key"])) or stored.get((RECORDS.get(kind, kind), row["key"]))
+            for name, value in (artifact.manifest.get("cost") or {}).items() if artifact else ():
+                if row.get(name) != ("" if value is None else str(value)):
+                    yield f"costs.csv: {row['what']}: {name} is {row.get(name)}, and {value} in the store"
+        for short, path in history_files(self.run.folder).items():
+            key = next((key for key in self._artifacts if key.startswith(short)), "")
+            if key and "history.jsonl" in self._artifacts[key].manifest["files"]:
+                with suppress(StoreError):
+                    if plain_file(path) != self._artifacts[key].file("history.jsonl").read_bytes():
+                        yield f"history/{path.name}: it is not the one in the store"
+
+
+def _behind(cell: CellResult) -> Iterator[str]:
+    """Yield the keys without which a cell could not say what it does; one that is not done may have got anywhere."""
+    known = {f"measure/{name}" for name, number in cell.numbers.items() if number.value is not None}
+    known |= {f"probe/{name}" for name in cell.probes}
+    yield from (key for name, key in cell.artifacts.items() if cell.status == "done" or name in known)
+
+
+def _of_outcome(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a sample tells of an outcome."""
+    first, references = outcome["hypotheses"][0], outcome.get("references") or [""]
+    about = {"id": outcome["id"], "text": outcome["texts"][0], "finished": first["finished"]}
+    return {**about, "prompt": outcome.get("prompt", ""), "reference": references[0]}
+
+
+def _unlike(sample: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what a sample tells otherwise than its decoding; texts of the data may be left out."""
+    stored = known.get(sample["id"])
+    if stored is None:
+        yield f"example {sample['id']} was not decoded"
+        return
+    repeats = {stored.get("prompt"): "prompt", stored.get("reference"): "reference"}
+    hidden = f"(the {repeats.get(stored.get('text'), '')}, word for word)"
+    for name in ("text", "prompt", "reference", "finished", "tokens", "log_prob"):
+        told, there = sample.get(name), stored.get(name)
+        left_out = told == hidden if name == "text" else told in ("", None)
+        if name in stored and told != there and not left_out:
+            yield f"example {sample['id']}: {name} is {told!r}, and {there!r} in the store"
+
+
+def _differences(name: str, told: Mapping[str, Any], stored: Any) -> Iterator[str]:
+    if not isinstance(stored, dict):
+        yield f"{name}: the store has no mapping of it"
+        return
+    for word in dict.fromkeys([*stored, *told]):
+        here, there = _plain(told.get(word)), _plain(stored.get(word))
+        if here != there and word not in OF_RUNS:
+            yield f"{name}: {word} is {here}, and {there} in the store"
+
+
+def _without(environment: Mapping[str, Any], names: Iterable[str] = BESIDE) -> dict[str, Any]:
+    return {name: value for name, value in environment.items() if name not in names}
+
+
+def _normal(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as both sides would write it: infinities and NaN are words in JSON."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(str(_plain(one)) for one in value)}]"
+    if isinstance(value, dict):  # in the order of its keys, which two files need not share
+        return f"{{{', '.join(f'{key}: {_plain(one)}' for key, one in sorted(value.items()))}}}"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value) if type(value) is int else value

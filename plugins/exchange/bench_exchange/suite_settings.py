@@ -1,0 +1,122 @@
+"""Compares the suite of a run with the settings of its parts, as these were planned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from bench_core.runs.provenance import HARDWARE, PARTS
+from bench_core.runs.results import Run, effective_suite, plain_file
+from bench_core.suites import yaml_source
+from bench_core.suites.parts import merged
+
+FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # stands for a file or folder
+NAMED = {
+    "tasks": "task",
+    "decoders": "decoder",
+    "metrics": "metric",
+    "probes": "probe",
+}  # section -> setting of stages
+ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
+
+
+def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every value of suite.yaml that is not the one which was planned."""
+    if sha256(plain_file(run.folder / "suite.yaml")).hexdigest() != parts.get("suite"):
+        yield f"its digest is not that in {PARTS}"
+    source = yaml_source.read(run.folder / "suite.yaml")
+    effective_suite(source)  # which expands grids
+    suite = source.data
+    for section, setting in NAMED.items():
+        for name, settings in _mapping(suite.get(section)).items():
+            planned = _mapping(_mapping(parts.get(section)).get(name)).get(setting)
+            if isinstance(planned, Mapping):
+                yield from _unlike((section, name), settings, planned)
+                yield from _limited(parts, section, name, settings, planned)
+    for name, settings in _mapping(suite.get("models")).items():
+        for task, planned in _mapping(_mapping(parts.get("models")).get(name)).items():
+            yield from _model(suite, name, task, settings, _mapping(planned))
+    yield from _whole(suite, parts)
+
+
+def _model(
+    suite: Mapping[str, Any], name: str, task: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield where a model, or its training, is another one than was planned for a task."""
+    own = merged(settings, _mapping(settings.get("by_task")).get(task, {}))
+    known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
+    known |= _mapping(planned.get("model"))
+    yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
+    training = merged(suite.get("training") or {}, own.get("training") or {})
+    training = {key: one for key, one in training.items() if key != "together"}  # which says how seeds are planned
+    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
+    yield from _unlike(("models", name, "training"), training, recorded)
+
+
+def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where seeds, splits, limits and hardware are not the planned ones."""
+    seeds = suite.get("seeds", 1)
+    yield from _unlike((), {"seeds": [*range(seeds)] if isinstance(seeds, int) else seeds}, parts)
+    yield from _unlike((), {"splits": suite.get("splits") or ["test"]}, parts)
+    yield from _unlike(("limits",), suite.get("limits") or {}, _mapping(parts.get("limits")))
+    given = suite.get("hardware") or {}
+    several = given if given and all(isinstance(one, Mapping) for one in given.values()) else {"default": given}
+    for name, hardware in several.items():
+        planned = _mapping(_mapping(parts.get("hardware")).get(name))
+        asked = {key: one for key, one in hardware.items() if key in HARDWARE and one != "auto" and planned}
+        yield from _unlike(("hardware", name), asked, planned)
+
+
+def _limited(
+    parts: Mapping[str, Any], section: str, name: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the settings that a part took from the limits of the suite, and that are not these limits."""
+    limits = _mapping(parts.get("limits"))
+    for setting, limit in _mapping(_mapping(_mapping(parts.get("limited")).get(section)).get(name)).items():
+        if settings.get(setting) is None and not _alike(limits.get(limit), planned.get(setting)):
+            known = f"{section}.{name} was planned with {planned.get(setting)!r}"
+            yield f"limits.{limit} is {limits.get(limit)!r}, but {known}"
+
+
+def _unlike(way: Sequence[str], given: Any, planned: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in _mapping(given).items():
+        if key not in planned:
+            yield f"{'.'.join([*way, str(key)])} was not planned"
+        elif not _alike(value, planned[key]):
+            yield f"{'.'.join([*way, str(key)])} is {_short(value)}, and was planned as {_short(planned[key])}"
+
+
+def _alike(given: Any, planned: Any) -> bool:
+    """Return whether a value of a suite may have become a planned one: defaults are filled in, files are digested."""
+    if given is None or (isinstance(planned, str) and FILE.fullmatch(planned)):
+        return True
+    if isinstance(given, Mapping):
+        if not isinstance(planned, Mapping) or not {*given} & {*planned}:  # a short form of something else
+            return (
+                not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
+            )
+        return all(key in planned and _alike(one, planned[key]) for key, one in given.items())
+    if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
+        return not isinstance(given, str) or "name" not in planned or given == planned["name"] or len(planned) > 1
+    if isinstance(planned, list):
+        values = given if isinstance(given, list) else [given]
+        return len(values) == len(planned) and all(map(_alike, values, planned))
+    if isinstance(planned, bool) or isinstance(given, bool):
+        return str(given).lower() == str(planned).lower()
+    if isinstance(planned, int | float):
+        try:
+            return float(given) == float(planned)
+        except (TypeError, ValueError):
+            return False
+    return str(given) == str(planned)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,313 @@
+"""Compares the files of a report with each other, and with its run if that is here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from bench_core.errors import BenchError
+from bench_core.runs.manifest import Manifest, Remark, read_manifest
+from bench_core.runs.results import Run, plain_file
+from bench_core.runs.selecting import cell_name
+from bench_core.storage.csv_files import from_csv
+from bench_core.suites.axes import AXES
+from bench_reports.content.numbers import json_data, rounded
+from bench_reports.content.sorting import ordered
+from bench_reports.statistics.intervals import summary
+from bench_reports.verification.written_tables import (
+    html_tables,
+    latex_rows,
+    letters,
+    markdown_tables,
+    numbers,
+    plain,
+    plain_markdown,
+    unlike,
+)
+
+CLOSE = 1e-9  # relative, of means that are added in another order
+SHOWN = 5  # numbers in a message
+SHOWN_NUMBER = re.compile(r"(−?[\d.]+(?:e[+-]?\d+)?|–|−?∞)(?: ± (−?[\d.]+(?:e[+-]?\d+)?|–|−?∞))?")
+BESIDE = " beside the published"
+
+
+def verify_report(folder: Path, run: Run | None) -> Iterator[Remark]:
+    """Yield what contradicts what in a report, and what of it cannot be checked."""
+    try:
+        manifest = read_manifest(folder)
+        report = _Report(folder, json.loads(plain_file(folder / "results.json")))
+        yield from report.remarks()
+    except (BenchError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        yield Remark(f"{folder}: the report cannot be read: {error or type(error).__name__}")
+        return
+    if run is None:
+        yield Remark(
+            f"{folder}: its run is not here: what bold numbers, p-values, figures and costs are made of", False
+        )
+    else:
+        yield from _beside_run(folder, manifest, report.results, run)
+
+
+def _beside_run(folder: Path, manifest: Manifest, results: Mapping[str, Any], run: Run) -> Iterator[Remark]:
+    """Yield where a report is not that of its run."""
+    from bench_reports.render.code import code_digest
+    from bench_reports.render.report import contents
+
+    cells = [json_data(asdict(one)) for one in ordered(run)]
+    told = {cell_name(one["cell"]): one for one in results.get("cells", ())}
+    for one in cells:
+        name = cell_name(one["cell"])
+        if told.get(name) != one:
+            yield Remark(f"{folder / 'results.json'}: {name} is not as in the run {run.folder}")
+    for name in {*told} - {cell_name(one["cell"]) for one in cells}:
+        yield Remark(f"{folder / 'results.json'}: {name} is no cell of the run {run.folder}")
+    if manifest.code != code_digest():
+        yield Remark(f"{folder}: other code wrote the report than is here, so that it cannot be written again", False)
+        return
+    again = contents(run)
+    for name in sorted({*again, *manifest.files}):
+        there = plain_file(folder / name) if (folder / name).is_file() else None
+        if again.get(name) != there:
+            yield Remark(f"{folder / name}: it is not what the run {run.folder} gives")
+
+
+@dataclass
+class _Report:
+    """A report, as its files tell it."""
+
+    folder: Path
+    results: Mapping[str, Any]
+
+    def remarks(self) -> Iterator[Remark]:
+        """Yield where files contradict each other."""
+        for text in [*self._tables(), *self._sorted(), *self._claims(), *self._numbers()]:
+            yield Remark(f"{self.folder}/{text}")
+
+    def _text(self, name: str) -> str:
+        return plain_file(self.folder / name).decode("utf-8")
+
+    @cached_property
+    def _markdown(self) -> dict[str, list[list[str]]]:
+        return markdown_tables(self._text("report.md"))
+
+    @cached_property
+    def _page(self) -> tuple[dict[str, list[list[str]]], dict[str, list[list[str | None]]], str]:
+        return html_tables(self._text("report.html"))
+
+    @cached_property
+    def _means(self) -> dict[tuple[str, str, str], list[tuple[list[float], Any]]]:
+        """The values of each metric over seeds, with their interval if there is one seed, by kind and signature."""
+        groups: dict[Any, list[Any]] = {}
+        for one in self.results["cells"]:
+            for metric, number in one["numbers"].items():
+                if number["value"] is not None:
+                    names = tuple(one["cell"].get(axis) for axis in AXES if axis != "seed")
+                    groups.setdefault((metric, number["kind"], number["signature"], names), []).append(number)
+        found: dict[tuple[str, str, str], list[tuple[list[float], Any]]] = {}
+        for (*column, _), several in groups.items():
+            values = [float(number["value"]) for number in several]
+            interval = several[0]["interval"] if len(several) == 1 else None
+            found.setdefault((column[0], column[1], column[2]), []).append((values, interval))
+        return found
+
+    def _tables(self) -> Iterator[str]:
+        """Yield where the tables of results, and their differences from the published, are not as in results.json."""
+        for name, records in self.results["tables"].items():
+            file = f"tables/{name}.csv"
+            if from_csv(self._text(file)) != [_as_csv(record) for record in records]:
+                yield f"{file}: its numbers are not those of table {name} in results.json"
+            for record in records:
+                if not self._founded(record):
+                    where = f"results.json: table {name}, {record['row']} x {record['column']}"
+                    yield f"{where}: {record['mean']} is the mean of no cells"
+            if records:
+                yield from self._written(name, records)
+
+    def _founded(self, record: Mapping[str, Any]) -> bool:
+        """Return whether the mean of a table is that of some cells."""
+        if not record["n"] or record["value"] not in {metric for metric, _, _ in self._means}:
+            return True  # a text, or a statistic of a task
+        known = self._means.get((record["value"], record["kind"], record["signature"]), ())
+        return any(_is_mean(record, values, interval) for values, interval in known)
+
+    def _written(self, name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """Yield where Markdown, LaTeX and HTML do not show a table of results.json."""
+        rows = self._markdown.get(name)
+        width = len(rows[0]) - 1 if rows else 0
+        if not rows or len(records) != width * (len(rows) - 1):
+            yield f"report.md: it does not show table {name} of results.json"
+            return
+        for place, record in enumerate(records):
+            label, cell = rows[place // width + 1][0], rows[place // width + 1][place % width + 1]
+            where = f"report.md: table {name}, {record['row']} x {record['column']}"
+            if letters(plain_markdown(label)) != letters(record["row"]):
+                yield f"{where}: the row is called {plain_markdown(label)!r}"
+            if not _is_heading(rows[0][place % width + 1], record):
+                yield f"{where}: the column is called {plain_markdown(rows[0][place % width + 1])!r}"
+            if not _shows(cell, record):
+                known = f"results.json has {record['mean']} ({record['status']})"
+                yield f"{where}: it shows {plain_markdown(cell)!r}, and {known}"
+        yield from self._alike(name, f"table-{name}", name)
+        beside = self._markdown.get(f"{name}{BESIDE}")
+        compared = [record for record in records if record["difference"] is not None]
+        if bool(compared) != bool(beside):
+            yield f"report.md: it does not show the differences of table {name} from the published"
+        elif beside:
+            yield from self._differences(name, beside, compared)
+
+    def _differences(
+        self, name: str, rows: Sequence[Sequence[str]], compared: Sequence[Mapping[str, Any]]
+    ) -> Iterator[str]:
+        """Yield where differences from published numbers, and verdicts, are not those of results.json."""
+        shown = Counter(plain_markdown(cell) for row in rows[1:] for cell in row[1:])
+        shown.pop("–", None)
+        left = [*shown.elements()]
+        for record in compared:
+            fitting = [text for text in left if _is_difference(text, record)]
+            if not fitting:
+                where = f"report.md: table {name}{BESIDE}, {record['row']} x {record['column']}"
+                yield f"{where}: {record['difference']} {record['verdict']} of results.json is not there"
+            else:
+                left.remove(fitting[0])
+        if left:
+            yield f"report.md: table {name}{BESIDE} shows {left[0]!r}, which results.json has not"
+        file = next((path for path in self._latex_files if path.stem.startswith(f"{name}-published")), None)
+        yield from self._alike(f"{name}{BESIDE}", f"beside-{name}", file.stem if file else f"{name}-published")
+
+    @cached_property
+    def _latex_files(self) -> list[Path]:
+        return sorted((self.folder / "tables").glob("*.tex"))
+
+    def _alike(self, name: str, page: str, file: str) -> Iterator[str]:
+        """Yield the cells of a table that the page or LaTeX writes otherwise than Markdown."""
+        ours, (tables, *_) = plain(self._markdown[name]), self._page
+        others = {
+            "report.html": tables.get(page, []),
+            f"tables/{file}.tex": latex_rows(self._text(f"tables/{file}.tex")),
+        }
+        for written, theirs in others.items():
+            for row, column in unlike(ours, theirs):
+                where = f"{ours[row][0]} x {ours[0][column]}" if (row, column) != (0, 0) else "all of it"
+                yield f"{written}: {name}, {where}: it is not what report.md shows"
+
+    def _sorted(self) -> Iterator[str]:
+        """Yield the cells that a page sorts by another number than it shows."""
+        tables, sorts, _ = self._page
+        for name, rows in tables.items():
+            for row, values in zip(rows, sorts[name], strict=True):
+                for cell, value in zip(row, values, strict=True):
+                    if value is not None and not _rounds(cell, value):
+                        yield f"report.html: {name}, {row[0]}: it shows {cell!r}, and sorts it as {value}"
+
+    def _claims(self) -> Iterator[str]:
+        """Yield where the verdicts of claims are not those of results.json."""
+        told = {one["id"]: one["verdict"] for one in self.results["claims"]}
+        shown = {plain_markdown(row[0]): plain_markdown(row[1]) for row in self._markdown.get("Claims", ())[1:]}
+        if shown != told:
+            yield f"report.md: the verdicts of {_differing(shown, told)} are not those of results.json"
+        page = {row[0]: row[1] for row in self._page[0].get("claims", ())[1:]}
+        if page != told:
+            yield f"report.html: the verdicts of {_differing(page, told)} are not those of results.json"
+        for one in self.results["claims"]:
+            for value in one["values"]:
+                if value["n"] and not self._claimed(value):
+                    where = f"results.json: claim {one['id']}: {value['metric']}"
+                    yield f"{where} {value['mean']} is the mean of no cells"
+
+    def _claimed(self, value: Mapping[str, Any]) -> bool:
+        known = [pair for (metric, _, _), pairs in self._means.items() if metric == value["metric"] for pair in pairs]
+        return any(_is_mean({**value, "low": None}, values, None) for values, _ in known)
+
+    def _numbers(self) -> Iterator[str]:
+        """Yield the numbers of Markdown, in text as in tables, that the page has nowhere."""
+        written = numbers(_without_links(self._text("report.md")))
+        known = {*numbers(self._page[2])}
+        if lacking := [one for one in dict.fromkeys(written) if one not in known]:
+            yield f"report.md: it has numbers that report.html has not: {', '.join(lacking[:SHOWN])}"
+
+
+def _without_links(text: str) -> str:
+    return re.sub(r"\]\(<[^>]*>\)|!\[[^\]]*\]\([^)]*\)", " ", plain_markdown(text))
+
+
+def _as_csv(record: Mapping[str, Any]) -> dict[str, str]:
+    return {name: "" if value is None else str(value) for name, value in record.items()}
+
+
+def _is_mean(record: Mapping[str, Any], values: Sequence[float], interval: Any) -> bool:
+    found = summary(values)
+    pairs = [(record["mean"], found.mean), (record["std"], found.std)]
+    if record["low"] is not None:
+        pairs += [*zip((record["low"], record["high"]), interval or (None, None), strict=True)]
+    return record["n"] == len(values) and all(_close(*pair) for pair in pairs)
+
+
+def _close(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return isclose(float(one), float(other), rel_tol=CLOSE, abs_tol=1e-300) or str(float(one)) == str(float(other))
+
+
+def _is_heading(heading: str, record: Mapping[str, Any]) -> bool:
+    """Return whether a heading is that of a number: its column, and its metric if there are several."""
+    text, names = letters(plain_markdown(heading)), [record["column"], f"{record['column']}/{record['value']}"]
+    return any(text.startswith(letters(name)) for name in names) if record["column"] else bool(text)
+
+
+def _shows(cell: str, record: Mapping[str, Any]) -> bool:
+    """Return whether a cell of Markdown shows a number of results.json, in bold if it should, and the published."""
+    main, small = re.split("<sup>|<sub>", cell)[0], re.search("<sub>(.*)</sub>", cell)
+    bold, text = "**" in main, plain_markdown(main).strip()
+    if bold != bool(record["best"]):
+        return False
+    if small and type(record["published_mean"]) in (int, float):
+        printed = SHOWN_NUMBER.fullmatch(plain_markdown(small[1]).strip())
+        if not printed or not _fits(printed, record["published_mean"], record["published_std"]):
+            return False
+    if not record["n"]:
+        words = (str(record["mean"]), record["status"], "–")
+        return any(letters(text) == letters(word) for word in words)
+    found = SHOWN_NUMBER.fullmatch(text)
+    return bool(found) and _fits(found, record["mean"], record["std"])  # type: ignore[arg-type]
+
+
+def _fits(found: re.Match[str], mean: Any, std: Any) -> bool:
+    pairs = [(found[1], mean), (found[2], std)]
+    return all((text is None) == (value is None) and (text is None or _rounds(text, value)) for text, value in pairs)
+
+
+def _rounds(text: str, value: Any) -> bool:
+    """Return whether a text begins with a number, rounded to as many digits as it shows."""
+    try:
+        known = float(value)
+    except ValueError:
+        return letters(text).startswith(letters(str(value)))
+    word = re.match(r"[+−-]?[\d.,]+(?:e[+-]?\d+)?|–|−?∞", text.strip())
+    if not word:
+        return False
+    shown = word[0].replace(",", "").lstrip("+")
+    digits = len(shown.partition("e")[0].partition(".")[2])
+    return rounded(known, digits) == shown or _close(known, _number(shown))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace("−", "-"))
+    except ValueError:
+        return None
+
+
+def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
+    number, _, verdict = text.partition(" ")
+    return verdict == record["verdict"] and _rounds(number, record["difference"])
+
+
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    return ", ".join(name for name in sorted({**one, **other}) if one.get(name) != other.get(name))

@@ -1,0 +1,151 @@
+"""Reads the tables of a report back from Markdown, LaTeX and HTML, as cells of comparable text."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TypeAlias
+
+from bench_reports.render.latex import SIGNS
+
+Rows: TypeAlias = list[list[str]]  # headings first, labels first in each row
+
+MARKS = re.compile(r"</?(?:sup|sub|code)>|(?<!\\)\*\*")
+NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?|∞")
+COMMANDS = re.compile(r"\\(?:textbf|textsuperscript|texttt|scriptsize)(?![A-Za-z]) ?")
+CODE_POINT = re.compile(r"\{\[\}U\+([0-9A-F]{4,6})\{\]\}")
+ACCENT = re.compile(r"\\(?:[`'^~=u.\"rHvdc]|textcommabelow)\{(.)\}")
+GROUP = re.compile(r"\\multicolumn\{(\d+)\}\{c\}\{(.*)\}")
+BACK = {sign: letter for letter, sign in SIGNS.items()}
+SIGN = re.compile("|".join(map(re.escape, sorted(BACK, key=len, reverse=True))))
+
+
+def letters(text: str) -> str:
+    """Return what formats cannot write differently: letters, digits and the signs of numbers."""
+    plain = unicodedata.normalize("NFKD", text).replace("−", "-")
+    return "".join(letter for letter in plain if letter.isalnum() or letter in ".+-±%∞†")
+
+
+def numbers(text: str) -> list[str]:
+    """Return the numbers in a text, sorted."""
+    return sorted(NUMBER.findall(text.replace("−", "-").replace(",", "")))
+
+
+def plain_markdown(text: str) -> str:
+    """Return Markdown without its marks."""
+    return html.unescape(re.sub(r"\\(\W)", r"\1", MARKS.sub(" ", text)))
+
+
+def plain_latex(text: str) -> str:
+    """Return LaTeX without its commands."""
+    found = CODE_POINT.sub(lambda one: chr(int(one[1], 16)), text)
+    found = SIGN.sub(lambda one: BACK[one[0]], COMMANDS.sub(" ", ACCENT.sub(r"\1", found)))
+    return re.sub(r"(?<!\\)[{}]", "", found)
+
+
+def markdown_tables(text: str) -> dict[str, Rows]:
+    """Return the tables of a report as Markdown, by their headings up to a colon; cells are as written."""
+    found: dict[str, Rows] = {}
+    name, rows = "", Rows()
+    for line in [*text.split("\n"), "#"]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+            continue
+        if rows:
+            found.setdefault(name, [rows[0], *rows[2:]])  # the second line has the sides
+            rows = []
+        if line.startswith("#"):
+            name = plain_markdown(line.lstrip("# ")).partition(": ")[0]
+    return found
+
+
+def latex_rows(text: str) -> Rows:
+    """Return the rows of the file of a table; what stands above several headings goes before each of them."""
+    inside = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+    if r"\endlastfoot" in text:  # a long table has its head twice
+        inside = (
+            inside.partition(r"\endfirsthead")[0]
+            + text.partition(r"\endlastfoot")[2].partition(r"\end{longtable}")[0]
+        )
+    lines = [line.removesuffix(r" \\").split(" & ") for line in inside.split("\n") if line.endswith(r" \\")]
+    if not any(r"\multicolumn" in cell for cell in lines[0]):
+        return [[plain_latex(cell) for cell in line] for line in lines]
+    above, *rest = lines
+    groups: list[str] = []
+    for cell in above:
+        found = GROUP.fullmatch(cell)
+        groups += [plain_latex(found[2])] * int(found[1]) if found else [plain_latex(cell)]
+    headings = [group + plain_latex(cell) for group, cell in zip(groups, rest[0], strict=False)]
+    return [headings, *([plain_latex(cell) for cell in line] for line in rest[1:])]
+
+
+@dataclass
+class _Page(HTMLParser):
+    """Collects the tables of a page, by their ids, and its text."""
+
+    tables: dict[str, Rows] = field(default_factory=dict)
+    values: dict[str, list[list[str | None]]] = field(default_factory=dict)  # by which a page sorts
+    text: list[str] = field(default_factory=list)
+    cells: list[list[str]] = field(default_factory=list)
+    sorts: list[str | None] = field(default_factory=list)
+    table: str = ""
+    inside: bool = False
+    hidden: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        about = dict(attrs)
+        self.hidden = tag == "style" or (tag == "script" and about.get("type") != "application/json")
+        if tag == "table":
+            self.table = about.get("id") or ""
+            self.tables[self.table], self.values[self.table] = [], []
+        elif tag == "tr":
+            self.cells, self.sorts = [], []
+        elif tag in ("th", "td"):
+            self.cells.append([])
+            self.sorts.append(about.get("data-value"))
+            self.inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden = False
+        if tag in ("th", "td"):
+            self.inside = False
+        elif tag == "tr" and self.table:
+            self.tables[self.table].append(["".join(cell) for cell in self.cells])
+            self.values[self.table].append(self.sorts)
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.cells[-1].append(data)
+        if not self.hidden:
+            self.text.append(data)
+
+
+def html_tables(text: str) -> tuple[dict[str, Rows], dict[str, list[list[str | None]]], str]:
+    """Return the tables of a page by their ids, the values by which it sorts them, and all of its text."""
+    page = _Page()
+    page.feed(text)
+    page.close()
+    return page.tables, page.values, " ".join(page.text)
+
+
+def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
+    """Yield row and column of the cells that two tables write differently; (0, 0) if they have other sizes."""
+    if [len(row) for row in one] != [len(row) for row in other]:
+        yield 0, 0
+        return
+    for place, (ours, theirs) in enumerate(zip(one, other, strict=True)):
+        for column, pair in enumerate(zip(ours, theirs, strict=True)):
+            if letters(pair[0]) != letters(pair[1]):
+                yield place, column
+
+
+def plain(rows: Iterable[Sequence[str]]) -> Rows:
+    """Return the rows of a Markdown table without marks."""
+    return [[plain_markdown(cell) for cell in row] for row in rows]
