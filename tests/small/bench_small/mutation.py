@@ -12,7 +12,7 @@ from types import CodeType
 
 from bench_core.planning.code_digests import CodeDigests, code_digests, is_followed
 from bench_core.planning.definitions import Codebase
-from bench_core.testing.executed_code import MODULE, Execution
+from bench_core.testing.executed_code import MADE_UP, MODULE, Execution
 
 OPERATORS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*",
@@ -56,7 +56,7 @@ class Drill:
         return drill
 
     def _counts(self, code: CodeType, module: str) -> bool:
-        own = is_followed(module) and self.digests.code.module(module) is not None
+        own = is_followed(module) and code.co_filename[:1] != MADE_UP and self.digests.code.module(module) is not None
         return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_core.testing")
 
     def _keys(self, digests: CodeDigests) -> dict[Roots, dict[str, str]]:
