@@ -116,13 +116,13 @@ def test_meteor_is_that_of_pycocoevalcap(monkeypatch):
 
 @pytest.mark.nightly
 def test_meteor_keeps_the_contracts():
-    assert len(check_metric(MetricCase.of(CaptionMeteorConfig()))) == 6
+    assert len(check_metric(MetricCase.of(CaptionMeteorConfig()))) == 7
 
 
 @pytest.mark.parametrize("config", QUICK, ids=lambda config: f"{config.name}-{getattr(config, 'n', '')}")
 def test_every_metric_keeps_the_contracts(config):
-    assert len(check_metric(MetricCase.of(config))) == 6
-    assert len(check_metric(MetricCase.of(config, CELL[:8]))) == 6
+    assert len(check_metric(MetricCase.of(config))) == 7
+    assert len(check_metric(MetricCase.of(config, CELL[:8]))) == 7
 
 
 @pytest.mark.parametrize("config", QUICK, ids=lambda config: f"{config.name}-{getattr(config, 'n', '')}")

@@ -30,7 +30,7 @@ def metric(config, outcomes=CELL):
 @pytest.mark.parametrize("outcomes", [None, CELL])
 @pytest.mark.parametrize("config", [CodeExactMatchConfig(), ParsesConfig(newline="<nl>")])
 def test_every_metric_keeps_the_contracts(config, outcomes):
-    assert len(check_metric(MetricCase.of(config, outcomes))) == 6
+    assert len(check_metric(MetricCase.of(config, outcomes))) == 7
 
 
 def test_the_right_program_is_one_that_means_the_same():

@@ -57,7 +57,7 @@ SETTINGS = [(name, {}) for name in CONFIGS] + [
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
 def test_every_metric_keeps_the_contracts(name, settings):
     for outcomes in (None, MIXED):
-        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS))) == 6
+        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS))) == 7
 
 
 @pytest.mark.parametrize("number", range(6))
