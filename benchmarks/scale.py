@@ -74,13 +74,13 @@ def make_store(folder: Path, seeds: int) -> None:
 
 def _prepared(place: Path, share: float) -> None:
     facts = {"vocabulary": ["</s>", "a", "b"], "counts": [3, 4, 5], "extras": {"embedded": True}}
-    (place / "facts.json").write_text(json.dumps(facts))
+    (place / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def _trained(place: Path, share: float) -> None:
     (place / "weights.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
-    (place / "history.jsonl").write_text(json.dumps({"step": 1, "epoch": 1, "loss": share}) + "\n")
-    (place / "training.json").write_text(json.dumps({"parameters": 100, "updates": 1}))
+    (place / "history.jsonl").write_text(json.dumps({"step": 1, "epoch": 1, "loss": share}) + "\n", encoding="utf-8")
+    (place / "training.json").write_text(json.dumps({"parameters": 100, "updates": 1}), encoding="utf-8")
 
 
 def _decoded(place: Path, share: float) -> None:
@@ -88,7 +88,7 @@ def _decoded(place: Path, share: float) -> None:
 
     write_outcomes(place / "outcomes.jsonl.gz", islice(outcomes(), 4))
     sample = {"id": 0, "prompt": "a b", "text": f"a b {share}", "reference": "a", "finished": True, "tokens": 3}
-    (place / "samples.json").write_text(json.dumps([{**sample, "id": n} for n in range(3)]))
+    (place / "samples.json").write_text(json.dumps([{**sample, "id": n} for n in range(3)]), encoding="utf-8")
 
 
 def _measured(place: Path, share: float) -> None:
@@ -102,7 +102,7 @@ def _measured(place: Path, share: float) -> None:
     }  # fmt: skip
     np.save(place / "draws.npy", np.random.default_rng(int(share * 2**32)).normal(share, 0.1, 1000))
     write_lines(place / "parts.jsonl.gz", [0, 1, 0, 1])
-    (place / "number.json").write_text(json.dumps(number))
+    (place / "number.json").write_text(json.dumps(number), encoding="utf-8")
 
 
 FILL: dict[str, Callable[[Path, float], None]] = {
@@ -201,7 +201,7 @@ def report(folder: Path, seeds: int) -> None:
 def parse_cells(folder: Path, seeds: int) -> None:
     """Read the lines of the cells as JSON, and write them again."""
     cells = [json.loads(line) for line in (folder / "run" / "cells.jsonl").read_bytes().splitlines()]
-    (folder / "cells.json").write_text(json.dumps(cells))
+    (folder / "cells.json").write_text(json.dumps(cells), encoding="utf-8")
 
 
 def write_many(folder: Path, number: int) -> None:
@@ -256,7 +256,7 @@ def plain_measure(folder: Path, number: int) -> None:
 def _bench(*words: object) -> None:
     from bench_core.commands.main import main
 
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the process ends)
     sys.argv = ["bench", *map(str, words)]
     try:
         main()

@@ -67,7 +67,7 @@ STORE = Store(Path("store"))
 
 
 def everything():
-    return {path for path in Path("store").rglob("*") if path.is_file() and path.parent.name != "locks"}
+    return {path for path in Path("store").rglob("*") if path.is_file() and path.parent.name not in ("code", "locks")}
 
 
 def artifacts(run):

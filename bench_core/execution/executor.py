@@ -140,7 +140,7 @@ def _check_same(stage: Stage) -> None:
 
     Otherwise results of other code, on another machine or after an edit, would be stored under its key.
     """
-    differing = [f"the code of {name}" for name in changed_code(stage.code, stage.roots)]
+    differing = [f"the code of {name}" for name in changed_code(stage.code, stage.roots, stage.settings)]
     for name, version in stage.libraries.items():
         differing += [] if keys.library(name) == version else [f"{name} ({keys.library(name)}, not {version})"]
     if differing:

@@ -25,7 +25,7 @@ canonical: Callable[[Any], str] = json.JSONEncoder(sort_keys=True, separators=("
 def key_of(ingredients: Mapping[str, Any], text: Callable[[Any], str] = canonical) -> str:
     """Return the sha256 of canonical JSON; `text` gives that of each ingredient, and of each of its settings."""
     texts = {name: text(value) for name, value in ingredients.items() if name != "settings"}
-    texts["scheme"] = str(SCHEME)
+    texts.setdefault("scheme", str(SCHEME))
     if "settings" in ingredients:
         texts["settings"] = _joined({name: text(value) for name, value in ingredients["settings"].items()})
     return hashlib.sha256(_joined(texts).encode()).hexdigest()

@@ -9,11 +9,10 @@ from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from bench_core.errors import SuiteError
 from bench_core.suites.partial import objections, partial
-from bench_core.suites.value_messages import EXPECTED, sentence
+from bench_core.suites.value_messages import EXPECTED, ErrorDetails, sentence
 from bench_core.suites.yaml_source import Keys, Located
 
 T = TypeVar("T", bound=BaseModel)

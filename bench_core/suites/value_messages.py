@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel
-from pydantic_core import ErrorDetails
 
 from bench_core.registry import suggestion
+
+ErrorDetails: TypeAlias = Mapping[str, Any]  #: an item of `ValidationError.errors()`
 
 WHOLE, NUMBER, TEXT, LIST = "a whole number", "a number", "text", "a list"
 EXPECTED: Mapping[str, str] = {

@@ -86,7 +86,8 @@ def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
     """Return the request for the stage of an artifact, with the places of the files that its settings name."""
     about = stored.manifest["ingredients"]
     label = stored.manifest.get("label") or stored.folder.name
-    rest = {"settings": about["settings"], "inputs": about["inputs"], "roots": {}, "places": places}
+    names = ("settings", "inputs", "code", "libraries")
+    rest = {**{name: about[name] for name in names}, "roots": {}, "places": places}
     stage = {"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest}
     return StageRequest.from_json({"stage": stage})
 
@@ -134,7 +135,7 @@ def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
         )
         yield from _between(before.tolist(), after.tolist(), PRECISION, "draws.npy")
     if "parts.jsonl.gz" in stored.manifest["files"]:
-        kept, again = read_lines(stored.file("parts.jsonl.gz")), read_lines(folder / "parts.jsonl.gz")
+        kept, again = [*read_lines(stored.file("parts.jsonl.gz"))], [*read_lines(folder / "parts.jsonl.gz")]
         yield from _between(kept, again, PRECISION, "parts.jsonl.gz")
 
 

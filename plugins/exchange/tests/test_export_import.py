@@ -645,7 +645,7 @@ def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(awa
         def follow(run):
             found = read_run(run)
             told = {**found.draws, key: draws} if file == "draws.npy" else found.draws
-            write_draws(run / "draws.safetensors", told)
+            write_draws(run / "draws.safetensors", sorted(told.items()))
             numbers = {
                 one.artifacts[f"measure/{name}"]: number
                 for one in found.cells
@@ -678,7 +678,10 @@ def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away
             ]
             write_stages(run / STAGES, stages)
             draws = read_run(run).draws
-            write_draws(run / "draws.safetensors", {new if name == key else name: one for name, one in draws.items()})
+            write_draws(
+                run / "draws.safetensors",
+                sorted({new if name == key else name: one for name, one in draws.items()}.items()),
+            )
 
             def told(info):
                 info["environments"] = [{**one, "libraries": {}} for one in info["environments"]]

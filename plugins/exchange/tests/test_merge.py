@@ -297,13 +297,13 @@ def test_numbers_computed_differently_stand_together_only_with_a_footnote(made, 
     (environment,) = two.info["environments"]
     text = report(tmp_path, merge([one.folder, two.folder], tmp_path / "merged"))["report.md"].decode()
     assert "Not all computed alike" not in text
-    other = {**environment, "device": "cuda", "code": {**environment["code"], "bench_small": "0123456789ab"}}
+    other = {**environment, "device": "cuda", "code": {**environment["code"], "model bigram": "0123456789ab"}}
     merged = merge([copied(two, "other", environments=[other]), one.folder], tmp_path / "merged")
     files = report(tmp_path, merged, figures=True)
     text = files["report.md"].decode()
-    own = environment["code"]["bench_small"]
-    ours = rf"device cpu, code of bench_small {own} \(seed 0, 2\)"
-    theirs = r"device cuda, code of bench_small 0123456789ab \(seed 1\)"
+    own = environment["code"]["model bigram"]
+    ours = rf"device cpu, code of model bigram {own} \(seed 0, 2\)"
+    theirs = r"device cuda, code of model bigram 0123456789ab \(seed 1\)"
     assert len(re.findall(rf"- Not all computed alike: {ours}; {theirs}\.\n", text.replace("\\_", "_"))) == 4
     (told,) = re.findall(r"- Computed with: (.*)\n", text)
     assert [told.count(word) for word in ("python", "device cpu", "device cuda", "; ")] == [2, 1, 1, 1]

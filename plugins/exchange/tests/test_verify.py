@@ -24,7 +24,7 @@ from bench_core.planning.cache_keys import key_of
 from bench_core.runs.provenance import PARTS, STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
-from bench_core.storage.bootstrap_replicates import read_draws, write_draws
+from bench_core.storage.bootstrap_replicates import StoredDraws, write_draws
 from bench_core.storage.store import Store
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import write_report
@@ -104,7 +104,7 @@ def failed(cell):
 
 def without_draws():
     path = RUN / "draws.safetensors"
-    write_draws(path, {name: np.zeros_like(one) for name, one in read_draws(path.read_bytes()).items()})
+    write_draws(path, [(name, np.zeros_like(one)) for name, one in [*StoredDraws(path).items()]])
 
 
 def environment(word, value):
@@ -268,8 +268,8 @@ def forged_keys():
         found.append(replace(stage, key=new[stage.key], ingredients=ingredients))
     write_stages(RUN / STAGES, found)
     cells(lambda cell: cell | {"artifacts": {name: new[key] for name, key in cell["artifacts"].items()}})
-    draws = read_draws((RUN / "draws.safetensors").read_bytes())
-    write_draws(RUN / "draws.safetensors", {new[key]: one for key, one in draws.items()})
+    draws = [*StoredDraws(RUN / "draws.safetensors").items()]
+    write_draws(RUN / "draws.safetensors", sorted(((new[key], one) for key, one in draws), key=lambda one: one[0]))
     text = (RUN / "costs.csv").read_text()
     for key, other in new.items():
         text = text.replace(key[:16], other[:16])
@@ -313,8 +313,8 @@ def dropped_model():
     parts(suite_digest)
     cells(lambda cell: cell if cell["cell"]["model"] == "one" else None)
     kept = {key for cell in read_run(RUN).cells for key in cell.artifacts.values()}
-    draws = read_draws((RUN / "draws.safetensors").read_bytes())
-    write_draws(RUN / "draws.safetensors", {key: one for key, one in draws.items() if key in kept})
+    draws = [*StoredDraws(RUN / "draws.safetensors").items()]
+    write_draws(RUN / "draws.safetensors", [(key, one) for key, one in draws if key in kept])
 
 
 def dropped_metric():

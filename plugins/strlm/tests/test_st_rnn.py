@@ -296,6 +296,7 @@ def test_the_model_keeps_the_contracts(kind):
         "it_stops_only_between_tokens",
         "windows_of_a_stream_score_as_the_whole_does",
         "copies_in_a_stack_lose_what_they_lose_alone",
+        "settings_of_evaluation_do_not_decide_what_is_trained",
         "a_score_without_steps_does_not_see_what_it_predicts",
     }
 
