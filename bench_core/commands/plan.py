@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,7 @@ def command(
 
     found, left = to_do(suite, data, store, only, local=not elsewhere)
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
-    rows = [_row(kind, found, store, sum(stage.kind == kind for stage in left)) for kind in STAGES]
-    rows = [row for row in rows if row["used"] or row["stage"] != "together"]
+    rows = [row for row in _rows(found, store, left) if row["used"] or row["stage"] != "together"]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
         say(to_json({"suite": suite.label, "cells": cells, "stages": rows, "missing": missing}))
@@ -70,13 +70,18 @@ def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bo
     return found, left
 
 
-def _row(kind: str, found: Plan, store: Store, left: int) -> dict[str, Any]:
-    """Return how many stages of a kind are used, stored, and left to do."""
-    stages = [stage for stage in found.stages.values() if stage.kind == kind]
-    uses = sum(name.partition("/")[0] == kind for artifacts in found.of_cell.values() for name in artifacts)
-    uses = max(uses, len(stages))  # tasks can be prepared for themselves
-    stored = sum(store.has(kind, stage.key) for stage in stages)
-    typical = store.typical_seconds(kind)
-    expected = duration(typical * left) if typical is not None and left else ""
-    counts = {"used": uses, "saved": uses - len(stages), "stored": stored, "to do": left}
-    return {"stage": kind, **counts, "expected": expected}
+def _rows(found: Plan, store: Store, left: Iterable[Stage]) -> Iterator[dict[str, Any]]:
+    """Yield how many stages of each kind are used, stored, and left to do."""
+    stages = found.stages.values()
+    number, to_do = Counter(stage.kind for stage in stages), Counter(stage.kind for stage in left)
+    stored = Counter(stage.kind for stage in stages if store.has(stage.kind, stage.key))
+    named = Counter(name for artifacts in found.of_cell.values() for name in artifacts)
+    uses = Counter[str]()
+    for name, count in named.items():
+        uses[name.partition("/")[0]] += count
+    for kind in STAGES:
+        used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
+        typical = store.typical_seconds(kind)
+        expected = duration(typical * to_do[kind]) if typical is not None and to_do[kind] else ""
+        counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": to_do[kind]}
+        yield {"stage": kind, **counts, "expected": expected}
