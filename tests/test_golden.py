@@ -27,7 +27,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_results_are_byte_for_byte_as_recorded(workers):
     recorded = json.loads(RECORDED.read_text())
     if recorded["made with"] != made_with():

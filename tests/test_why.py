@@ -16,7 +16,7 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import CodeDigests, _code_digests
+from bench_core.planning.code_digests import CodeDigests, forget_code
 from bench_core.planning.source_module import SourceModule
 from bench_core.runs.why import difference, ingredients
 
@@ -175,20 +175,19 @@ def test_another_version_of_torch_and_another_scheme_of_keys_are_named(why, monk
 def test_changed_code_is_named_and_a_run_is_compared_with_what_it_recorded(why, monkeypatch):
     run, parse = why.run(), SourceModule.parse
     assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have changed keys."]
-    monkeypatch.setattr(
-        "bench_core.planning.code_digests._code_digests", _code_digests.__wrapped__
-    )  # reads each time
     for edited in ("number % 5", "number % 6"):
 
         def edit(name, path, source, edited=edited):
             return parse(name, path, source.replace("number % 4", edited))
 
         monkeypatch.setattr(SourceModule, "parse", edit)
+        forget_code()
         for lines in (why(), why(target=run.folder)):
             assert "15 of 15 stages" in lines[0]
             assert causes(lines) == {"cause: prepare words": ["code of bench_small.parts:Letters changed"]}
         why.run()
         assert [one["cause"] for one in why(target=run.folder, as_json=True)["answers"]] == [True, *[False] * 14]
+    forget_code()
 
 
 def test_where_no_listing_of_the_code_is_left_the_part_is_named(why, monkeypatch):

@@ -21,6 +21,7 @@ _WITHOUT_EFFECT = _PLAIN | {"dataclass", "inference_mode", "runtime_checkable", 
 #: Fields of syntax trees that decide nothing.
 _SILENT = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _ALL_MODULES = {"sys.modules.items", "sys.modules.values"}
+_NOTED = (ast.AsyncFunctionDef, ast.AugAssign, ast.Call, ast.ExceptHandler, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
 _EVERY_ERROR = "Exception"
@@ -147,7 +148,8 @@ class Writer:
         elif isinstance(node, ast.JoinedStr):
             self.joined(node)
         else:
-            self.note(node)
+            if isinstance(node, _NOTED):
+                self.note(node)
             self.fields(node)
 
     def attribute(self, node: ast.Attribute) -> None:
@@ -182,7 +184,7 @@ class Writer:
         documented = function or isinstance(node, ast.ClassDef)
         for name in _fields(node.__class__):
             value = getattr(node, name, None)
-            if value is None or value == [] or _is_empty(name, value):
+            if value is None or value == [] or (name == "format_spec" and not value.values):  # some versions have it
                 continue
             if name == "returns" and not typed:
                 self.annotation(value)
@@ -273,11 +275,6 @@ def _outside_raise(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         if not isinstance(one, ast.Raise):
             yield one
             yield from _outside_raise(ast.iter_child_nodes(one))
-
-
-def _is_empty(name: str, value: object) -> bool:
-    """Return whether a format specification is empty, which some versions of Python leave out."""
-    return name == "format_spec" and isinstance(value, ast.JoinedStr) and not value.values
 
 
 def constant(value: object) -> str:

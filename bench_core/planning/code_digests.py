@@ -249,6 +249,8 @@ def _without_garbage_collection() -> Iterator[None]:
         yield
     finally:
         if collecting:
+            gc.freeze()
+            gc.unfreeze()  # which makes all objects old: none of them is looked at now
             gc.enable()
 
 

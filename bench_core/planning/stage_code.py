@@ -29,8 +29,9 @@ def stage_code(kind: str, configs: Iterable[tuple[str, Config]]) -> StageCode:
         for one in (config, *configs_inside(config)):
             roots[f"{part_kind if one is config else 'inner'} {one.name}"] = roots_of(type(one))
             libraries |= one.libraries
+    code = digests.of_stage(roots)
     libraries = libraries.union(*map(digests.libraries, roots.values()))
-    return StageCode(digests.of_stage(roots), {name: keys.library(name) for name in sorted(libraries)}, roots)
+    return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)
 
 
 def changed_code(

@@ -89,9 +89,11 @@ def recorded(execution: Execution) -> Iterator[None]:
             return perform(self, stage, folder)
 
     StageRunner.perform = traced  # type: ignore[method-assign]
+    gc.freeze()  # so that a collection looks at what stages leave alone
     try:
         yield
     finally:
+        gc.unfreeze()
         StageRunner.perform = perform  # type: ignore[method-assign]
 
 

@@ -67,9 +67,11 @@ class Drill:
         return sorted(set[Where]().union(*self.executed.values()))
 
     def others(self) -> list[Where]:
-        """Return functions that did not execute, of modules in which others did."""
-        known, found = {*self.functions()}, []
-        for file in sorted(self.modules):
+        """Return functions that did not execute: of plugins, and of modules of the core in which others did."""
+        known, found, code = {*self.functions()}, [], self.digests.code
+        packages = {name.partition(".")[0] for name in code.always}
+        plugins = (code.path(name) for package in packages for name in code._modules_of(package))
+        for file in sorted({*self.modules, *map(str, plugins)}):
             for node in functions(Path(file).read_text(encoding="utf-8")):
                 where = (file, first_line(node), node.name)
                 found += [where] if where not in known else []
