@@ -59,7 +59,8 @@ def measured(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> lis
     found = []
     for system in outputs:
         pairs = enumerate(zip(references, system, strict=True))
-        found.append(METRIC.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in pairs]))
+        outcomes = [Outcome(i, references=[line], texts=[text]) for i, (line, text) in pairs]
+        found.append(list(METRIC.measure(outcomes)))
     return found
 
 
