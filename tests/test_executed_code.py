@@ -52,7 +52,10 @@ def executed(suite, folder):
     return execution
 
 
-@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "suite",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem == "insertion"), id=path.stem) for path in SUITES],
+)
 def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_changes(suite, tmp_path):
     execution = executed(suite, tmp_path)
     assert ("probe" in {stage.kind for stage in execution.stages.values()}) == (suite.stem == "recurrent")

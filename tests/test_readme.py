@@ -50,6 +50,7 @@ def test_the_plugin_of_the_readme_has_at_most_45_lines():
     assert len(lines) <= 45
 
 
+@pytest.mark.slow
 def test_its_model_trains_and_decodes_and_its_metric_measures(written):
     added = ["--set", "models.mine={name: stacked-lstm}", "--set", "metrics.overlap={name: word-overlap}"]
     run(written, BENCH, "run", "suite.yaml", "--profile", "quick", *added)
