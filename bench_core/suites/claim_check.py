@@ -32,16 +32,21 @@ class _Claims:
     def check(self) -> None:
         """Report every problem of a claim."""
         self.names.unlike("claims", "claim", self.names.suite.claims)
-        self.names.each("claims", self.names.suite.claims, (self._check_expression,))
+        self.names.each("claims", self.names.suite.claims, (self._check_claim,))
 
-    def _check_expression(self, names: Names, keys: list[str | int], claim: Claim) -> None:
-        expression = read(claim.expression)
-        for text in expression.problems:
-            names.problems.add([*keys, "assert"], text)
+    def _check_claim(self, names: Names, keys: list[str | int], claim: Claim) -> None:
+        self._check_expression(names, [*keys, "assert"], claim.expression)
+        for premise, condition in claim.requires.items():
+            self._check_expression(names, [*keys, "requires", premise], condition)
+
+    def _check_expression(self, names: Names, keys: list[str | int], text: str) -> None:
+        expression = read(text)
+        for problem in expression.problems:
+            names.problems.add(keys, problem)
         for query in expression.queries:
             with suppress(Unreadable):
-                for text in self._problems(query, [*keys, "assert"]):
-                    names.problems.add([*keys, "assert"], text)
+                for problem in self._problems(query, keys):
+                    names.problems.add(keys, problem)
 
     def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
         """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""

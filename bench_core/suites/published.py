@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
 
 from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
@@ -24,6 +24,15 @@ class Value(BaseModel):
     std: float | None = None
 
 
+class Tolerance(BaseModel):
+    """How far numbers may be apart that are equal for all practical purposes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    within: NonNegativeFloat  #: in the unit of the numbers
+    why: str = Field(min_length=1)  #: the reason for it
+
+
 class Published(BaseModel):
     """A published table: rows to columns to values, which may be numbers, settings or text."""
 
@@ -37,8 +46,20 @@ class Published(BaseModel):
     direction: dict[str, Literal["up", "down"]] = {}  #: which way a column is better
     corpus: str = ""  #: the data behind it
     note: str = ""
-    runs: int | None = None  #: trainings behind each mean
+    runs: PositiveInt | None = None  #: trainings behind each mean
+    tolerance: Tolerance | dict[str, Tolerance] | None = None  #: of all numbers, or by column
     rows: dict[str, dict[str, Value]]
+
+    @model_validator(mode="after")
+    def _tolerances_of_its_columns(self) -> Published:
+        named = self.tolerance if isinstance(self.tolerance, dict) else {}
+        if unknown := [name for name in named if name not in self.columns]:
+            raise ValueError(f"'tolerance' names {unknown[0]!r}, which is no column of this table")
+        return self
+
+    def tolerance_of(self, column: str) -> Tolerance | None:
+        """Return the tolerance of the numbers of one of its columns, if there is one."""
+        return self.tolerance.get(column) if isinstance(self.tolerance, dict) else self.tolerance
 
     @property
     def columns(self) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import (
     BeforeValidator,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveInt,
     ValidationInfo,
@@ -53,7 +52,6 @@ class Reference(Strict):
     rows: dict[str, str | None] = {}  #: their names mapped to ours; equal names need no entry, null omits a row
     columns: dict[str, str | None] = {}  #: likewise
     differs: str = ""  #: why our numbers are not comparable with the published ones, in any profile
-    tolerance: NonNegativeFloat = 0.05  #: relative difference up to which a number counts as reproduced
 
 
 class Choice(Strict):
@@ -193,6 +191,8 @@ class Claim(Strict):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
     text: str  #: the claim in words
     expression: str = Field(alias="assert")  #: the condition, see [claims](#claims)
+    requires: dict[str, str] = {}  #: premises in words, each with its condition; where one fails, nothing is tested
+    note: str = ""  #: where its thresholds come from
 
 
 class SuiteFile(Strict):

@@ -26,7 +26,7 @@ def compared(run: Run, grid: Grid) -> Grid:
         if entry.summary is None or entry.published is None:
             return entry
         better = column.number.better or directions.get(column.label, 0)
-        found = comparison(entry.summary, entry.published, printed.runs or 1, reference.tolerance, better)
+        found = comparison(entry.summary, entry.published, printed.runs or 1, 0.05, better)
         return replace(
             entry, comparison=found if comparable or not found else replace(found, verdict="not comparable")
         )
