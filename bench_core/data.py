@@ -112,3 +112,4 @@ class Outcome:
     target_words: int = 0  # likewise, white-space separated, stop included
     weight: float = 1.0  # of the example
     values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name
+    group: int | None = None  # shared by examples that were not drawn independently, such as captions of an image

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from math import fsum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -19,12 +19,22 @@ if TYPE_CHECKING:
 
 X = TypeVar("X", default=Any)
 
+#: The scale of intervals and tests: `log` for exp of a mean, such as perplexity; `share` for percents of examples
+#: that either are a case or not.
+Scale: TypeAlias = Literal["linear", "log", "share"]
+
+#: What a score is about: a `sample` of examples, others of which could have been drawn; or the `whole` of them, such
+#: as a sum over all types of words.
+Population: TypeAlias = Literal["sample", "whole"]
+
 
 class Metric(ABC, Generic[X]):
     """Scores a cell from plain outcomes, without model or torch; built as `Class(config)`."""
 
     better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither is
     unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
+    scale: ClassVar[Scale] = "linear"  #: on which scores are tested, see `Scale`
+    population: ClassVar[Population] = "sample"  #: what the examples are, see `Population`
     digits: ClassVar[int] = 2  #: after the point, in tables
     may_be_nan: ClassVar[bool] = False  #: whether the score of some examples may be undefined
     may_be_infinite: ClassVar[bool] = False  #: likewise, infinite
@@ -57,9 +67,12 @@ class Metric(ABC, Generic[X]):
         repeated = (chain.from_iterable(map(repeat, parts, row)) for row in counts.tolist())
         return [self.combine([*sample]) for sample in repeated]
 
-    def interval(self, parts: Sequence[X], level: float = 0.95) -> tuple[float, float] | None:
-        """Return an analytic confidence interval, if there is one; by default None."""
-        return None
+    def error(self, parts: Sequence[X]) -> float:
+        """Return the standard error that a score has of its own, by sampling in a model; by default 0.
+
+        It is in the unit of the score, and apart from which examples there are.
+        """
+        return 0.0
 
 
 class Additive(Metric[X]):

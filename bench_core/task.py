@@ -52,6 +52,13 @@ class Task(ABC):
         """Return the source text of each example, by id; by default none."""
         return {}
 
+    def groups(self, split: Split) -> Mapping[int, int]:
+        """Return the group of each example, by id, if examples were not drawn one by one; by default none.
+
+        Sentences of a document, or captions of an image, share a group: tests draw groups, not examples.
+        """
+        return {}
+
     @abstractmethod
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return the reference texts of every example, by id."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +137,11 @@ class Examples:
         """Return the outcome of an example before it is decoded or scored."""
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
-        return Outcome(number, target_tokens=len(gold), target_words=words)
+        return Outcome(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
+
+    @cached_property
+    def _groups(self) -> Mapping[int, int]:
+        return self.task.groups(self.split)
 
     def _in_parts(self, batches: Iterator[Batch], work: Callable[[Batch], T]) -> Iterator[tuple[Batch, T]]:
         """Process batches, halving them when memory runs out; yield each part with its result."""

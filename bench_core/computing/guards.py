@@ -245,16 +245,12 @@ def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
         yield line
 
 
-def checked_interval(metric: Metric[Any], found: Sequence[Any]) -> tuple[float, float] | None:
-    """Return the analytic interval of a metric, if any; raise PluginError unless it is two numbers."""
-    interval: object = metric.interval(found)
-    if interval is None:
-        return None
-    if isinstance(interval, Sequence) and len(interval) == 2 and all(map(is_number, interval)):
-        low, high = map(float, interval)
-        if -math.inf < low <= high < math.inf:
-            return low, high
-    raise gave(metric, "interval", shown(interval), "it is (low, high), or None.")
+def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
+    """Return the standard error of a score's own; raise PluginError unless it is finite and not below 0."""
+    error: object = metric.error(parts)
+    if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
+        return float(error)
+    raise gave(metric, "error", shown(error), "a standard error is a finite number, at least 0.")
 
 
 def check_finding(found: object, probe: object) -> None:

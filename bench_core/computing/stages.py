@@ -11,7 +11,7 @@ from typing import Any
 
 from bench_core.computing.building import built, likelihood_kind
 from bench_core.computing.context import StageContext
-from bench_core.computing.guards import check_finding, check_info, checked_interval, measured, named
+from bench_core.computing.guards import check_finding, check_info, checked_error, measured, named
 from bench_core.computing.loading import loaded_examples
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
@@ -61,16 +61,14 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     import numpy as np
 
     from bench_core.computing import bootstrap
-    from bench_core.storage.bootstrap_replicates import block_length, percentiles
 
     source = context.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
     info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
-    block = block_length(len(parts)) if info.consecutive else 1
-    draws = bootstrap.draws(metric, parts, block)
-    interval = checked_interval(metric, parts) or percentiles(draws)
+    groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
+    drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
     number = {
         "value": _as_json(value),
         "examples": len(outcomes),
@@ -78,10 +76,13 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "digits": metric.digits,
         "better": metric.better,
         "signature": metric.signature,
-        "interval": [_as_json(end) for end in interval] if interval else None,
-        "sample": bootstrap.mark((outcome.id for outcome in outcomes), block, f"{stage.inputs['task'][1]} {split}"),
+        "sample": bootstrap.mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
+        "scale": metric.scale,
+        "units": drawn.units,
+        "block": drawn.block,
+        "error": checked_error(metric, parts),
     }
-    np.save(folder / "draws.npy", draws, allow_pickle=False)
+    np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
     try:
         write_lines(folder / "parts.jsonl.gz", parts)
     except (TypeError, ValueError) as error:

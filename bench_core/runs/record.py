@@ -295,8 +295,7 @@ class Record:
             return Number(reason=self._told(self.failures.get(key, "not run")))
         found = self.numbers[key]
         _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].at(cell.task).config)
-        interval = tuple(map(float, found["interval"])) if found["interval"] else None
-        return Number(**{**found, "value": float(found["value"]), "interval": interval, "kind": kind})
+        return Number(**{**found, "value": float(found["value"]), "kind": kind})
 
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield the findings of the probes of a cell, with the names of their metrics in the suite."""

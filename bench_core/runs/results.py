@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.metric import Scale
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
 from bench_core.runs.provenance import result_digest
@@ -59,7 +60,10 @@ class Number:
     signature: str = ""
     kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
     sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
-    interval: tuple[Real, Real] | None = None
+    scale: Scale | Literal[""] = ""  # of its tests; empty in runs of older versions, which cannot be tested
+    units: int = 0  # independent examples or groups of them; 0 of a whole population
+    block: int = 1  # how many examples in a row depend on each other
+    error: Real = 0.0  # of its own, by sampling in a model
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,7 @@ def cell_as_json(one: CellResult) -> dict[str, Any]:
 
 
 def _number_as_json(number: Number) -> dict[str, Any]:
-    interval = [*map(as_json, number.interval)] if number.interval else None
-    return {**vars(number), "value": None if number.value is None else as_json(number.value), "interval": interval}
+    return {**vars(number), "value": None if number.value is None else as_json(number.value)}
 
 
 def number_digest(number: Number, draws: Draws | None) -> str:
@@ -185,8 +188,12 @@ def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
 
 def _cell_from_json(line: bytes) -> CellResult:
     """Return a cell; one of an older run belongs to the single environment of the run."""
-    found = parsed(CellResult, line)
     fields = json.loads(line)
+    if "environments" not in fields:
+        for number in (fields.get("numbers") or {}).values():
+            number.pop("interval", None)
+        line = json.dumps(fields).encode()
+    found = parsed(CellResult, line)
     for name in ("reason", "numbers", "artifacts"):
         if name not in fields:
             raise ValueError(f"{name}: Field required")

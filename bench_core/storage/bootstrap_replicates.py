@@ -1,10 +1,10 @@
-"""Bootstrap replicates of a score: percentile intervals, and their file format."""
+"""The file format of bootstrap replicates."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from math import cbrt, ceil
+from itertools import accumulate
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 DRAWS = 1_000  #: of a number
-FORM = "F64", [DRAWS]  # of the replicates of one number, as safetensors calls it
-LEVEL = 0.95  #: of intervals
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  #: numbers of examples in a row that are drawn together, of streams
 
-Draws: TypeAlias = NDArray[np.float64]  # [D], a score each
+Draws: TypeAlias = NDArray[np.float64]  # [B, D], scores for each block length; [0, D] of a whole population
 
 
 def write_draws(path: Path, found: Iterable[tuple[str, Draws]]) -> None:
@@ -47,41 +46,35 @@ class StoredDraws(Mapping[str, Draws]):
         try:
             with safe_open(path, "numpy") as file:
                 names = file.offset_keys()
-                parts = ((name, file.get_slice(name)) for name in names)
-                odd = next((name for name, one in parts if (one.get_dtype(), one.get_shape()) != FORM), None)
+                parts = {name: file.get_slice(name) for name in names}
+                forms = {name: (one.get_dtype(), one.get_shape()) for name, one in parts.items()}
+                odd = next((name for name, form in forms.items() if not _is_valid(*form)), None)
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"it is not in the safetensors format: {error}") from None
         if odd is not None:
-            raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers")
+            raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers for each block length")
         self.path = path
         with path.open("rb") as file:
             begin = 8 + int.from_bytes(file.read(8), "little")
-        self._begins = {name: begin + 8 * DRAWS * place for place, name in enumerate(names)}
+        rows = {name: shape[0] for name, (_, shape) in forms.items()}
+        begins = accumulate(rows.values(), lambda at, number: at + 8 * DRAWS * number, initial=begin)
+        self._places = dict(zip(names, zip(begins, rows.values(), strict=False), strict=True))
 
     def __getitem__(self, name: str) -> Draws:
-        begin = self._begins[name]
+        begin, rows = self._places[name]
         with open(self.path, "rb", buffering=0) as file:
             file.seek(begin)
-            return np.frombuffer(file.read(8 * DRAWS), "<f8")
+            return np.frombuffer(file.read(8 * DRAWS * rows), "<f8").reshape(rows, DRAWS)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._begins))
+        return iter(sorted(self._places))
 
     def __len__(self) -> int:
-        return len(self._begins)
+        return len(self._places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._begins
+        return name in self._places
 
 
-def percentiles(scores: Draws, level: float = LEVEL) -> tuple[float, float] | None:
-    """Return the percentile interval of replicates; None if some are not finite."""
-    if not len(scores) or not np.isfinite(scores).all():
-        return None
-    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def block_length(examples: int) -> int:
-    """Return the block length of the block bootstrap for consecutive examples (Hall et al., 1995)."""
-    return max(1, ceil(cbrt(examples)))
+def _is_valid(dtype: str, shape: list[int]) -> bool:
+    return dtype == "F64" and len(shape) == 2 and shape[0] <= len(BLOCKS) and shape[1] == DRAWS

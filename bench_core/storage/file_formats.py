@@ -9,9 +9,19 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
 
 from bench_core.data import TaskInfo
+from bench_core.metric import Scale
 from bench_core.probe import Finding
 
 MOST_DIGITS = 20  # of a whole number
@@ -68,8 +78,11 @@ class Measurement(BaseModel):
     digits: Digits
     better: int
     signature: str
-    interval: tuple[Real, Real] | None
-    sample: str = ""
+    sample: str
+    scale: Scale
+    units: NonNegativeInt
+    block: PositiveInt
+    error: Real
 
 
 #: Of the JSON files of artifacts, by their names.

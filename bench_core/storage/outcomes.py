@@ -70,7 +70,10 @@ class References(Mapping[int, Sequence[str]]):
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
-    return {**vars(outcome), "hypotheses": [_hypothesis(one) for one in outcome.hypotheses]}
+    found = {**vars(outcome), "hypotheses": [_hypothesis(one) for one in outcome.hypotheses]}
+    if outcome.group is None:
+        del found["group"]
+    return found
 
 
 def _hypothesis(one: Hypothesis) -> dict[str, Any]:

@@ -104,7 +104,8 @@ class Table(Strict):
     values: tuple[str, ...] = Field((), validate_default=True)  #: metrics, each a column
     where: dict[Axis, Shown] = {}  #: selects cells by names on axes; all by default
     chosen: Names = ()  #: a choice, or one among models and one among decoders, whose results are shown
-    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column
+    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column, or the baseline
+    baseline: str = ""  #: the label of a row that all others are compared with, instead of with the best
     reference: Reference | None = None  #: a published table to show beside ours
 
     @model_validator(mode="before")

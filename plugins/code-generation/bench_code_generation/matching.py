@@ -11,7 +11,7 @@ from typing import Self
 from bench_code_generation.parsing import meaning
 from bench_code_generation.plugin import ParsedCodeConfig
 from bench_core import Outcome, PluginError, TaskInfo
-from bench_metrics.api import TextMetric, clopper_pearson, compared
+from bench_metrics.api import TextMetric, compared
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs between versions
 
@@ -19,7 +19,7 @@ PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs be
 class Share(TextMetric[int]):
     """Share of examples of which something is true; undefined (nan) without examples."""
 
-    better, unit = 1, "%"
+    better, unit, scale = 1, "%", "share"
 
     def __init__(self, config: ParsedCodeConfig) -> None:
         super().__init__(config)
@@ -27,10 +27,6 @@ class Share(TextMetric[int]):
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
-
-    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
-        """Return the interval of Clopper and Pearson (1934)."""
-        return clopper_pearson(sum(parts), len(parts), level) if parts else None
 
     def _meaning(self, text: str) -> str | None:
         return meaning(text, self.config.newline)

@@ -56,14 +56,13 @@ class CodeExactMatchConfig(ParsedCodeConfig):
     """Share of programs that are a reference, once both are parsed and printed back."""
 
     name, target = "code-exact-match", "bench_code_generation.matching:CodeExactMatch"
-    cites = ["yin2017", "clopper1934"]
+    cites = ["yin2017"]
 
 
 class ParsesConfig(ParsedCodeConfig):
     """Share of programs that parse."""
 
     name, target = "parses", "bench_code_generation.matching:Parses"
-    cites = ["clopper1934"]
 
 
 @hookimpl

@@ -1,6 +1,6 @@
-"""What other plugins may import: text metrics, METEOR, intervals of proportions, Java processes.
+"""What other plugins may import: text metrics, METEOR, Java processes.
 
-What METEOR and intervals need loads when it is first used.
+What METEOR needs loads when it is first used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from bench_metrics.texts import TextMetric, blocks, compared
 
 if TYPE_CHECKING:
     from bench_metrics.meteor import Meteor
-    from bench_metrics.proportion import clopper_pearson
 
-_LATER = {"Meteor": "meteor", "clopper_pearson": "proportion"}
+_LATER = {"Meteor": "meteor"}
 
 __all__ = [
     "Meteor",
@@ -26,7 +25,6 @@ __all__ = [
     "Unanswered",
     "ask",
     "blocks",
-    "clopper_pearson",
     "compared",
     "java",
 ]

@@ -7,14 +7,13 @@ from math import nan
 
 from bench_core import Outcome
 from bench_metrics.plugin import ExactMatchConfig
-from bench_metrics.proportion import clopper_pearson
 from bench_metrics.texts import TextMetric, compared
 
 
 class ExactMatch(TextMetric[int]):
     """Share of examples whose text equals one of the references; undefined (nan) without examples."""
 
-    better, unit = 1, "%"
+    better, unit, scale = 1, "%", "share"
 
     def __init__(self, config: ExactMatchConfig) -> None:
         super().__init__(config)
@@ -27,10 +26,6 @@ class ExactMatch(TextMetric[int]):
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
-
-    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
-        """Return the interval of Clopper and Pearson (1934)."""
-        return clopper_pearson(sum(parts), len(parts), level) if parts else None
 
     def _plain(self, text: str) -> str:
         text = text.strip() if self.config.strip else text

@@ -61,7 +61,7 @@ class NonTerminationConfig(MetricConfig):
 
     name, target = "non-termination", "bench_metrics.termination:NonTermination"
     limits = {"limit": "max_tokens"}
-    cites = ["welleck2020consistency", "clopper1934"]
+    cites = ["welleck2020consistency"]
 
     limit: PositiveInt | None = None  #: L, stop included; None takes unfinished outputs at whatever length they have
 
@@ -218,7 +218,6 @@ class ExactMatchConfig(MetricConfig):
     """Share of texts that equal a reference."""
 
     name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
-    cites = ["clopper1934"]
 
     strip: bool = False  #: leave out white space at both ends
     lowercase: bool = False  #: compare in lower case

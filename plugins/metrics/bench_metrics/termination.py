@@ -10,13 +10,12 @@ from typing import NoReturn
 
 from bench_core import Additive, Metric, Outcome, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
-from bench_metrics.proportion import clopper_pearson
 
 
 class NonTermination(Additive[int]):
     """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
 
-    better, unit = -1, "%"
+    better, unit, scale = -1, "%", "share"
 
     def __init__(self, config: NonTerminationConfig) -> None:
         super().__init__(config)
@@ -28,10 +27,6 @@ class NonTermination(Additive[int]):
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return 100 * sums[0] / examples if examples else nan
-
-    def interval(self, parts: Sequence[int], level: float = 0.95) -> tuple[float, float] | None:
-        """Return the interval of Clopper and Pearson (1934), which holds its level at every rate."""
-        return clopper_pearson(sum(parts), len(parts), level) if parts else None
 
 
 class DistinctNonTerminated(Metric[str | None]):

@@ -19,6 +19,7 @@ from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, W
 class ScoredWords(Additive[list[float]]):
     """What is summed over scored words, each weighing as much as its probability in the corpus."""
 
+    population = "whole"  # all types of a split
     config: ScoredWordsConfig
     words: Distributions | None = None
 

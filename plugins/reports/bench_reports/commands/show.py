@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 OUTPUTS = 3  # how many outputs are shown
+
+Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 
 
 @click.command()
@@ -32,9 +34,21 @@ def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> No
     """
     from bench_core.runs.results import read_run
 
-    found = find(read_run(run), ",".join(cell))
-    outputs = first_outputs(store, found, OUTPUTS)
-    say(to_json(plain(found, outputs), 1) if as_json else text(found, outputs))
+    whole = read_run(run)
+    found = find(whole, ",".join(cell))
+    outputs, between = first_outputs(store, found, OUTPUTS), intervals(whole, found)
+    say(to_json(plain(found, outputs, between), 1) if as_json else text(found, outputs, between))
+
+
+def intervals(run: Run, cell: CellResult) -> Intervals:
+    """Return the 95 % interval of each number, over other examples for this training; None where it has none."""
+    from bench_reports.statistics.measurements import interval_of, measured
+
+    found: dict[str, tuple[float, float] | None] = {}
+    for name, number in cell.numbers.items():
+        one = "" if number.value is None else measured(run, [cell], name)
+        found[name] = None if isinstance(one, str) else interval_of(one)
+    return found
 
 
 def find(run: Run, filters: str) -> CellResult:
@@ -62,17 +76,18 @@ def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcom
     return [*islice(read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz")), count)]
 
 
-def plain(cell: CellResult, outputs: Sequence[Outcome]) -> Any:
-    """Return a cell and its outputs as JSON data."""
+def plain(cell: CellResult, outputs: Sequence[Outcome], between: Intervals) -> Any:
+    """Return a cell, the intervals of its numbers and its outputs as JSON data."""
     from dataclasses import asdict
 
     from bench_reports.content.numbers import json_data
 
-    return json_data({**asdict(cell), "outputs": [asdict(output) for output in outputs]})
+    shown = [asdict(output) for output in outputs]
+    return json_data({**asdict(cell), "intervals": between, "outputs": shown})
 
 
-def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
-    """Return a cell and its outputs for a terminal."""
+def text(cell: CellResult, outputs: Sequence[Outcome], between: Intervals) -> str:
+    """Return a cell, the intervals of its numbers and its outputs for a terminal."""
     from tabulate import tabulate
 
     from bench_core.runs.selecting import cell_name
@@ -80,8 +95,8 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
 
     lines = [visible(cell_name(cell.cell)), f"{cell.status}: {visible(cell.reason)}" if cell.reason else cell.status]
     if cell.numbers:
-        headings = ["metric", "value", "interval", "unit", "examples", "kind", "signature"]
-        rows = [[name, *_words(number)] for name, number in cell.numbers.items()]
+        headings = ["metric", "value", "95 % interval", "unit", "examples", "kind", "signature"]
+        rows = [[name, *_words(number, between[name])] for name, number in cell.numbers.items()]
         lines += ["", tabulate(rows, headings, disable_numparse=True)]
         lines += [f"{name}: {visible(number.reason)}" for name, number in cell.numbers.items() if number.reason]
     if cell.artifacts:
@@ -91,13 +106,13 @@ def text(cell: CellResult, outputs: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _words(number: Number) -> list[str]:
+def _words(number: Number, interval: tuple[float, float] | None) -> list[str]:
     from bench_reports.content.numbers import rounded
 
     value = "–" if number.value is None else rounded(number.value, number.digits)
-    between = [rounded(end, number.digits) for end in number.interval or ()]
-    interval = f"[{', '.join(between)}]" if between else ""
-    return [value, interval, number.unit, f"{number.examples:,}", number.kind, number.signature]
+    between = [rounded(end, number.digits) for end in interval or ()]
+    ends = f"[{', '.join(between)}]" if between else ""
+    return [value, ends, number.unit, f"{number.examples:,}", number.kind, number.signature]
 
 
 def _texts(output: Outcome) -> dict[str, str]:

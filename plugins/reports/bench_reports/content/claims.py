@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
@@ -15,17 +15,25 @@ from bench_core.terminal import counted
 from bench_reports.content.numbers import summarized
 from bench_reports.content.sorting import name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.statistics.intervals import Summary, summary
+from bench_reports.statistics.claim_tests import ClaimTest, is_true, undefined
+from bench_reports.statistics.estimate import LEVEL, Measured
+from bench_reports.statistics.intervals import Summary, rounded, summary
+from bench_reports.statistics.measurements import measured
 
-ENOUGH, FEW = 0.95, 0.05  # of the draws: a claim holds that is true in no less, and fails that is in less
+FEWEST = 3  #: seeds of a verdict on other trainings than these
+SHOWN = 3  # comparisons in a remark
 
 MEANING = (
-    "A claim holds if it is true of the means over seeds and of at least 95 % of 1,000 draws, of seeds and of the "
-    "examples behind each, and fails if it is true neither of the means nor of as many as 5 % of the draws; else it "
-    "is unclear. What another training would give, one seed cannot tell."
+    "Every comparison of a claim is a test over examples and seeds. A claim holds if p <= 5 %, fails if p <= 5 % for "
+    "its contrary, and is unclear otherwise. With fewer than three seeds, verdicts are about the trainings at hand "
+    "alone. Vacuous: its terms could not have been otherwise, or all lie at a bound of the metric. Not tested: a "
+    "premise is not met, or the difference is below the error of an estimate."
 )
 
-Verdict: TypeAlias = Literal["holds", "holds (1 seed)", "unclear", "fails", "fails (1 seed)", "not run"]
+Verdict: TypeAlias = Literal[
+    "holds", "holds in this training", "holds in these trainings", "unclear", "fails", "fails in this training",
+    "fails in these trainings", "vacuous", "not tested", "not run",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Found:
 
     query: Query
     numbers: Mapping[int, Number] = field(default_factory=dict)  # by seed, where there is one
-    keys: Mapping[int, str] = field(default_factory=dict)  # of their measurements, by seed
+    cells: Mapping[int, CellResult] = field(default_factory=dict)  # that have them, by seed
     status: Literal["done", "failed", "not run"] = "not run"
     reason: str = ""  # why seeds have no number
 
@@ -62,7 +70,7 @@ class Judgement:
     claim: Claim
     verdict: Verdict
     values: Sequence[Found] = ()
-    share: float | None = None  # of the draws in which it is true
+    p: float | None = None  # of the claim; None where it was not tested
     remarks: Sequence[str] = ()  # what a reader of the verdict must know
 
     @property
@@ -80,7 +88,8 @@ class Judgement:
             for one in self.values
         ]
         claim = {"id": self.claim.id, "text": self.claim.text, "assert": self.claim.expression}
-        return {**claim, "verdict": self.verdict, "share": self.share, "remarks": [*self.remarks], "values": values}
+        found = {"verdict": self.verdict, "p": rounded(self.p), "remarks": [*self.remarks]}
+        return {**claim, "requires": {**self.claim.requires}, "note": self.claim.note, **found, "values": values}
 
 
 def judge(run: Run) -> list[Judgement]:
@@ -92,7 +101,7 @@ def _judged(run: Run, claim: Claim) -> Judgement:
     expression = read(claim.expression)
     if expression.term is None:
         return Judgement(claim, "not run", remarks=expression.problems)
-    values = [found(run, query) for query in expression.queries]
+    values = [found_of(run, query) for query in expression.queries]
     missing = [f"{one.query} is missing: {one.reason or one.status}" for one in values if not one.numbers]
     if missing:
         return Judgement(claim, "not run", values, remarks=missing)
@@ -103,24 +112,60 @@ def _judged(run: Run, claim: Claim) -> Judgement:
 
 
 def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds: Sequence[int]) -> Judgement:
-    from bench_reports.statistics.claim_bootstrap import resampled_of
-
-    own = {one.query: [run.draws.get(one.keys.get(seed, "")) for seed in seeds] for one in values}
-    resampled = resampled_of({one.query: one.over(seeds) for one in values}, own)
-    holds, share = resampled.holds(term)
-    undefined = [f"{text} is no number" for text in dict.fromkeys(resampled.undefined)]
+    means = {one.query: summary(one.over(seeds)).mean for one in values}
+    without = [f"{part} is no number" for part in dict.fromkeys(map(str, undefined(term, means)))]
     mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if len(_variants(one)) > 1]
-    remarks = [*undefined, *mixed, *_reservations(values, seeds)]
-    if undefined or mixed:
-        return Judgement(claim, "unclear", values, share, remarks)
-    if share is None or (share >= ENOUGH if holds else share < FEW):
-        sure: Verdict = "holds" if holds else "fails"
-        alone: Verdict = "holds (1 seed)" if holds else "fails (1 seed)"
-        return Judgement(claim, sure if len(seeds) > 1 else alone, values, share, remarks)
-    means = "true" if holds else "not true"
-    over = "seeds and examples" if resampled.examples else "seeds"
-    remark = f"{means} of the means, true in {100 * share:.1f} % of the draws over {over}"
-    return Judgement(claim, "unclear", values, share, [remark, *remarks])
+    remarks = [*without, *mixed, *_reservations(values, seeds)]
+    if without or mixed:
+        return Judgement(claim, "unclear", values, remarks=remarks)
+    if premises := _unmet(run, claim):
+        return Judgement(claim, "not tested", values, remarks=[*premises, *remarks])
+    known = {one.query: measured(run, [one.cells[seed] for seed in seeds], one.query.metric) for one in values}
+    if untested := [f"{query}: {why}" for query, why in known.items() if isinstance(why, str)]:
+        true = "true" if is_true(term, means) else "not true"
+        return Judgement(
+            claim, "unclear", values, remarks=[f"{true} of the means, and not tested", *untested, *remarks]
+        )
+    return _tested(
+        claim, term, values, {query: one for query, one in known.items() if isinstance(one, Measured)}, remarks
+    )
+
+
+def _unmet(run: Run, claim: Claim) -> list[str]:
+    """Return the premises of a claim that are not true of the means, or that nothing is known of."""
+    found = []
+    for premise, condition in claim.requires.items():
+        expression = read(condition)
+        values = {query: one.summary for query in expression.queries if (one := found_of(run, query)).numbers}
+        lacking = [str(query) for query in expression.queries if query not in values]
+        means = {query: one.mean for query, one in values.items()}
+        if expression.term is None or lacking:
+            found.append(f"premise not known: {premise} ({'; '.join([*expression.problems, *lacking])} missing)")
+        elif not is_true(expression.term, means):
+            numbers = ", ".join(f"{query} is {mean:.4g}" for query, mean in means.items())
+            found.append(f"premise not met: {premise} ({numbers})")
+    return found
+
+
+def _tested(
+    claim: Claim, term: Term, values: Sequence[Found], known: Mapping[Query, Measured], remarks: Sequence[str]
+) -> Judgement:
+    seeds = min((len(one.values) for one in known.values() if one.trained), default=FEWEST)
+    test = ClaimTest(known, only_these=seeds < FEWEST)
+    pair = test.p_values(term)
+    if test.vacuous:
+        number = f"{len(test.vacuous)} of {counted(test.comparisons, 'comparison')}"
+        remarks = [f"{number} could not have been otherwise: {'; '.join(test.vacuous[:SHOWN])}", *remarks]
+    if pair is None:
+        return Judgement(claim, "vacuous", values, remarks=remarks)
+    where = "" if seeds >= FEWEST else " in this training" if seeds == 1 else " in these trainings"
+    if min(pair) > LEVEL and test.unresolved:
+        why = f"the difference is below the error of an estimate: {'; '.join(test.unresolved[:SHOWN])}"
+        return Judgement(claim, "not tested", values, pair.true, [why, *remarks])
+    if min(pair) > LEVEL:
+        return Judgement(claim, "unclear", values, pair.true, [*remarks, *([f"judged{where}"] if where else [])])
+    verdict = f"{'holds' if pair.true <= LEVEL else 'fails'}{where}"
+    return Judgement(claim, cast("Verdict", verdict), values, pair.true, remarks)
 
 
 def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
@@ -141,7 +186,7 @@ def _variants(one: Found) -> set[tuple[str, str]]:
     return {(number.kind, number.signature) for number in one.numbers.values()}
 
 
-def found(run: Run, query: Query) -> Found:
+def found_of(run: Run, query: Query) -> Found:
     """Return the numbers by seed that answer a query."""
     cells = [one for one in run.cells if all(name_on(one, axis) == name for axis, name in query.axes)]
     cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
@@ -151,17 +196,17 @@ def found(run: Run, query: Query) -> Found:
     if several := _several(cells, query):
         return Found(query, reason=several)
     numbers: dict[int, Number] = {}
-    keys: dict[int, str] = {}
+    having: dict[int, CellResult] = {}
     for one in sorted(cells, key=seed_of):
         number = one.numbers.get(query.metric)
         if number is not None and number.value is not None:
             numbers[seed_of(one)] = number
-            keys[seed_of(one)] = one.artifacts.get(f"measure/{query.metric}", "")
+            having[seed_of(one)] = one
     lacking = [one for one in cells if seed_of(one) not in numbers]
     words = [(one.status if one.status != "done" else "", why_missing(one, query.metric)) for one in lacking]
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]
     missing: Literal["failed", "not run"] = "failed" if any(one.status == "failed" for one in lacking) else "not run"
-    return Found(query, numbers, keys, "done" if numbers else missing, "; ".join(dict.fromkeys(reasons)))
+    return Found(query, numbers, having, "done" if numbers else missing, "; ".join(dict.fromkeys(reasons)))
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:

@@ -10,11 +10,12 @@ from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
 from bench_core.suites.published import Published, Value
 from bench_core.suites.schema import Table
+from bench_reports.statistics.estimate import Measured
 from bench_reports.statistics.intervals import Summary
 
 Names: TypeAlias = tuple[str, ...]
 Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had
-Verdict: TypeAlias = Literal["reproduced", "better", "worse", "differs", "not comparable"]
+Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell", "not comparable"]
 Place: TypeAlias = tuple[int, int]  # row and column
 
 
@@ -23,18 +24,21 @@ class Comparison:
     """Our number against the published one."""
 
     difference: float  # ours less the published
-    verdict: Verdict  # differs: not reproduced, and nobody says which way is better
+    verdict: Verdict  # different: neither direction is known to be better
+    seeds: int | None = None  # that would tell, where this many cannot
 
 
 @dataclass(frozen=True)
 class Test:
-    """The best number of a column against another."""
+    """A number of a column against another: the best, or the baseline, against each of the others."""
 
-    best: Place
+    first: Place
     other: Place
-    p: float
-    error: float  # standard error of the difference
-    exchanges: int = 0  # of a permutation test; 0 of a paired bootstrap
+    p: float  # of this comparison alone
+    adjusted: float  # for all comparisons of the column together
+    interval: tuple[float, float] | None = None  # of first - other; of their ratio on a log scale
+    detectable: float = 0.0  # the difference that would mostly be found; on a log scale, of the logarithms
+    exchanges: int = 0  # of a permutation test; 0 of a test with draws
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,20 @@ class Entry:
     status: Status
     seeds: int = 0  # that there should be
     summary: Summary | None = None
-    interval: tuple[float, float] | None = None  # over the examples of a single seed
+    interval: tuple[float, float] | None = None  # of the mean, see `bench_reports.statistics.measurements`
+    error: float = 0.0  # of its own, by sampling in a model
     examples: tuple[int, ...] = ()  # behind each seed's number
     reasons: tuple[str, ...] = ()  # why seeds are missing, each once
     published: Value | None = None
     text: str = ""  # in place of a rounded mean
     comparison: Comparison | None = None  # of ours with the published
+    cells: tuple[CellResult, ...] = ()  # behind it, by seed
+    measured: Measured | None = None  # None where it cannot be tested
+    untested: str = ""  # why it cannot
     keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
     sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
     best: bool = False  # better than every other of its column, by more than chance
-    p: float | None = None  # of the best of its column being better than it by chance, for all comparisons together
+    p: float | None = None  # that it is as good as the best of its column or the baseline, for all of it together
 
     @property
     def complete(self) -> bool:
@@ -97,7 +105,7 @@ class Grid:
     cells: Sequence[CellResult]  # all behind it
     published: Published | None
     notes: Sequence[str] = ()  # for its footnotes
-    tests: Sequence[Test] = ()  # of the best of each column against the others
+    tests: Sequence[Test] = ()  # of each column: its best number, or the baseline's, against the others
 
     @property
     def corner(self) -> str:

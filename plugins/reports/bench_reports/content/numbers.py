@@ -32,7 +32,10 @@ def summarized(found: Summary, digits: int) -> str:
 
 def judged(comparison: Comparison | None, digits: int) -> str:
     """Return a signed difference and its verdict, such as `+0.12 worse`."""
-    return f"{signed(comparison.difference, digits)} {comparison.verdict}" if comparison else "–"
+    if comparison is None:
+        return "–"
+    more = f" ({comparison.seeds:,} seeds would)" if comparison.seeds else ""
+    return f"{signed(comparison.difference, digits)} {comparison.verdict}{more}"
 
 
 def signed(value: float, digits: int) -> str:

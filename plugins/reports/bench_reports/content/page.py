@@ -11,12 +11,15 @@ from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
 from bench_reports.content.environments import abridged, computed_with, unlike
 from bench_reports.content.grid import Grid
-from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on, names_on, ordered
 from bench_reports.content.verdicts import obstacles
 from bench_reports.figures.figure_data import Picture, kind_of
 
+MEANING_OF_VERDICTS = (
+    "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
+    "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed nobody knows."
+)
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 
 
@@ -163,8 +166,13 @@ def rules(run: Run, grid: Grid) -> list[str]:
     difference = "Difference: ours minus published."
     if found := obstacles(run, grid.table):
         return [difference, *(f"Not comparable: {shortened(one.rstrip('.'), LONGEST)}." for one in found)]
-    share = "5 %"
-    return [f"{difference} Reproduced: within two standard errors, or {share} of the published."]
+    assert grid.published
+    found = [difference, MEANING_OF_VERDICTS]
+    tolerance = grid.published.tolerance
+    named = tolerance.items() if isinstance(tolerance, dict) else [("", tolerance)] if tolerance else []
+    for name, one in named:
+        found.append(f"Tolerance{f' of {name}' if name else ''}: {one.within:g} ({one.why.rstrip('.')}).")
+    return found if named else [*found, "No tolerance is given, so nothing is equivalent."]
 
 
 def _seeds(grid: Grid) -> str:
@@ -176,24 +184,22 @@ def _seeds(grid: Grid) -> str:
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
     if any(entry.interval for entry in done):
-        text += f" Intervals over the examples of single seeds are in tables/{grid.table.id}.csv."
+        text += f" 95 % intervals are in tables/{grid.table.id}.csv."
+    if any(entry.error for entry in done):
+        text += " Estimates have a standard error of their own (column `error` there)."
     return text
 
 
 def _significance(grid: Grid) -> Iterable[str]:
     """Say what bold numbers mean, and which differences there was little chance to see."""
-    from bench_reports.statistics.significance import method, smallest_differences
+    from bench_reports.content.significance import method, shown_differences, untested
 
-    if not grid.tests:
-        return
-    yield method(grid)
-    digits = {column.value: column.number.digits for column in grid.columns}
-    detectable = [
-        f"{value} {' to '.join(dict.fromkeys(rounded(end, digits[value]) for end in ends))}"
-        for value, ends in smallest_differences(grid).items()
-    ]
-    if detectable:
+    if grid.tests:
+        yield method(grid)
+    if detectable := shown_differences(grid):
         yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
+    for reason in untested([entry for row in grid.entries for entry in row]):
+        yield f"Numbers without tests: {reason}."
 
 
 def _metrics(grid: Grid) -> Iterable[str]:

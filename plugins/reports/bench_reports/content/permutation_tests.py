@@ -16,18 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run, plain_file
-from bench_reports.content.grid import Entry, Grid
+from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.significance import marked
 from bench_reports.content.sorting import seed_of
+from bench_reports.diff.contrasts import contrast
 from bench_reports.diff.example_diff import StoredExamples, tried
-from bench_reports.statistics.paired import contrast
+from bench_reports.statistics.comparisons import holm
 from bench_reports.statistics.permutation import DRAWS
-from bench_reports.statistics.significance import marked
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 FILE = "permutations.json"  # in the folder of a run
-MARGIN = 40  # exchanges for each comparison of a table, so that Holm's correction leaves values below 5 %
+MARGIN = 40  # exchanges for each pair of rows, so that Holm's correction leaves values below 5 %
 
 
 class Exchanged(BaseModel):
@@ -67,13 +68,23 @@ def exchanged(run: Run, grid: Grid) -> Grid:
     if lacking:
         text = f"No permutation tests: the run keeps {len(names) - lacking:,} of the {len(names):,} that it takes."
         return replace(grid, notes=[*grid.notes, text])
-    tests = []
-    for test, name in zip(grid.tests, names, strict=True):
-        row, column = test.best
-        alone = len(grid.entries[row][column].keys) == 1  # else its error is also that of other trainings
-        error = test.error if alone else 0.0
-        tests.append(replace(test, p=known[name].p, exchanges=known[name].draws, error=error))
-    return marked(grid, tests)
+    return marked(grid, [*_corrected(grid, [known[name] for name in names])])
+
+
+def _corrected(grid: Grid, found: Sequence[Exchanged]) -> Iterator[Test]:
+    """Yield the tests of a table with the p-values of exchanges, corrected in each column.
+
+    The best of a column could have been any of its rows, so all pairs of them count.
+    """
+    groups: dict[Place, list[tuple[Test, Exchanged]]] = {}
+    for test, one in zip(grid.tests, found, strict=True):
+        groups.setdefault(test.first, []).append((test, one))
+    for (row, column), pairs in groups.items():
+        number = len(pairs) if grid.table.baseline else len(pairs) * (len(pairs) + 1) // 2
+        alone = len(grid.entries[row][column].keys) == 1  # else the detectable difference is of other trainings, too
+        for (test, one), p in zip(pairs, holm([one.p for _, one in pairs], number), strict=True):
+            detectable = test.detectable if alone else 0.0
+            yield replace(test, p=one.p, adjusted=p, exchanges=one.draws, detectable=detectable)
 
 
 def pair_name(ours: Entry, theirs: Entry) -> str:
@@ -84,7 +95,7 @@ def pair_name(ours: Entry, theirs: Entry) -> str:
 def compared(grid: Grid) -> Iterator[tuple[Entry, Entry, str]]:
     """Yield the best of each column, every other that it is compared with, and their metric."""
     for test in grid.tests:
-        (row, column), (other, _) = test.best, test.other
+        (row, column), (other, _) = test.first, test.other
         yield grid.entries[row][column], grid.entries[other][column], grid.columns[column].value
 
 
@@ -97,7 +108,7 @@ def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[st
     for grid in filled:
         if grid.table.test != "permutation":
             continue
-        number = max(DRAWS, MARGIN * len(grid.tests))
+        number = max(DRAWS, MARGIN * len(grid.rows) * (len(grid.rows) - 1) // 2)
         for ours, theirs, metric in compared(grid):
             name = pair_name(ours, theirs)
             if name in found and found[name].draws >= number:

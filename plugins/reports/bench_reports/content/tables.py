@@ -19,6 +19,7 @@ from bench_reports.content.listings import listed
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
+from bench_reports.statistics.measurements import interval_of, measured
 
 KINDS = ("", "exact", "bound", "estimate")
 
@@ -34,10 +35,10 @@ class Variant(NamedTuple):
 
 def grids(run: Run) -> list[Grid]:
     """Return every table that the suite of a run declares."""
-    from bench_reports.statistics.significance import tested
+    from bench_reports.content.significance import tested
 
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    found = [tested(compared(run, _declared(run, table, cells, made)), run.draws) for table in run.suite.tables]
+    found = [tested(compared(run, _declared(run, table, cells, made))) for table in run.suite.tables]
     if not any(grid.table.test == "permutation" for grid in found):
         return found
     from bench_reports.content.permutation_tests import exchanged
@@ -106,7 +107,7 @@ def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
 
     def entry(row: Row, column: Column) -> Entry:
         cells = applicable(run, groups.get((row.names, column.names), ()), column.value)
-        return _entry(cells, column, printed.get((row.label, column.label)))
+        return _entry(run, cells, column, printed.get((row.label, column.label)))
 
     entries = [[entry(row, column) for column in columns] for row in rows]
     return Grid(table, rows, columns, entries, inside, published)
@@ -195,8 +196,9 @@ def applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellRe
     return [one for one in cells if not any(skip.covers(**one.cell, metric=value) for skip in skips)]
 
 
-def _entry(cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
+def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
     """Average over seeds; a seed whose number is of another variant belongs to the column of that."""
+    cells = sorted(cells, key=seed_of)
     found = {seed_of(one): number for one in cells if (number := _number(one, column.value))}
     own = {seed: number for seed, number in found.items() if _variant(number) == _variant(column.number)}
     if found and not own:
@@ -208,13 +210,16 @@ def _entry(cells: Sequence[CellResult], column: Column, published: Value | None)
         published = published if column.first else None
         return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
     values = [number.value for number in own.values() if number.value is not None]
-    interval = next(iter(own.values())).interval if len(own) == 1 else None
+    behind = tuple(one for one in cells if seed_of(one) in own)
+    known = measured(run, behind, column.value)
+    about = {"untested": known} if isinstance(known, str) else {"measured": known, "interval": interval_of(known)}
     examples = tuple(number.examples for number in own.values())
     samples = {number.sample for number in own.values()}
-    keys = {seed_of(one): one.artifacts.get(f"measure/{column.value}", "") for one in cells if seed_of(one) in own}
     return Entry(
-        "done", seeds, summary(values), interval, examples, reasons, published,
-        keys=tuple(keys.values()), sample=samples.pop() if len(samples) == 1 else "",
+        "done", seeds, summary(values), examples=examples, reasons=reasons, published=published, cells=behind,
+        error=max(number.error for number in own.values()),
+        keys=tuple(one.artifacts.get(f"measure/{column.value}", "") for one in behind),
+        sample=samples.pop() if len(samples) == 1 else "", **about,
     )  # fmt: skip
 
 

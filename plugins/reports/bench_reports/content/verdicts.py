@@ -1,16 +1,16 @@
-"""Verdicts on numbers beside the published ones: reproduced, better, worse or not comparable."""
+"""Verdicts on numbers beside the published ones: equivalent, better, worse, or cannot tell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isnan, sqrt
+from math import isfinite, isnan, log
 
 from bench_core.runs.results import Run
 from bench_core.suites.published import Published, Value, number
 from bench_core.suites.schema import Reference, Table
 from bench_reports.content.grid import Column, Comparison, Entry, Grid
-from bench_reports.statistics.intervals import Summary
+from bench_reports.statistics.equivalence import Printed, beside
 
 FULL = (None, "paper")  # the profiles under which a suite is what its paper did
 
@@ -21,12 +21,15 @@ def compared(run: Run, grid: Grid) -> Grid:
     if reference is None or printed is None:
         return grid
     comparable, directions = not obstacles(run, grid.table), _directions(reference, printed)
+    columns = {reference.columns.get(name, name): name for name in printed.columns}
 
     def judged(column: Column, entry: Entry) -> Entry:
         if entry.summary is None or entry.published is None:
             return entry
         better = column.number.better or directions.get(column.label, 0)
-        found = comparison(entry.summary, entry.published, printed.runs or 1, 0.05, better)
+        tolerance = printed.tolerance_of(columns.get(column.label, column.label))
+        within = tolerance.within if tolerance else None
+        found = comparison(entry, entry.published, printed.runs or 1, within, better)
         return replace(
             entry, comparison=found if comparable or not found else replace(found, verdict="not comparable")
         )
@@ -43,21 +46,27 @@ def obstacles(run: Run, table: Table) -> list[str]:
     return [*found, *([table.reference.differs] if table.reference and table.reference.differs else [])]
 
 
-def comparison(ours: Summary, printed: Value, runs: int, tolerance: float, better: int) -> Comparison | None:
+def comparison(entry: Entry, printed: Value, runs: int, tolerance: float | None, better: int) -> Comparison | None:
     """Compare a mean over seeds with that of `runs` trainings; None where either is no number.
 
-    Reproduced is what lies within two standard errors, or within `tolerance` of the published value.
+    Numbers that are tested as logarithms are compared as such: a deviation or tolerance is relative to the published.
     """
     theirs = number(printed.mean)
-    if theirs is None or isnan(ours.mean - theirs):
+    if entry.summary is None or theirs is None or isnan(entry.summary.mean - theirs):
         return None
-    difference = ours.mean - theirs
-    error = sqrt((ours.std or 0.0) ** 2 / ours.n + (printed.std or 0.0) ** 2 / runs)
-    if abs(difference) <= max(2 * error, tolerance * abs(theirs)):
-        return Comparison(difference, "reproduced")
-    if not better:
-        return Comparison(difference, "differs")
-    return Comparison(difference, "better" if difference * better > 0 else "worse")
+    difference, one = entry.summary.mean - theirs, entry.measured
+    if not isfinite(difference):
+        return Comparison(difference, "different" if not better else "better" if difference * better > 0 else "worse")
+    if one is None:  # a count of data, or a number that cannot be tested
+        values, exact = [entry.summary.mean], not entry.cells
+        found = beside(values, Printed(theirs, printed.std, runs, exact), tolerance, better)
+    elif one.scale == "log" and theirs > 0:
+        deviation = None if printed.std is None else printed.std / theirs
+        within = None if tolerance is None else log(1 + tolerance / theirs)
+        found = beside([*one.values], Printed(log(theirs), deviation, runs), within, better, one.trained)
+    else:
+        found = beside([*one.values], Printed(theirs, printed.std, runs), tolerance, better, one.trained)
+    return Comparison(difference, found.verdict, found.seeds)
 
 
 def _directions(reference: Reference, printed: Published) -> Mapping[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,9 +16,11 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.content.numbers import json_data, rounded, signed, summarized
+from bench_reports.diff.contrasts import Contrast, contrasts, one_sided, pairs_of
 from bench_reports.diff.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
 from bench_reports.statistics.intervals import rounded as rounded_p
-from bench_reports.statistics.paired import Contrast, contrasts, one_sided, pairs_of
+
+MOST_EXPONENT = 709.0  # of floating-point numbers
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
 
@@ -127,12 +130,30 @@ def _as_json(result: Difference, one: Contrast) -> dict[str, Any]:
         "b": one.theirs.mean,
         "difference": one.difference,
         "interval": one.interval,
-        "p_bootstrap": rounded_p(one.p),
+        "scale": one.number.scale,
+        "p": rounded_p(one.p),
+        "of_these_trainings": one.estimate.of_these_trainings if one.estimate else None,
+        "detectable": _detectable(one),
         "p_sacrebleu": rounded_p(one.koehn),
         "p_permutation": rounded_p(result.permutations.get(one.metric)),
         "wins": dict(zip(("a", "ties", "b"), won, strict=True)) if won else None,
         "note": one.unlike or one.unpaired or one.untested,
     }
+
+
+def _detectable(one: Contrast) -> float | None:
+    """Return the difference that would mostly be found; on a log scale, the ratio."""
+    if one.estimate is None:
+        return None
+    found = one.estimate.detectable()
+    return exp(min(found, MOST_EXPONENT)) if one.number.scale == "log" else found
+
+
+def _least(one: Contrast) -> str:
+    least = _detectable(one) or 0.0
+    if one.number.scale != "log":
+        return rounded(least, one.number.digits)
+    return f"{100 * (least - 1):.2g} %" if least < 11 else "over 1,000 %"
 
 
 def _bucket_as_json(metric: str, one: Bucket) -> dict[str, Any]:
@@ -159,8 +180,8 @@ def text(result: Difference, draws: int) -> str:
     """Return a difference for a terminal."""
     lines = [f"{letter}: {visible(_name(side))}" for letter, side in zip("AB", result.sides, strict=True)]
     headings = [
-        "metric", "A", "B", "A - B", "95 % interval",
-        "p (bootstrap)", "as sacrebleu", "p (permutation)", "win/tie/loss",
+        "metric", "A", "B", "A - B", "95 % interval", "p",
+        "as sacrebleu", "p (permutation)", "win/tie/loss",
     ]  # fmt: skip
     rows = [_row(result, one) for one in result.contrasts]
     lines += ["", tabulate(rows, headings, disable_numparse=True), *map(visible, _footnotes(result, draws))]
@@ -182,7 +203,8 @@ def _row(result: Difference, one: Contrast) -> list[str]:
     digits = one.number.digits
     arrow = {1: " ↑", -1: " ↓"}.get(one.number.better, "")
     unit = f", {one.number.unit}" if one.number.unit else ""
-    ends = [rounded(end, digits) for end in one.interval or ()]
+    ratio = one.number.scale == "log"
+    ends = [rounded(end, 3 if ratio else digits) for end in one.interval or ()]
     chances = [_chance(p) for p in (one.p, one.koehn, result.permutations.get(one.metric))]
     won = "/".join(f"{count:,}" for count in result.wins.get(one.metric, ()))
     return [
@@ -190,7 +212,7 @@ def _row(result: Difference, one: Contrast) -> list[str]:
         summarized(one.ours, digits),
         summarized(one.theirs, digits),
         "–" if one.difference is None else signed(one.difference, digits),
-        f"[{', '.join(ends)}]" if ends else "",
+        f"{'A / B ' if ratio else ''}[{', '.join(ends)}]" if ends else "",
         *chances,
         won,
     ]
@@ -200,7 +222,7 @@ def _chance(p: float | None) -> str:
     """Return a p-value with three digits after the point, or two that count where it is smaller."""
     if p is None:
         return ""
-    return f"{p:.3f}" if p >= 0.001 or p == 0 else f"{p:.1e}"
+    return f"{p:.3f}" if p >= 0.001 or p == 0 else f"{p:.1e}" if p >= 1e-6 else "< 1e-6"
 
 
 def _footnotes(result: Difference, draws: int) -> list[str]:
@@ -208,12 +230,19 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
     several = any(one.ours.n > 1 for one in tested)
     notes = [
         *_by_reason("not compared by pairs:", {one.metric: one.unlike or one.unpaired for one in result.contrasts}),
-        *_by_reason("no paired bootstrap:", {one.metric: one.untested for one in result.contrasts}),
+        *_by_reason("not tested:", {one.metric: one.untested for one in result.contrasts}),
     ]
     if tested:
-        alone = "examples; another training is not in it, as there is one seed"
-        over = "examples nested in seeds" if several else alone
-        notes.append(f"Paired bootstrap over {over}: to either side, and one-sided as sacrebleu counts it.")
+        alone = "the examples, for these trainings alone: with one seed, the training variance is unknown"
+        over = (
+            "examples and seeds"
+            if any(not one.estimate.of_these_trainings for one in tested if one.estimate)
+            else alone
+        )
+        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
+        notes.append("As sacrebleu: its paired bootstrap, one-sided, of these trainings alone.")
+    if least := [f"{one.metric} {_least(one)}" for one in tested]:
+        notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:
         at_once = ", in all seeds at once: of these trainings, not of others" if several else ""
         notes.append(f"Paired permutation test: {draws:,} exchanges of examples between A and B{at_once}.")

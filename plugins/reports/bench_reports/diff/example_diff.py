@@ -14,10 +14,9 @@ from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, PluginError
 from bench_core.registry import configured
 from bench_core.runs.results import CellResult
-from bench_core.storage.bootstrap_replicates import block_length
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.sorting import seed_of
-from bench_reports.statistics.paired import Contrast, Pair
+from bench_reports.diff.contrasts import Contrast, Pair
 from bench_reports.statistics.permutation import Parts, permutation_p_value
 
 if TYPE_CHECKING:
@@ -132,19 +131,19 @@ class StoredExamples:
         """Return what is stored of a metric of two cells; raise BenchError where it is not, or is of other code."""
         name = contrast.metric
         pairs = [[self._measured(one, name) for one in pair] for pair in contrast.pairs]
-        metric, outcomes, facts = pairs[0][0][:3]
-        parts = [(ours[3], theirs[3]) for ours, theirs in pairs]
+        metric, outcomes = pairs[0][0][:2]
+        parts = [(ours[2], theirs[2]) for ours, theirs in pairs]
         for pair, both in zip(contrast.pairs, parts, strict=True):
             for cell, own in zip(pair, both, strict=True):
                 _check_score(metric, own, float(cell.numbers[name].value or 0))
         ids, lengths = [one.id for one in outcomes], [one.target_tokens for one in outcomes]
         if any([one.id for one in seen[1]] != ids for pair in pairs for seen in pair):
             raise PluginError("they are of different examples, by what is stored")
-        block = block_length(len(outcomes)) if facts.consecutive else 1
+        block = max(one.numbers[name].block for pair in contrast.pairs for one in pair)
         return Evidence(contrast, metric, parts, ids, lengths, block)
 
-    def _measured(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Outcome], TaskInfo, Sequence[Any]]:
-        """Return the metric as it was, the outcomes that it saw, the facts of the task, and what it kept."""
+    def _measured(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Outcome], Sequence[Any]]:
+        """Return the metric as it was, the outcomes that it saw, and what it kept."""
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
         outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
@@ -152,7 +151,7 @@ class StoredExamples:
         config = configured("metric", ingredients["settings"]["metric"])
         metric = config.load()(config)
         metric = metric.prepare(facts, References(outcomes))
-        return metric, outcomes, facts, read_lines(artifact.file("parts.jsonl.gz"))
+        return metric, outcomes, read_lines(artifact.file("parts.jsonl.gz"))
 
     def outcomes(self, kind: str, key: str) -> Sequence[Outcome]:
         """Return stored outcomes."""

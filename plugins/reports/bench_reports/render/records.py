@@ -44,6 +44,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "seeds": entry.seeds,
         "low": low,
         "high": high,
+        "error": entry.error or None,
         "best": entry.best,
         "p": rounded(entry.p),
         "published_mean": printed.mean if printed else None,

@@ -28,7 +28,8 @@ def permutation_p_value(
     """Return how often an exchange by chance leads as far from 0 as the difference of two scores, to either side.
 
     `pairs` are the parts of both cells by seed, all of the same examples. An example is exchanged with probability
-    1/2, in all seeds at once, and with the others of its block of so many in a row. The score is the mean over seeds.
+    1/2, in all seeds at once, and with the others of its block of so many in a row. The score is the mean over seeds,
+    on the scale of the metric's tests.
     What is found counts as one of the draws, so that no p-value is below 1 / (draws + 1).
     """
     differences, largest = [], 0.0
@@ -48,7 +49,9 @@ def _scores(
     kept = 1 - chosen
     counts = np.hstack([kept, chosen]), np.hstack([chosen, kept])
     scores = [[metric.resample([*ours, *theirs], one) for one in counts] for ours, theirs in pairs]
-    ours, theirs = np.mean(np.array(scores, dtype=np.float64), axis=0)
+    found = np.array(scores, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        ours, theirs = np.mean(np.log(found) if metric.scale == "log" else found, axis=0)
     return ours, theirs
 
 

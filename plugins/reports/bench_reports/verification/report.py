@@ -102,19 +102,18 @@ class _Report:
         return html_tables(self._text("report.html"))
 
     @cached_property
-    def _means(self) -> dict[tuple[str, str, str], list[tuple[list[float], Any]]]:
-        """The values of each metric over seeds, with their interval if there is one seed, by kind and signature."""
+    def _means(self) -> dict[tuple[str, str, str], list[list[float]]]:
+        """The values of each metric over seeds, by kind and signature."""
         groups: dict[Any, list[Any]] = {}
         for one in self.results["cells"]:
             for metric, number in one["numbers"].items():
                 if number["value"] is not None:
                     names = tuple(one["cell"].get(axis) for axis in AXES if axis != "seed")
                     groups.setdefault((metric, number["kind"], number["signature"], names), []).append(number)
-        found: dict[tuple[str, str, str], list[tuple[list[float], Any]]] = {}
+        found: dict[tuple[str, str, str], list[list[float]]] = {}
         for (*column, _), several in groups.items():
             values = [float(number["value"]) for number in several]
-            interval = several[0]["interval"] if len(several) == 1 else None
-            found.setdefault((column[0], column[1], column[2]), []).append((values, interval))
+            found.setdefault((column[0], column[1], column[2]), []).append(values)
         return found
 
     def _tables(self) -> Iterator[str]:
@@ -135,7 +134,7 @@ class _Report:
         if not record["n"] or record["value"] not in {metric for metric, _, _ in self._means}:
             return True  # a text, or a statistic of a task
         known = self._means.get((record["value"], record["kind"], record["signature"]), ())
-        return any(_is_mean(record, values, interval) for values, interval in known)
+        return any(_is_mean(record, values) for values in known)
 
     def _written(self, name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Yield where Markdown, LaTeX and HTML do not show a table of results.json."""
@@ -222,8 +221,10 @@ class _Report:
                     yield f"{where} {value['mean']} is the mean of no cells"
 
     def _claimed(self, value: Mapping[str, Any]) -> bool:
-        known = [pair for (metric, _, _), pairs in self._means.items() if metric == value["metric"] for pair in pairs]
-        return any(_is_mean({**value, "low": None}, values, None) for values, _ in known)
+        known = [
+            values for (metric, *_), several in self._means.items() if metric == value["metric"] for values in several
+        ]
+        return any(_is_mean(value, values) for values in known)
 
     def _numbers(self) -> Iterator[str]:
         """Yield the numbers of Markdown, in text as in tables, that the page has nowhere."""
@@ -241,11 +242,9 @@ def _as_csv(record: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in record.items()}
 
 
-def _is_mean(record: Mapping[str, Any], values: Sequence[float], interval: Any) -> bool:
+def _is_mean(record: Mapping[str, Any], values: Sequence[float]) -> bool:
     found = summary(values)
     pairs = [(record["mean"], found.mean), (record["std"], found.std)]
-    if record["low"] is not None:
-        pairs += [*zip((record["low"], record["high"]), interval or (None, None), strict=True)]
     return record["n"] == len(values) and all(_close(*pair) for pair in pairs)
 
 
@@ -305,7 +304,7 @@ def _number(text: str) -> float | None:
 
 
 def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
-    number, _, verdict = text.partition(" ")
+    number, _, verdict = text.partition(" (")[0].partition(" ")
     return verdict == record["verdict"] and _rounds(number, record["difference"])
 
 

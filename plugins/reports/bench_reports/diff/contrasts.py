@@ -1,4 +1,4 @@
-"""Paired comparison of two cells from the bootstrap replicates of a run."""
+"""The metrics of two cells of a run, each with the difference and its test."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TypeAlias
 
-import numpy as np
-
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
-from bench_core.storage.bootstrap_replicates import percentiles
 from bench_reports.content.sorting import seed_of
+from bench_reports.statistics.estimate import Estimate, difference
 from bench_reports.statistics.intervals import Summary, summary
-from bench_reports.statistics.significance import koehn_p_value, nested, nested_p_value
+from bench_reports.statistics.koehn import koehn_p_value
+from bench_reports.statistics.measurements import measured, printed
 
 Pair: TypeAlias = tuple[CellResult, CellResult]  # A and B
-
-NO_DRAWS = "the run keeps no draws of it, as those of old: run the suite again"
 
 
 @dataclass(frozen=True)
@@ -28,14 +25,13 @@ class Contrast:
 
     metric: str
     pairs: Sequence[Pair]
-    number: Number  # one of A's, for unit, digits and direction
+    number: Number  # one of A's, for unit, digits, direction and scale
     ours: Summary
     theirs: Summary
     unlike: str = ""  # why the two numbers have no difference
     unpaired: str = ""  # why it cannot be tested by pairs
     untested: str = ""  # why it was not
-    interval: tuple[float, float] | None = None  # of the difference
-    p: float | None = None  # by paired bootstrap, to either side
+    estimate: Estimate | None = None  # of the difference; on a log scale, of the logarithm of the ratio
     koehn: float | None = None  # as sacrebleu counts it, for which equal scores are no chance; so none of these
 
     @property
@@ -47,6 +43,19 @@ class Contrast:
     def paired(self) -> bool:
         """Return whether both are of the same examples, and finite."""
         return not (self.unlike or self.unpaired)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of A less B, or of A / B on a log scale."""
+        if self.estimate is None:
+            return None
+        ends = self.estimate.interval()
+        return printed("log", ends) if self.number.scale == "log" else ends
+
+    @property
+    def p(self) -> float | None:
+        """Return the two-sided p-value, of which the interval is the inversion."""
+        return None if self.estimate is None else self.estimate.p()
 
 
 def pairs_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[Pair]:
@@ -115,20 +124,14 @@ def _unpaired(name: str, pairs: Sequence[Pair], values: Sequence[Summary]) -> st
 
 
 def _tested(run: Run, found: Contrast) -> Contrast:
-    """Return a contrast with its paired bootstrap over examples nested in seeds, where that can be had."""
+    """Return a contrast with its test, where that can be had."""
     if not found.paired:
         return found
-    name = f"measure/{found.metric}"
-    keys = [[pair[side].artifacts.get(name, "") for pair in found.pairs] for side in (0, 1)]
-    if not all(key in run.draws for side in keys for key in side):
-        return replace(found, untested=NO_DRAWS)
-    ours, theirs = (np.stack([run.draws[key] for key in side]) for side in keys)
-    differences = nested(ours) - nested(theirs)
-    if not np.isfinite(differences).all() or found.difference is None:
-        return replace(found, untested="some draws of its examples have no score")
-    return replace(
-        found,
-        interval=percentiles(differences),
-        p=nested_p_value(found.difference, ours, theirs),
-        koehn=koehn_p_value(found.difference, differences) if found.difference else None,
-    )
+    sides = [measured(run, [pair[side] for pair in found.pairs], found.metric) for side in (0, 1)]
+    ours, theirs = sides
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return replace(found, untested=next(one for one in sides if isinstance(one, str)))
+    estimate, koehn = difference(ours, theirs), None
+    if estimate.value and ours.draws is not None and theirs.draws is not None:
+        koehn = koehn_p_value(estimate.value, (ours.draws - theirs.draws)[:, 0].mean(0))
+    return replace(found, estimate=estimate, koehn=koehn)

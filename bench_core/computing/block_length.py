@@ -1,0 +1,63 @@
+"""The block length of the block bootstrap, estimated from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log10, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench_core.metric import Additive, Metric, table
+
+AT_ONCE = 2**22  # counts of examples that are worked on at a time
+
+
+def block_length(series: NDArray[np.float64]) -> int:
+    """Return how many numbers in a row to draw together, by their correlations; `series` has what each contributes.
+
+    For the circular block bootstrap: Politis and White (2004), corrected by Patton, Politis and White (2009).
+    """
+    count = len(series)
+    if count < 2 or not np.isfinite(series).all():
+        return 1
+    covariances = _covariances(series, min(count - 1, ceil(sqrt(count)) + max(5, ceil(log10(count)))))
+    if not covariances[0]:
+        return 1
+    last = _last_correlated(covariances, count)
+    lags = np.arange(-2 * last, 2 * last + 1) if last else np.zeros(1, dtype=np.int64)
+    lags = np.abs(lags[np.abs(lags) < len(covariances)])
+    weighted = np.minimum(1.0, 2 * (1 - lags / max(1, 2 * last))) * covariances[lags]  # a flat-top window
+    slope, height = float((weighted * lags).sum()), float(weighted.sum())
+    if height <= 0:
+        return 1
+    length = (2 * slope**2 / (4 / 3 * height**2)) ** (1 / 3) * count ** (1 / 3)
+    return int(min(max(1, ceil(length)), ceil(min(3 * sqrt(count), count / 3))))
+
+
+def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float64]:
+    """Return how far each example moves the score [N]: less the score without it."""
+    if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
+        numbers = table(metric, parts)
+        left = numbers.sum(0) - numbers
+        return -np.array([metric.from_sums(row, len(parts) - 1) for row in left.tolist()])
+    rows = max(1, AT_ONCE // max(1, len(parts)))
+    found: list[float] = []
+    for first in range(0, len(parts), rows):
+        counts = np.ones((min(rows, len(parts) - first), len(parts)), dtype=np.uint16)
+        np.fill_diagonal(counts[:, first:], 0)
+        found += metric.resample([*parts], counts)
+    return -np.array(found, dtype=np.float64)
+
+
+def _covariances(series: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
+    apart = series - series.mean()
+    return np.array([float(apart[: len(apart) - lag] @ apart[lag:]) / len(apart) for lag in range(lags + 1)])
+
+
+def _last_correlated(covariances: NDArray[np.float64], count: int) -> int:
+    """Return the lag behind which several in a row are 0 by chance alone."""
+    within = np.abs(covariances / covariances[0]) < 2 * sqrt(log10(count) / count)
+    quiet, lags = max(5, ceil(log10(count))), len(covariances) - 1
+    return next((lag for lag in range(lags - quiet + 1) if within[lag + 1 : lag + 1 + quiet].all()), lags)

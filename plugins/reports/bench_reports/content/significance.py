@@ -1,0 +1,120 @@
+"""Tests within the columns of a table: the best number, or a baseline, against every other of the same examples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import exp
+
+from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.numbers import rounded
+from bench_reports.statistics.comparisons import Comparison, with_baseline, with_best
+from bench_reports.statistics.estimate import LEVEL, Measured
+from bench_reports.statistics.measurements import printed
+
+
+def tested(grid: Grid) -> Grid:
+    """Return a table with its tests, in which numbers that are better than all others of their column are marked."""
+    return marked(grid, [*_tests(grid)])
+
+
+def _tests(grid: Grid) -> Iterator[Test]:
+    baseline = next((place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline), None)
+    for place, column in enumerate(grid.columns):
+        alike: dict[str, list[tuple[int, Measured]]] = defaultdict(list)
+        for row, entries in enumerate(grid.entries):
+            one = entries[place].measured
+            if one is not None and (column.number.better or baseline is not None):
+                alike[entries[place].sample].append((row, one))
+        for members in alike.values():
+            rows, numbers = [row for row, _ in members], [[one] for _, one in members]
+            if not grid.table.baseline:
+                found = with_best(numbers, column.number.better)
+            else:
+                found = (
+                    with_baseline(numbers, rows.index(baseline)) if baseline is not None and baseline in rows else []
+                )
+            scale = members[0][1].scale
+            yield from (_test(one, [(row, place) for row in rows], scale) for one in found)
+
+
+def _test(found: Comparison, places: Sequence[Place], scale: str) -> Test:
+    interval = found.estimate.interval()
+    shown = printed("log", interval) if scale == "log" else interval
+    detectable = found.estimate.detectable()
+    return Test(places[found.one], places[found.other], found.p, found.adjusted, shown, detectable)
+
+
+def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
+    """Return a table with the p-values of tests in the place of those that it had."""
+    if not tests:
+        return grid
+    largest: dict[Place, float] = defaultdict(float)  # p of each first against the other that is the nearest
+    entries = [[*row] for row in grid.entries]
+    for test in tests:
+        row, column = test.other
+        largest[test.first] = max(largest[test.first], test.p)
+        entries[row][column] = replace(entries[row][column], p=test.adjusted)
+    for (row, column), p in largest.items():
+        best = p < LEVEL and not grid.table.baseline
+        entries[row][column] = replace(entries[row][column], best=best)
+    return replace(grid, entries=entries, tests=tests)
+
+
+def smallest_differences(grid: Grid) -> dict[str, tuple[float, float]]:
+    """Return for each metric the differences, lowest and highest, that its comparisons would mostly have found.
+
+    On a log scale they are ratios.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for test in grid.tests:
+        if test.detectable:
+            column = grid.columns[test.first[1]]
+            least = exp(min(test.detectable, 700)) if column.number.scale == "log" else test.detectable
+            low, high = found.get(column.value, (least, least))
+            found[column.value] = min(low, least), max(high, least)
+    return found
+
+
+def shown_differences(grid: Grid) -> list[str]:
+    """Return these differences in words, such as `bleu 0.4 to 1.1` or `perplexity 2 to 5 %`."""
+    columns = {column.value: column.number for column in grid.columns}
+    texts = []
+    for name, ends in smallest_differences(grid).items():
+        number = columns[name]
+        if number.scale == "log":
+            words = [f"{100 * (end - 1):.2g}" if end < 11 else "over 1,000" for end in ends]
+            texts.append(f"{name} {' to '.join(dict.fromkeys(words))} %")
+        else:
+            words = [rounded(end, number.digits) for end in ends]
+            texts.append(f"{name} {' to '.join(dict.fromkeys(words))}")
+    return texts
+
+
+def method(grid: Grid) -> str:
+    """Say what bold numbers and p-values mean."""
+    tested = [grid.entries[test.other[0]][test.other[1]] for test in grid.tests]
+    seeds = {entry.summary.n for entry in tested if entry.summary}
+    number = min(test.exchanges for test in grid.tests)
+    over = _over(seeds, number)
+    if grid.table.baseline:
+        return f"p: difference from {grid.table.baseline} ({over}; Holm-corrected in each column), in tables/*.csv."
+    if any(entry.best for row in grid.entries for entry in row):
+        return f"Bold: better than every other of its column on the same examples ({over}, each p < {LEVEL:g})."
+    return f"None is better than every other of its column on the same examples ({over}, each p < {LEVEL:g})."
+
+
+def _over(seeds: set[int], exchanges: int) -> str:
+    if exchanges:
+        alone = "these trainings alone" if seeds != {1} else "this training alone"
+        return f"paired permutation test, {exchanges:,} exchanges of examples, {alone}"
+    if seeds == {1}:
+        return "paired test over examples for these trainings alone: one seed, so the training variance is unknown"
+    few = ", where a number has one seed over examples alone" if 1 in seeds else ""
+    return f"paired test over examples and seeds{few}"
+
+
+def untested(entries: Sequence[Entry]) -> list[str]:
+    """Return why numbers could not be tested, each reason once."""
+    return list(dict.fromkeys(entry.untested for entry in entries if entry.untested))

@@ -1,0 +1,295 @@
+"""Contrasts of measured numbers, with one standard error behind their intervals, tests and detectable differences.
+
+A number v[s] of a model trained with seed s and measured on N examples is
+
+    v[s] = mean + training[s] + examples + both[s]
+
+where `examples` is what the test set adds to all seeds alike and `both` what it adds to one of them. The error of a
+mean over seeds, of a difference, or of any smooth function of means has a part of the seeds, var(v[s]) / S, which
+contains `both`, and a part of the examples, which does not: the mean covariance of the bootstrap draws of two seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import fsum, inf, isfinite, log10, sqrt
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
+POWER = 0.8  #: with which a detectable difference is found
+SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
+
+
+class Part(NamedTuple):
+    """A variance, and the degrees of freedom with which it is known."""
+
+    variance: float
+    freedom: float = inf
+
+
+NONE = Part(0.0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric over seeds, on the scale of its tests: perplexities by their logarithms."""
+
+    values: Array  # [S]
+    draws: Array | None = None  # [S, B, D], bootstrap draws for each block length; None of a whole population
+    units: float = inf  # how many are drawn independently: examples, or groups of them
+    blocks: tuple[int, ...] = (1,)  # [B], numbers of examples in a row that were drawn together
+    block: int = 1  # how many depend on each other
+    sample: Hashable = None  # measurements that share it are of the same examples, in the same draws
+    training: Hashable = None  # those that share it are of the same trainings, seed by seed
+    trained: bool = True  # False where seeds change nothing, as with counts of n-grams
+    error: float = 0.0  # standard error of an estimate, whatever the examples
+    scale: Literal["linear", "log", "share"] = "linear"  # a share is in percent
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean())
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether neither seeds nor examples change anything."""
+        return not (np.ptp(self.values) or self.error or (self.draws is not None and np.ptp(self.draws)))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its error: that for other trainings and examples, and that for these trainings alone."""
+
+    value: float
+    seeds: Part | None  # None with one seed: what is said is of this training
+    examples: Part  # what the examples add to the seeds' part
+    alone: Part  # the whole part of the examples, if these trainings were the only ones
+    error: Part = NONE  # of estimators
+    floor: Part = NONE  # of shares of which no example, or every one, is a case
+
+    @property
+    def varies(self) -> bool:
+        """Return whether anything that was seen made a difference: seeds, examples or an estimator."""
+        return any(part and part.variance for part in (self.seeds, self.alone, self.error))
+
+    @property
+    def of_these_trainings(self) -> bool:
+        """Return whether other trainings are left out, as their variance is unknown."""
+        return self.seeds is None
+
+    def only_these(self) -> Estimate:
+        """Return what is known of these trainings, whatever others would do."""
+        return replace(self, seeds=None, examples=NONE)
+
+    def half_width(self, level: float = LEVEL) -> float:
+        """Return half the width of the interval that misses the truth with probability `level`.
+
+        The critical value is the mean of those of all parts, weighted by their variances (Cochran, 1964). The
+        interval is never narrower than that of these trainings alone.
+        """
+        return max(_weighted(parts, level) for parts in self._parts())
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the interval of probability 1 - level: all values that a test at `level` does not reject."""
+        half = self.half_width(level)
+        return self.value - half, self.value + half
+
+    def p(self, null: float = 0.0) -> float:
+        """Return the two-sided p-value of `null`: the level at which the interval just reaches it."""
+        apart = abs(self.value - null)
+        if not apart:
+            return 1.0
+        if self.half_width(SMALLEST) <= apart:
+            return SMALLEST if self.half_width() else 0.0
+        from scipy.optimize import brentq
+
+        return float(10 ** brentq(lambda exponent: self.half_width(10**exponent) - apart, log10(SMALLEST), -1e-12))
+
+    def p_above(self, null: float = 0.0) -> float:
+        """Return the one-sided p-value of the statement that the true number is above `null`."""
+        p = self.p(null)
+        return p / 2 if self.value > null else 1 - p / 2
+
+    def detectable(self, power: float = POWER) -> float:
+        """Return the difference that another experiment like this one would find with probability `power`.
+
+        The error is itself an estimate: its multiple is such that the probability is right on average.
+        """
+        return max(_detectable(parts, power) for parts in self._parts())
+
+    def _parts(self) -> Iterator[Sequence[Part]]:
+        """Yield the parts of the variance for these trainings and, if it is known, for others."""
+        yield self.alone, self.error, self.floor
+        if self.seeds is not None:
+            yield self.seeds, self.examples, self.error, self.floor
+
+
+def contrast(measured: Sequence[Measured], weights: Sequence[float], value: float | None = None) -> Estimate:
+    """Return a weighted sum of means over seeds, or `value` where the weights are its slopes in the means.
+
+    Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
+    independent, even where their draws happen to be the same.
+    """
+    if value is None:
+        value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
+    samples = _Samples(measured)
+    seeds, known = [], True
+    for group in _trainings(measured, weights):
+        series = np.sum([weight * one.values for one, weight in group], axis=0)
+        known &= len(series) > 1 or not any(one.trained for one, _ in group)
+        if len(series) > 1:
+            seeds.append(Part(float(series.var(ddof=1)) / len(series), len(series) - 1.0))
+        samples.add(group)
+    error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
+    examples, alone = samples.parts()
+    floor = Part(fsum(samples.floor.values()))
+    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor)
+
+
+def difference(ours: Measured, theirs: Measured) -> Estimate:
+    """Return our mean less theirs; on a log scale, the logarithm of their ratio."""
+    return contrast([ours, theirs], [1.0, -1.0])
+
+
+def together(parts: Sequence[Part]) -> Part:
+    """Return the sum of independent variances, with the degrees of freedom of Welch and Satterthwaite."""
+    total, squares = fsum(v for v, _ in parts), fsum(v**2 / freedom for v, freedom in parts)
+    if not squares:  # no variance, or one that is known
+        return Part(total, inf if total else min((freedom for _, freedom in parts), default=inf))
+    return Part(total, total**2 / squares)
+
+
+Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements of the same trainings, with their weights
+
+
+def _trainings(measured: Sequence[Measured], weights: Sequence[float]) -> list[Group]:
+    groups: dict[Hashable, list[tuple[Measured, float]]] = {}
+    for place, (one, weight) in enumerate(zip(measured, weights, strict=True)):
+        groups.setdefault(place if one.training is None else ("of", one.training), []).append((one, weight))
+    return [*groups.values()]
+
+
+class _Samples:
+    """The parts of the error that examples have, by sample."""
+
+    def __init__(self, measured: Sequence[Measured]) -> None:
+        self.members: dict[Hashable, list[Measured]] = {}
+        for place, one in enumerate(measured):
+            if one.draws is not None:
+                self.members.setdefault(self._name(one, place), []).append(one)
+        self.moved = dict.fromkeys(self.members, np.zeros(1))  # [D], the sum of means over seeds in each draw
+        self.own = dict.fromkeys(self.members, 0.0)  # the variance of what draws add to single seeds
+        self.floor = dict.fromkeys(self.members, 0.0)  # the variance of a share of three cases: the rule of three
+        self.names = {id(one): name for name, some in self.members.items() for one in some}
+
+    @staticmethod
+    def _name(one: Measured, place: int) -> Hashable:
+        return place if one.sample is None else ("of", one.sample)
+
+    def add(self, group: Group) -> None:
+        """Add measurements of the same trainings."""
+        draws: dict[Hashable, Array] = {}
+        for one, weight in group:
+            if one.draws is not None:
+                name = self.names[id(one)]
+                drawn = one.draws[:, self._length(name)[0]]
+                draws[name] = draws.get(name, 0.0) + weight * drawn
+                if one.scale == "share" and not np.ptp(drawn):
+                    self.floor[name] += 3 * (100 * weight / self._units(name)) ** 2
+        for name, some in draws.items():
+            count, mean = len(some), some.mean(0)
+            self.moved[name] = self.moved[name] + mean
+            if count > 1:
+                self.own[name] += float((some - mean).var(1).sum()) / (count - 1) / count
+
+    def parts(self) -> tuple[Part, Part]:
+        """Return what examples add to the seeds' part of the variance, and their whole part."""
+        more, alone = [], []
+        for name in self.members:
+            units = self._units(name)
+            small = units / (units - 1) if units > 1 else 1.0  # a bootstrap has (N - 1) / N of the variance
+            variance = float(np.var(self.moved[name])) * small
+            freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
+            alone.append(Part(variance, freedom))
+            more.append(Part(max(0.0, variance - self.own[name] * small), freedom))
+        return together(more), together(alone)
+
+    def _length(self, name: Hashable) -> tuple[int, int]:
+        """Return the place and the length of the blocks that all measurements of a sample are drawn by."""
+        some = self.members[name]
+        needed, lengths = max(one.block for one in some), min((one.blocks for one in some), key=len)
+        place = next((place for place, length in enumerate(lengths) if length >= needed), len(lengths) - 1)
+        return place, lengths[place]
+
+    def _units(self, name: Hashable) -> float:
+        return min(one.units for one in self.members[name]) / self._length(name)[1]
+
+
+def _weighted(parts: Sequence[Part], level: float) -> float:
+    """Return an error times its critical value: the mean of those of its parts, weighted by their variances."""
+    total = fsum(variance for variance, _ in parts)
+    return fsum(v * quantile(freedom, level) for v, freedom in parts if v) / sqrt(total) if total else 0.0
+
+
+def _detectable(parts: Sequence[Part], power: float) -> float:
+    total = fsum(variance for variance, _ in parts)
+    return fsum(v * _multiple(freedom, power) for v, freedom in parts if v) / sqrt(total) if total else 0.0
+
+
+def quantile(freedom: float, level: float) -> float:
+    """Return the two-sided critical value of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(min(freedom, 1e9), level / 2))
+
+
+@lru_cache(maxsize=1024)
+def spreads(freedom: float) -> Array:
+    """Return equally probable ratios of an estimated standard deviation to the true one."""
+    if freedom > 1e4:
+        return np.ones(1)
+    from scipy.special import chdtri
+
+    found: Array = np.sqrt(chdtri(freedom, (np.arange(64) + 0.5) / 64) / freedom)
+    return found
+
+
+def _multiple(freedom: float, power: float) -> float:
+    """Return the multiple of an estimated error that is found with some power, from those of a grid."""
+    if not isfinite(freedom) or freedom >= GRID[-1]:
+        return _multiple_on_grid(inf, power)
+    place = log10(max(freedom, GRID[0]))
+    low, high = next((a, b) for a, b in pairwise(GRID) if log10(b) >= place)
+    left, right = _multiple_on_grid(low, power), _multiple_on_grid(high, power)
+    return left + (right - left) * (place - log10(low)) / (log10(high) - log10(low))
+
+
+GRID = [1 / 2, *(10 ** (place / 16) for place in range(65))]  # of degrees of freedom
+
+
+@lru_cache(maxsize=1024)
+def _multiple_on_grid(freedom: float, power: float) -> float:
+    """Return m with mean P(found) = power, of a true difference of m estimated errors.
+
+    The mean is over two experiments: one whose estimated error the difference is told in, one that looks for it.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    told, found, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
+    return float(brentq(lambda m: ndtr(m * told - critical * found).mean() - power, 0.0, 1e4))
+
+
+def by_sample(measured: Sequence[Measured]) -> Mapping[Hashable, list[int]]:
+    """Return the places of measurements by their samples."""
+    found: dict[Hashable, list[int]] = {}
+    for place, one in enumerate(measured):
+        found.setdefault(one.sample, []).append(place)
+    return found

@@ -1,0 +1,101 @@
+"""Measurements of a run, as statistics take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, isfinite, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_core.storage.bootstrap_replicates import BLOCKS
+from bench_reports.statistics.estimate import Array, Estimate, Measured, contrast
+from bench_reports.statistics.shares import Share, share_of
+
+if TYPE_CHECKING:
+    from bench_core.runs.results import CellResult, Number, Run
+
+OLDER = "measured by an older version, without what tests need: run the suite again"
+NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
+NOT_FINITE = "not all numbers of its seeds and draws are finite"
+
+
+def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | str:
+    """Return a metric of cells that differ in the seed alone, or why nothing can be tested."""
+    numbers = [one.numbers[metric] for one in cells]
+    first, keys = numbers[0], [one.artifacts.get(f"measure/{metric}", "") for one in cells]
+    if not all(number.scale for number in numbers):
+        return OLDER
+    if not all(key in run.draws for key in keys):
+        return NO_DRAWS
+    samples = {number.sample for number in numbers}
+    if len(samples) > 1:
+        return "its seeds are of different examples"
+    values = np.array([float(number.value or 0) for number in numbers])
+    draws = np.stack([run.draws[key] for key in keys])
+    with np.errstate(all="ignore"):
+        values, draws = (np.log(some) if first.scale == "log" else some for some in (values, draws))
+    if not (np.isfinite(values).all() and np.isfinite(draws).all()):
+        return NOT_FINITE
+    trainings = tuple(one.artifacts.get("train", "") for one in cells)
+    return Measured(
+        values,
+        draws if draws.size else None,
+        units=first.units or float("inf"),
+        blocks=BLOCKS[: draws.shape[1]],
+        block=max(number.block for number in numbers),
+        sample=samples.pop() or None,
+        training=trainings if all(trainings) else None,
+        trained=_is_trained(run, cells[0]),
+        error=max(_error(number) for number in numbers),
+        scale=first.scale or "linear",
+    )
+
+
+def _error(number: Number) -> float:
+    """Return the error of a number of its own, on the scale of its tests."""
+    return number.error / abs(number.value) if number.scale == "log" and number.value else number.error
+
+
+def _is_trained(run: Run, one: CellResult) -> bool:
+    """Return whether seeds may change a model: it has parameters, or nobody knows."""
+    about = (run.info.get("models") or {}).get(str(one.cell.get("model")), {})
+    return bool(about.get("parameters", 1))
+
+
+def alone(one: Measured) -> Estimate | Share:
+    """Return the estimate of a single measurement: an exact one of a share of examples."""
+    return share_of(one) or contrast([one], [1.0])
+
+
+def interval_of(one: Measured) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean over seeds, as it is printed; None where nothing varies.
+
+    With one seed it is about other examples for this training alone.
+    """
+    found = alone(one)
+    if isinstance(found, Estimate) and not found.varies:
+        return None
+    return printed(one.scale, found.interval())
+
+
+def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of an interval on the scale of the numbers; a share stays within 0 and 100 %."""
+    low, high = interval
+    if scale == "log":
+        return _exp(low), _exp(high)
+    return (max(0.0, low), min(100.0, high)) if scale == "share" else (low, high)
+
+
+def _exp(value: float) -> float:
+    return exp(value) if value < log(np.finfo(float).max) else float("inf")
+
+
+def means(one: Measured) -> Array:
+    """Return the values by seed as they are printed [S]."""
+    return np.exp(one.values) if one.scale == "log" else one.values
+
+
+def is_number(value: float | None) -> bool:
+    """Return whether a value is finite."""
+    return value is not None and isfinite(value)
