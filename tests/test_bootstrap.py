@@ -1,4 +1,4 @@
-"""Draws from the examples of a cell: what they are, and that intervals from them hold what they promise."""
+"""Draws from the examples of a cell: one by one, in groups and in blocks. What is made of them: tests/calibration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import safetensors.numpy
 
 from bench_core import Additive, Metric
-from bench_core.computing.bootstrap import DRAWS, _counts, draws, mark
-from bench_core.storage.bootstrap_replicates import StoredDraws, block_length, percentiles, write_draws
+from bench_core.computing.block_length import block_length, contributions
+from bench_core.computing.bootstrap import DRAWS, _counts, draws, mark, replicates
+from bench_core.storage.bootstrap_replicates import BLOCKS, StoredDraws, write_draws
 
 
 class Mean(Additive):
@@ -85,52 +86,93 @@ def test_the_spread_of_draws_is_the_standard_error():
     assert found.mean() == pytest.approx(values.mean(), abs=0.01)
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say():
-    """Of 400 cells of 60 skewed examples each: 95 % but for chance, and the little that percentiles lack."""
-    dice = np.random.default_rng(7)
-    covered = 0
-    for _ in range(400):
-        low, high = percentiles(draws(Mean(None), dice.exponential(size=60).tolist()))
-        covered += low <= 1 <= high
-    assert 0.89 < covered / 400 < 0.98
+def chain(count, correlation, seed):
+    """Return numbers of variance 1, each correlated with the one before."""
+    noise = np.random.default_rng(seed).normal(size=count) * np.sqrt(1 - correlation**2)
+    noise[0] /= np.sqrt(1 - correlation**2)
+    for place in range(1, count):
+        noise[place] += correlation * noise[place - 1]
+    return noise
 
 
-def test_without_blocks_the_interval_of_a_stream_is_too_narrow():
-    """Of windows that resemble their neighbours (a first-order chain), single draws promise too much."""
-    dice = np.random.default_rng(8)
-    held = {1: 0, block_length(600): 0}
-    for _ in range(150):
-        values, noise = np.zeros(600), dice.normal(size=600)
-        for place in range(1, 600):
-            values[place] = 0.6 * values[place - 1] + noise[place]
-        for block in held:
-            low, high = percentiles(draws(Mean(None), values.tolist(), block))
-            held[block] += low <= 0 <= high
-    single, blocks = (count / 150 for count in held.values())
-    assert single < 0.8
-    assert blocks > single + 0.08
-    assert blocks > 0.84
+def test_groups_are_drawn_as_wholes():
+    """Of groups whose members are equal, the draws are those of one member each."""
+    values = np.random.default_rng(0).normal(size=20)
+    found = replicates(Mean(None), np.repeat(values, 3).tolist(), np.repeat(np.arange(20) + 100, 3).tolist(), False)
+    assert found.units == 20
+    assert found.draws[0] == pytest.approx(draws(Mean(None), values.tolist()))
+    unequal = replicates(Mean(None), [1.0, 1.0, 4.0], [7, 7, 5], False)
+    assert {*np.round(unequal.draws[0], 6)} == {1.0, 2.0, 4.0}, "two groups: 5 twice, both, 7 twice"
 
 
-def test_nothing_is_drawn_from_nothing():
+def test_examples_that_are_groups_of_their_own_are_drawn_as_examples():
+    values = [1.0, 5.0, 2.0]
+    assert (replicates(Mean(None), values, [4, 9, 2], False).draws[0] == draws(Mean(None), values)).all()
+
+
+def test_nothing_is_drawn_from_a_whole_population_or_from_nothing():
+    class Sum(Mean):
+        population = "whole"
+
+    assert replicates(Sum(None), [1.0, 2.0], [], False).draws.shape == (0, DRAWS)
+    assert replicates(Sum(None), [1.0, 2.0], [], False).units == 0
+    assert replicates(Mean(None), [], [], False).units == 0
     assert draws(Mean(None), []).shape == (0,)
-    assert percentiles(draws(Mean(None), [])) is None
-    assert percentiles(np.array([1.0, np.nan])) is None
 
 
-def test_only_the_same_examples_share_a_mark():
-    assert mark([1, 2, 3], 1) == mark((1, 2, 3), 1)
-    others = [mark([1, 2, 4], 1), mark([1, 2], 1), mark([1, 2, 3], 2), mark([1, 2, 3], 1, "other data")]
-    assert len({mark([1, 2, 3], 1), *others}) == 5
+def test_streams_are_drawn_in_blocks_of_all_lengths_that_leave_eight_of_them():
+    found = replicates(Mean(None), chain(100, 0.5, 1).tolist(), [*range(100)], True)
+    assert len(found.draws) == BLOCKS.index(8) + 1
+    assert (found.draws[2] == draws(Mean(None), chain(100, 0.5, 1).tolist(), 4)).all()
+
+
+def test_longer_memory_needs_longer_blocks():
+    lengths = [np.median([block_length(chain(1_000, r, seed)) for seed in range(30)]) for r in (0.0, 0.3, 0.6, 0.9)]
+    assert lengths[0] <= 2
+    assert lengths == sorted(lengths)
+    assert lengths[3] > 20
+
+
+def test_blocks_as_long_as_estimated_show_the_variance_of_the_mean_of_a_stream():
+    """That of a first-order chain: (1 + r) / (1 - r) times that of independent numbers."""
+    ratios, single = [], []
+    for seed in range(40):
+        values = chain(800, 0.6, seed).tolist()
+        found = replicates(Mean(None), values, [*range(800)], True)
+        place = next(place for place, length in enumerate(BLOCKS) if length >= found.block)
+        ratios.append(found.draws[place].var() * 800 / 4)
+        single.append(found.draws[0].var() * 800 / 4)
+    assert 0.8 < np.mean(ratios) < 1.1, "blocks miss a little of it"
+    assert np.mean(single) < 0.3
+
+
+@pytest.mark.parametrize("series", [[], [1.0], [2.0] * 50, [1.0, np.nan, 2.0], [np.inf] * 9])
+def test_what_has_no_correlations_has_blocks_of_one(series):
+    assert block_length(np.array(series)) == 1
+
+
+def test_contributions_are_what_a_score_loses_without_an_example():
+    values = np.random.default_rng(0).normal(size=15).tolist()
+    without = [-np.mean(values[:place] + values[place + 1 :]) for place in range(15)]
+    assert contributions(Mean(None), values) == pytest.approx(without)
+    assert contributions(Slow(None), values) == pytest.approx(without)
+
+
+def test_only_the_same_examples_in_the_same_groups_share_a_mark():
+    assert mark([1, 2, 3]) == mark((1, 2, 3))
+    others = [mark([1, 2, 4]), mark([1, 2]), mark([1, 2, 3], [1, 1, 2]), mark([1, 2, 3], (), "other data")]
+    assert len({mark([1, 2, 3]), *others}) == 5
 
 
 def test_draws_are_read_as_they_were_written(tmp_path):
-    found = {"a": np.full(DRAWS, np.inf), "b": np.arange(DRAWS) / 7, "ü": np.full(DRAWS, np.nan)}
+    found = {"a": np.full((1, DRAWS), np.inf), "b": np.arange(3 * DRAWS).reshape(3, DRAWS) / 7}
+    found |= {"c": np.zeros((0, DRAWS)), "ü": np.full((1, DRAWS), np.nan)}
     write_draws(tmp_path / "draws", found.items())
     again = StoredDraws(tmp_path / "draws")
-    assert [*again] == ["a", "b", "ü"]
+    assert [*again] == ["a", "b", "c", "ü"]
     assert all(again[name].tobytes() == found[name].tobytes() for name in found)
-    assert "c" not in again
+    assert {name: one.shape for name, one in again.items()} == {name: one.shape for name, one in found.items()}
+    assert "d" not in again
     assert (tmp_path / "draws").read_bytes() == safetensors.numpy.save(found)
     write_draws(tmp_path / "none", ())
     assert not StoredDraws(tmp_path / "none")
@@ -140,7 +182,7 @@ def test_draws_are_read_as_they_were_written(tmp_path):
 def test_draws_are_written_and_read_one_at_a_time(tmp_path):
     def peak(number):
         tracemalloc.start()
-        write_draws(tmp_path / "draws", ((f"{place:04}", np.full(DRAWS, place / 7)) for place in range(number)))
+        write_draws(tmp_path / "draws", ((f"{place:04}", np.full((1, DRAWS), place / 7)) for place in range(number)))
         total = sum(draws.mean() for draws in StoredDraws(tmp_path / "draws").values())
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -160,7 +202,8 @@ def test_anything_else_is_refused(tmp_path, content):
         StoredDraws(tmp_path / "draws")
 
 
-def test_draws_of_another_number_are_refused(tmp_path):
-    write_draws(tmp_path / "draws", [("a", np.zeros(7))])
-    with pytest.raises(ValueError, match="'a' is not 1000 numbers"):
+@pytest.mark.parametrize("shape", [(7,), (DRAWS,), (1, 7), (len(BLOCKS) + 1, DRAWS), (1, 1, DRAWS)])
+def test_draws_of_another_shape_are_refused(tmp_path, shape):
+    write_draws(tmp_path / "draws", [("a", np.zeros(shape))])
+    with pytest.raises(ValueError, match="'a' is not 1000 numbers for each block length"):
         StoredDraws(tmp_path / "draws")

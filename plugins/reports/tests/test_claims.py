@@ -9,10 +9,12 @@ import subprocess
 from dataclasses import replace
 from math import inf, nan
 
+import numpy as np
 import pytest
-from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
+from bench_small.runs import HOSTILE, cell, number, run_of, sampled, stored, written
 from bench_small.suites import SUITE
 from markdown_it import MarkdownIt
+from scipy.stats import binomtest, ttest_ind
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
@@ -56,45 +58,125 @@ LESS = "v('rate', model='rnn') < v('rate', model='lstm')"
     [
         ([1.0] * SEEDS, [2.0] * SEEDS, "holds"),
         ([2.0] * SEEDS, [1.0] * SEEDS, "fails"),
-        ([1.0] * SEEDS, [1.0] * SEEDS, "fails"),
+        ([1.0] * SEEDS, [1.0] * SEEDS, "vacuous"),
         ([0.0, 1.0] * 5, [0.9, 0.2] * 5, "unclear"),
         ([0.9, 0.2] * 5, [0.0, 1.0] * 5, "unclear"),
-        ([1.0], [2.0], "holds (1 seed)"),
-        ([2.0], [1.0], "fails (1 seed)"),
+        ([1.0], [2.0], "holds in this training"),
+        ([2.0], [1.0], "fails in this training"),
+        ([1.0, 1.1], [2.0, 2.2], "holds in these trainings"),
+        ([1.0, 1.1, 0.9], [2.0, 2.2, 2.1], "holds"),
     ],
 )
 def test_verdicts(tmp_path, rnn, lstm, verdict):
     assert judged(tmp_path, cells_of(rnn=rnn, lstm=lstm), LESS).verdict == verdict
 
 
-def test_draws_take_the_same_seeds_everywhere(tmp_path):
+def test_decodings_of_the_same_trainings_are_paired_by_seed(tmp_path):
     """Every seed bears the claim out, however different seeds are from each other."""
-    rnn = [10.0 * seed for seed in range(SEEDS)]
-    one = judged(tmp_path, cells_of(rnn=rnn, lstm=[value + 0.1 for value in rnn]), LESS)
-    assert (one.verdict, one.share) == ("holds", 1.0)
+    values = {"greedy": [10.0 * seed for seed in range(SEEDS)]}
+    values["beam"] = [value + 0.1 + seed / 1_000 for seed, value in enumerate(values["greedy"])]
+    cells = [
+        replace(one, artifacts={"train": str(seed)})
+        for decoder, rates in values.items()
+        for seed, one in enumerate(cell("rnn", decoder, seed, {"rate": number(rate)}) for seed, rate in enumerate(rates))
+    ]
+    less = "v('rate', decoder='greedy') < v('rate', decoder='beam')"
+    assert judged(tmp_path, cells, less).verdict == "holds"
+    apart = [replace(one, artifacts={}) for one in cells]
+    assert judged(tmp_path, apart, less).verdict == "unclear"
 
 
-def test_a_claim_that_one_seed_in_ten_bears_is_unclear_and_the_share_is_told(tmp_path):
-    """A draw holds an outlier with probability 1 - 0.9 ** 10 = 0.65."""
-    one = judged(tmp_path, cells_of(rnn=[1.0] * SEEDS, lstm=[0.0] * 9 + [11.0]), LESS)
+def test_the_p_value_of_a_claim_is_that_of_its_test(tmp_path):
+    rnn, lstm = [1.0, 1.3, 1.1, 0.7], [1.5, 1.2, 1.9, 1.4]
+    one = judged(tmp_path, cells_of(rnn=rnn, lstm=lstm), LESS)
+    assert one.p == pytest.approx(ttest_ind(rnn, lstm, equal_var=False, alternative="less").pvalue, rel=1e-4)
+    assert one.record()["p"] == float(f"{one.p:.3g}")
+
+
+def test_claims_are_tested_over_examples_too(tmp_path):
+    def verdict(ours, theirs):
+        hard = np.random.default_rng(0).normal(size=200)
+        samples = {
+            name: [(mean + hard + np.random.default_rng(seed).normal(size=200)).tolist() for mean in means]
+            for name, (means, seed) in {"rnn": (ours, 1), "lstm": (theirs, 2)}.items()
+        }
+        return judged(tmp_path, sampled(tmp_path, samples), LESS).verdict
+
+    assert verdict([5], [7]) == "holds in this training"
+    assert verdict([7], [5]) == "fails in this training"
+    assert verdict([5], [5.03]) == "unclear"
+    assert verdict([5, 5.1, 5], [7, 7.2, 7]) == "holds"
+
+
+def test_what_lies_at_a_bound_is_vacuous_and_left_out_of_a_conjunction(tmp_path):
+    def of(**cases):
+        samples = {name: [[100.0] * some + [0.0] * (200 - some)] * 3 for name, some in cases.items()}
+        return sampled(tmp_path, samples, scale="share")
+
+    assert judged(tmp_path, of(rnn=0, lstm=0), "v('rate', model='rnn') + 0.1 >= v('rate', model='lstm')").verdict == "vacuous"
+    assert judged(tmp_path, of(rnn=0, lstm=0), "not v('rate', model='rnn') < v('rate', model='lstm')").verdict == "vacuous"
+    both = "all(v('rate', model=m) <= v('rate', model='gru') for m in ['rnn', 'lstm'])"
+    one = judged(tmp_path, of(rnn=0, lstm=150, gru=0), both, names=("rnn", "lstm", "gru"))
+    assert one.verdict == "fails"
+    assert one.remarks[0].startswith("1 of 2 comparisons could not have been otherwise: v('rate', model='rnn') <= ")
+    assert judged(tmp_path, of(rnn=0), "v('rate', model='rnn') == 0").verdict == "holds", "it could have been otherwise"
+
+
+@pytest.mark.parametrize(("cases", "verdict"), [(0, "holds in this training"), (1, "unclear"), (12, "fails in this training")])
+def test_a_share_of_one_training_is_tested_exactly(tmp_path, cases, verdict):
+    """P(none of 200 | 2 %) = 0.018, P(at most one) = 0.09, P(12 or more) = 0.001."""
+    cells = sampled(tmp_path, {"rnn": [[100.0] * cases + [0.0] * (200 - cases)]}, scale="share")
+    one = judged(tmp_path, cells, "v('rate', model='rnn') < 2")
+    assert one.verdict == verdict
+    assert one.p == pytest.approx(binomtest(cases, 200, 0.02, "less").pvalue)
+
+
+def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_is_named(tmp_path):
+    def verdict(**requires):
+        one = claim(LESS).model_copy(update={"requires": requires})
+        return judged(tmp_path, cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0, 2.2, 2.1]), one)
+
+    assert verdict(trained="v('rate', model='lstm') < 3").verdict == "holds"
+    lacking = verdict(trained="v('rate', model='lstm') < 2", other="v('rate', model='rnn') < 2")
+    assert lacking.verdict == "not tested"
+    assert lacking.remarks == ["premise not met: trained (v('rate', model='lstm') is 2.1)"]
+    unknown = verdict(trained="v('nats', model='lstm') < 2")
+    assert (unknown.verdict, unknown.remarks) == (
+        "not tested",
+        ["premise not known: trained (v('nats', model='lstm') missing)"],
+    )
+
+
+def test_a_difference_below_the_error_of_an_estimate_is_not_tested(tmp_path):
+    def verdict(error):
+        rates = {"rnn": [1.0, 1.01, 0.99], "lstm": [1.2, 1.21, 1.19]}
+        cells = [
+            cell(model, "greedy", seed, {"rate": number(rate, error=error, kind="estimate")})
+            for model, values in rates.items()
+            for seed, rate in enumerate(values)
+        ]
+        return judged(tmp_path, cells, LESS)
+
+    assert verdict(0.0).verdict == "holds"
+    assert verdict(0.5).verdict == "not tested"
+    assert "below the error of an estimate" in verdict(0.5).remarks[0]
+    assert verdict(0.1).verdict == "unclear"
+
+
+def test_without_what_tests_need_a_claim_is_unclear_and_says_so(tmp_path):
+    cells = [cell(m, "greedy", s, {"rate": number(1.0 + s, scale="")}) for m in ("rnn", "lstm") for s in range(3)]
+    one = judged(tmp_path, cells, LESS)
     assert one.verdict == "unclear"
-    assert one.share == pytest.approx(0.65, abs=0.04)
-    assert one.remarks == [f"true of the means, true in {100 * one.share:.1f} % of the draws over seeds"]
-    other = judged(tmp_path, cells_of(rnn=[1.0] * SEEDS, lstm=[0.0] * 9 + [9.0]), LESS)
-    assert other.verdict == "unclear"
-    assert other.remarks[0].startswith("not true of the means, true in ")
-
-
-def test_one_seed_has_no_spread(tmp_path):
-    one = judged(tmp_path, cells_of(rnn=[1.0]), "std(v('rate', model='rnn')) < 1")
-    assert (one.verdict, one.remarks) == ("unclear", ["std(v('rate', model='rnn')) is no number"])
+    assert one.remarks[0] == "not true of the means, and not tested"
+    assert "measured by an older version" in one.remarks[1]
 
 
 def test_what_is_no_number_makes_a_claim_unclear_and_infinity_does_not(tmp_path):
     cells = cells_of(rnn=[1.0, nan], lstm=[1.0, inf])
     assert judged(tmp_path, cells, LESS).verdict == "unclear"
     assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is no number"]
-    assert judged(tmp_path, cells, "v('rate', model='lstm') > 0").verdict == "holds"
+    one = judged(tmp_path, cells, "v('rate', model='lstm') > 0")
+    assert (one.verdict, one.remarks[0]) == ("unclear", "true of the means, and not tested")
 
 
 def test_a_value_that_is_missing_is_named_with_the_reason(tmp_path):
@@ -127,7 +209,7 @@ def test_seeds_that_lack_a_value_are_left_out_everywhere_and_told(tmp_path):
     cells += [cell("lstm", "greedy", 2, status="failed", reason="out of memory")]
     cells[1] = cell("rnn", "greedy", 1, status="not run", reason="interrupted")
     one = judged(tmp_path, cells, LESS)
-    assert one.verdict == "holds (1 seed)"
+    assert one.verdict == "holds in this training"
     assert one.remarks == [
         "judged by 1 seed, as values of others are missing (v('rate', model='rnn'): not run, interrupted; "
         "v('rate', model='lstm'): failed, out of memory)"
@@ -148,7 +230,7 @@ def test_a_bound_is_shown_as_one_and_a_comparison_with_other_kinds_is_remarked(t
     cells = [cell(m, "greedy", s, {"rate": number(2.0, kind=k)}) for m, k in kinds.items() for s in (0, 1)]
     one = judged(tmp_path, cells, LESS)
     assert [str(value) for value in one.values] == ["rnn 2.00 ± 0.00", "lstm ≤ 2.00 ± 0.00"]
-    assert (one.verdict, one.remarks) == ("fails", ["the values of 'rate' differ in kind or signature"])
+    assert (one.verdict, one.remarks[1]) == ("vacuous", "the values of 'rate' differ in kind or signature")
 
 
 def test_cells_that_share_one_measurement_are_one_value(tmp_path):
@@ -156,7 +238,7 @@ def test_cells_that_share_one_measurement_are_one_value(tmp_path):
         found = [cell("rnn", decoder, 0, {"rate": number(1.0)}) for decoder in ("greedy", "beam")]
         return [replace(one, artifacts={"measure/rate": key}) for one, key in zip(found, keys, strict=True)]
 
-    assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds (1 seed)"
+    assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds in this training"
     one = judged(tmp_path, cells("a", "b"), "v('rate') == 1")
     assert one.remarks == ["v('rate') is missing: it may mean several cells: decoder greedy or beam"]
 
@@ -164,25 +246,26 @@ def test_cells_that_share_one_measurement_are_one_value(tmp_path):
 def test_a_run_with_a_claim_that_cannot_be_read_is_still_reported(tmp_path):
     run = stored(run_with(tmp_path, cells_of(rnn=[1.0]), "exit()", "v('rate', model='rnn') == 1"))
     files = written(run, tmp_path / "report")
-    assert [one["verdict"] for one in json.loads(files["results.json"])["claims"]] == ["not run", "holds (1 seed)"]
+    assert [one["verdict"] for one in json.loads(files["results.json"])["claims"]] == ["not run", "holds in this training"]
 
 
 def test_reports_tell_claims_verdicts_and_values(tmp_path):
-    cells = cells_of(rnn=[1.0, 2.0], lstm=[3.0, 5.0])
+    cells = cells_of(rnn=[1.0, 2.0], lstm=[3.0, 5.0])  # two seeds
     run = stored(run_with(tmp_path, cells, claim(LESS, "RNNs do\nbetter", "M2"), claim("v('rate', model='rnn') < 1")))
     files = written(run, tmp_path / "report")
     text = files["report.md"].decode()
     assert text.index("## t") < text.index("## Claims")
-    assert re.search(r"\| M2 +\| holds +\| RNNs do better +\|", text)
-    assert re.search(r"\| C +\| fails +\| +\|", text)
+    assert re.search(r"\| M2 +\| holds in these trainings +\| RNNs do better +\|", text)
+    assert re.search(r"\| C +\| fails in these trainings +\| +\|", text)
     assert "- M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41.\n" in text
-    assert "at least 95 % of 1,000 draws" in text
-    assert r"\item[M2, holds] RNNs do" in files["report.tex"].decode()
-    assert "M2       holds      RNNs do better" in screen(run)
+    assert "A claim holds if its p-value is at most 5 %" in text
+    assert r"\item[M2, holds in these trainings] RNNs do" in files["report.tex"].decode()
+    assert "M2       holds in these trainings  RNNs do better" in screen(run)
     assert "  M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41." in screen(run)
     first = json.loads(files["results.json"])["claims"][0]
-    assert {name: first[name] for name in ("id", "text", "assert", "verdict", "share", "remarks")} == {
-        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds", "share": 1.0, "remarks": []
+    assert {name: first[name] for name in ("id", "text", "assert", "verdict", "p", "remarks", "note", "requires")} == {
+        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds in these trainings", "p": 0.0,
+        "remarks": [], "note": "", "requires": {},
     }  # fmt: skip
     assert first["values"][1] == {
         "metric": "rate", "axes": {"model": "lstm"}, "status": "done", "reason": "", "mean": 4.0,
@@ -210,7 +293,7 @@ def hostile_claims(tmp_path):
 
 def test_hostile_claims_are_escaped(tmp_path):
     run = hostile_claims(tmp_path)
-    assert [one.verdict for one in judge(run)] == ["holds (1 seed)", "not run", "not run"]
+    assert [one.verdict for one in judge(run)] == ["holds in this training", "not run", "not run"]
     files = written(run, tmp_path / "report")
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(files["report.md"].decode())
     assert "<script" not in html
@@ -344,4 +427,4 @@ def test_claims_come_out_of_a_run_as_they_should(suite_file, tmp_path):
 
     text = suite_with("v('nats', model='one') > 0", "v('ended', model='one', decoder='argmax') > 100")
     run = bench_core.run(suite_file(text), profile="tiny", store=tmp_path / "store", out=tmp_path / "runs")
-    assert [one.verdict for one in judge(run)] == ["holds (1 seed)", "fails (1 seed)"]
+    assert [one.verdict for one in judge(run)] == ["holds in this training", "fails in this training"]

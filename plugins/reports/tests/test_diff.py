@@ -223,7 +223,7 @@ def test_values_are_means_over_the_seeds_of_the_run(diff, made):
         assert one["a"] == pytest.approx(np.mean(ours))
         assert one["difference"] == pytest.approx(np.mean(ours) - np.mean(theirs))
         assert 0 < one["p_permutation"] <= 1
-        assert 0 <= one["p_bootstrap"] <= 1
+        assert 0 <= one["p"] <= 1
         low, high = one["interval"]
         assert low <= high
     ended, nats = told["metrics"]
@@ -249,7 +249,7 @@ def test_turned_round_differences_change_their_sign_and_nothing_else(diff):
     for one, other in zip(there, back, strict=True):
         assert one["difference"] == -other["difference"]
         assert one["p_permutation"] == other["p_permutation"]
-        assert one["p_bootstrap"] == pytest.approx(other["p_bootstrap"])
+        assert one["p"] == pytest.approx(other["p"])
         assert one["wins"] is None or (one["wins"]["a"], one["wins"]["b"]) == (other["wins"]["b"], other["wins"]["a"])
 
 
@@ -288,7 +288,7 @@ def test_without_the_store_the_bootstrap_of_the_run_is_shown_and_the_reason(diff
     assert str(tmp_path / "none") in text
     whole, alone = json.loads(diff(*CELLS, "--json")), json.loads(diff(*CELLS, "--json", store=tmp_path / "none"))
     for one, other in zip(whole["metrics"], alone["metrics"], strict=True):
-        assert other["p_bootstrap"] == one["p_bootstrap"]
+        assert other["p"] == one["p"]
         assert other["p_permutation"] is None
     assert alone["examples"] == alone["buckets"] == []
 
@@ -302,7 +302,7 @@ def test_cells_of_different_examples_are_not_compared_by_pairs(diff, made, tmp_p
     ended, nats = json.loads(diff(*CELLS, "--json", folder=folder))["metrics"]
     assert "different examples" in ended["note"]
     assert ended["difference"] is not None
-    assert ended["p_bootstrap"] is ended["p_permutation"] is None
+    assert ended["p"] is ended["p_permutation"] is None
     assert nats["p_permutation"] is not None
     assert "ended: not compared by pairs" in diff(*CELLS, folder=folder)
 
@@ -314,9 +314,9 @@ def test_runs_of_old_have_no_draws_and_are_compared_by_what_is_stored(diff, made
 
     folder = rewritten(made, tmp_path / "run", change)
     (folder / "draws.safetensors").unlink()
-    assert "ended, nats: no paired bootstrap: the run keeps no draws" in diff(*CELLS, folder=folder)
+    assert "ended, nats: not tested: the run keeps no draws" in diff(*CELLS, folder=folder)
     for one in json.loads(diff(*CELLS, "--json", folder=folder))["metrics"]:
-        assert one["p_bootstrap"] is None
+        assert one["p"] is None
         assert one["p_permutation"] is not None
 
 

@@ -22,10 +22,10 @@ from bench_exchange.merge import merge
 from bench_reports.content.page import footnotes
 from bench_reports.content.permutation_tests import FILE, MARGIN, keep_permutations, pair_name, permutations
 from bench_reports.content.tables import grids
+from bench_reports.diff.contrasts import contrast
 from bench_reports.diff.example_diff import StoredExamples
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
-from bench_reports.statistics.paired import contrast
 from bench_reports.statistics.permutation import DRAWS
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
@@ -58,16 +58,21 @@ def store(made, small):
 def compared(grid):
     """Yield the best of a column, another, and the p-value of their test."""
     for test in grid.tests:
-        yield grid.entries[test.best[0]][test.best[1]], grid.entries[test.other[0]][test.other[1]], test
+        yield grid.entries[test.first[0]][test.first[1]], grid.entries[test.other[0]][test.other[1]], test
+
+
+def pairs_of(grid):
+    """Return how many pairs the rows of a table make."""
+    return len(grid.rows) * (len(grid.rows) - 1) // 2
 
 
 def test_a_table_has_the_p_values_of_the_exchanges_that_diff_makes(run, store):
     assert keep_permutations(run, grids(run), store) == {}
     (grid,) = grids(run)
-    number = max(DRAWS, MARGIN * len(grid.tests))
+    number = max(DRAWS, MARGIN * pairs_of(grid))
     assert len(grid.tests) >= 6
     for ours, theirs, test in compared(grid):
-        name = grid.columns[test.best[1]].value
+        name = grid.columns[test.first[1]].value
         cells = {one.artifacts[f"measure/{name}"]: one for one in run.cells}
         pairs = [(cells[a], cells[b]) for a, b in zip(ours.keys, theirs.keys, strict=True)]
         assert len(pairs) == 2
@@ -84,7 +89,7 @@ def test_marks_and_corrected_values_follow_the_test_of_the_table(run, store):
         (run.folder / FILE).write_text(json.dumps({name: {**one, "p": p} for name, one in told.items()}))
         (changed,) = grids(run)
         assert all(entry.best is bold for entry in (ours for ours, _, _ in compared(changed)))
-        expected = min(1.0, p * len(grid.tests))
+        expected = min(1.0, p * pairs_of(grid))
         assert [line["p"] for line in records(changed) if line["p"] is not None] == pytest.approx(
             [expected] * len(grid.tests), rel=1e-3
         )
@@ -93,13 +98,12 @@ def test_marks_and_corrected_values_follow_the_test_of_the_table(run, store):
 def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store):
     before = " ".join(footnotes(run, grids(run)[0]))
     assert "No permutation tests: the run keeps 0 of the" in before
-    assert "paired bootstrap over examples nested in seeds" in before
+    assert "paired test over examples and seeds" in before
     keep_permutations(run, grids(run), store)
     after = " ".join(footnotes(run, grids(run)[0]))
-    assert "paired permutation test, 1,000 exchanges of examples, in all seeds at once, Holm-corrected" in after
-    assert "Other trainings are not in it, only these." in after
-    assert "bootstrap" not in after
-    assert "Smallest difference" not in after, "its error is that of other trainings, too"
+    assert "paired permutation test, 1,000 exchanges of examples, these trainings alone" in after
+    assert "over examples and seeds" not in after
+    assert "Minimum detectable" not in after, "its error is that of other trainings, too"
 
 
 def test_a_table_that_does_not_ask_is_tested_by_the_bootstrap(run, store):
@@ -109,7 +113,7 @@ def test_a_table_that_does_not_ask_is_tested_by_the_bootstrap(run, store):
     assert keep_permutations(other, grids(other), store) == {}
     (grid,) = grids(other)
     assert not any(test.exchanges for test in grid.tests)
-    assert "paired bootstrap" in " ".join(footnotes(other, grid))
+    assert "paired test over examples and seeds" in " ".join(footnotes(other, grid))
 
 
 def test_a_report_needs_no_store_once_the_tests_are_kept(run, store, tmp_path):
@@ -138,7 +142,7 @@ def test_without_the_examples_the_reasons_are_told_and_nothing_is_kept(run, smal
 def test_numbers_of_different_seeds_are_not_exchanged(run, store):
     (grid,) = grids(run)
     _, other, test = next(compared(grid))
-    name = grid.columns[test.best[1]].value
+    name = grid.columns[test.first[1]].value
     cells = [
         replace(one, cell={**one.cell, "seed": one.cell["seed"] + 7})
         if one.artifacts[f"measure/{name}"] in other.keys else one

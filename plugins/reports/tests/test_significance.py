@@ -1,156 +1,18 @@
-"""Which numbers of a table are bold: tests against sacrebleu, scipy and simulation."""
+"""Which numbers of a table are bold, what p-values and intervals stand beside them, and what notes say of them."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.significance import PairedTest
-from scipy import stats
 
-from bench_core import Outcome
-from bench_core.computing.bootstrap import draws
-from bench_core.storage.bootstrap_replicates import DRAWS
-from bench_core.suites.schema import Claim
-from bench_metrics.plugin import BleuConfig
-from bench_reports.content.claims import judge
 from bench_reports.content.page import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
-from bench_reports.statistics.significance import holm, koehn_p_value, nested, nested_p_value, p_value, t_tail
-
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "ran",
-    "on",
-    "under",
-    "mat",
-    "tree",
-    "old",
-    "new",
-    "red",
-    "house",
-    "and",
-    "slept",
-]
-
-
-def systems(segments, quality, seed):
-    """Return references and what systems make of them, each word right with the probability of its system."""
-    dice = random.Random(seed)
-    references = [" ".join(dice.choices(WORDS, k=dice.randint(5, 20))) for _ in range(segments)]
-    outputs = [
-        [" ".join(word if dice.random() < q else dice.choice(WORDS) for word in line.split()) for line in references]
-        for q in quality
-    ]
-    return references, outputs
-
-
-def bleu_draws(references, outputs):
-    metric = BleuConfig().load()(BleuConfig())
-    found = []
-    for texts in outputs:
-        outcomes = [
-            Outcome(i, references=[line], texts=[text])
-            for i, (line, text) in enumerate(zip(references, texts, strict=True))
-        ]
-        parts = [*metric.measure(outcomes)]
-        found.append((metric.combine(parts), draws(metric, parts)))
-    return found
-
-
-def test_p_values_agree_with_sacrebleu_s_paired_bootstrap():
-    """Within the error of 1,000 draws, which are not the same ones: four standard errors of a share."""
-    references, outputs = systems(300, [0.80, 0.80, 0.79, 0.77, 0.70], seed=3)
-    named = [(f"system {number}", texts) for number, texts in enumerate(outputs)]
-    test = PairedTest(named, {"BLEU": BLEU()}, [references], test_type="bs", n_samples=DRAWS)
-    _, results = test()
-    theirs = [one.p_value for one in results["BLEU"]][1:]
-    (first, drawn), *others = bleu_draws(references, outputs)
-    ours = [koehn_p_value(first - score, drawn - each) for score, each in others]
-    assert any(0.02 < p < 0.9 for p in theirs), "the case tells something"
-    for p, other in zip(ours, theirs, strict=True):
-        assert abs(p - other) < 4 * np.sqrt(max(other * (1 - other), 1 / DRAWS) * 2 / DRAWS) + 1e-3
-
-
-def test_p_values_of_systems_that_are_alike_are_uniform():
-    """The share below 5 % is about 5 %: of 200 pairs of means over 80 examples."""
-    dice = np.random.default_rng(1)
-    counts = dice.multinomial(80, [1 / 80] * 80, size=DRAWS)
-    below = 0
-    for _ in range(200):
-        values = dice.normal(size=80)
-        below += p_value(values.mean(), counts @ values / 80) < 0.05
-    assert 3 <= below <= 21
-
-
-def test_of_a_clear_difference_both_tails_are_about_twice_the_one_that_sacrebleu_counts():
-    drawn = np.random.default_rng(5).normal(2.0, 1, size=DRAWS)
-    assert 1.4 < p_value(2.0, drawn) / koehn_p_value(2.0, drawn) < 2.6
-
-
-def test_a_difference_that_no_draw_reaches_has_the_tail_of_a_normal_distribution():
-    drawn = np.random.default_rng(2).normal(5, 1, size=DRAWS)
-    assert p_value(5.0, drawn) == pytest.approx(5.7e-7, rel=0.5)
-    assert p_value(3.5, drawn) <= 1 / (DRAWS + 1)
-    assert p_value(0.0, np.zeros(DRAWS)) == 1
-    assert p_value(1.0, np.ones(DRAWS)) == 0
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 2.7, 9, 40, 299, 1e6])
-def test_the_tail_of_t_is_scipy_s(freedom):
-    for t in (0, 0.3, 1.96, 4, 12, 40):
-        assert t_tail(t, freedom) == pytest.approx(
-            2 * stats.t.sf(t, freedom), rel=2e-4, abs=1e-12 if freedom < 300 else 1e-5
-        )
-
-
-def test_few_seeds_that_agree_do_not_tell_much():
-    """Three pairs of trainings that differ by nearly the same: a paired t-test, where examples have no part."""
-    ours = np.array([1.0, 1.1, 0.9])[:, None] + np.zeros(DRAWS)
-    p = nested_p_value(-2.0, ours, np.full((3, DRAWS), 3.0))
-    assert p == pytest.approx(stats.ttest_1samp([2.0, 1.9, 2.1], 0).pvalue, rel=1e-3)
-    assert nested_p_value(-2.0, ours[:1], np.full((1, DRAWS), 3.0)) == 0
-
-
-def test_p_values_over_seeds_are_no_smaller_than_they_may_be():
-    """Of 300 pairs of methods that are alike, with three seeds each: about 5 % below 5 %, not the 20 % of draws alone."""
-    dice = np.random.default_rng(4)
-    below = alone = 0
-    for _ in range(300):
-        ours, theirs = (
-            dice.normal(size=(3, 1)) + 0.3 * dice.normal(size=(1, DRAWS)) + 0.1 * dice.normal(size=(3, DRAWS))
-            for _ in range(2)
-        )
-        difference = float(ours.mean() - theirs.mean())
-        below += nested_p_value(difference, ours, theirs) < 0.05
-        alone += p_value(difference, nested(ours) - nested(theirs)) < 0.05
-    assert below / 300 < 0.08
-    assert alone / 300 > 0.12
-
-
-def test_holm_s_step_down():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.9]) == [1, 1]
-    assert holm([]) == []
-
-
-def test_draws_over_seeds_spread_by_examples_and_seeds():
-    dice = np.random.default_rng(0)
-    seeds = np.array([0.0, 4.0, 8.0, 12.0])
-    found = nested(seeds[:, None] + dice.normal(size=(4, DRAWS)))
-    assert found.mean() == pytest.approx(6, abs=0.3)
-    assert found.var() == pytest.approx(seeds.var() / 4 + 1 / 4, rel=0.15)
-    one = dice.normal(size=(1, DRAWS))
-    assert (nested(one) == one[0]).all()
+from bench_reports.statistics.comparisons import with_best
+from bench_reports.statistics.measurements import interval_of
 
 
 def rates(*means, seed=0, examples=200, spread=1.0):
@@ -160,10 +22,10 @@ def rates(*means, seed=0, examples=200, spread=1.0):
     return [(mean + hard + spread * dice.normal(size=examples)).tolist() for mean in means]
 
 
-def table(tmp_path, samples, **settings):
-    run = run_of(
-        tmp_path, sampled(tmp_path, samples, **settings), {"rows": ["model"], "columns": []}, names=[*samples]
-    )
+def table(tmp_path, samples, better=-1, settings=None, **about):
+    cells = sampled(tmp_path, samples, **about)
+    cells = [replace(one, numbers={"rate": replace(one.numbers["rate"], better=better)}) for one in cells]
+    run = run_of(tmp_path, cells, {"rows": ["model"], "columns": [], **(settings or {})}, names=[*samples])
     return run, grids(run)[0]
 
 
@@ -176,29 +38,31 @@ def test_the_best_is_bold_only_if_it_is_better_by_more_than_chance(tmp_path):
     assert bold(grid) == ["a"], "lower is better"
     assert shown(run)["a"]["rate"].startswith("**")
     (note,) = [note for note in footnotes(run, grid) if note.startswith("Bold")]
-    assert "paired bootstrap over examples, 1,000 draws, Holm-corrected for 2 comparisons, p < 0.05" in note
-    assert "Variation between training runs is not included (one seed)." in note
+    assert "over examples for these trainings alone: one seed, so the training variance is unknown" in note
     _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(5.001, seed=3)})
     assert bold(grid) == []
     assert any(note.startswith("None is better than every other") for note in footnotes(run, grid))
 
 
 def test_where_higher_is_better_the_highest_is_bold(tmp_path):
-    _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
-    assert bold(grid) == ["a"]
-    run = run_of(tmp_path, [], {})
-    cells = sampled(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
-    higher = [replace(one, numbers={"rate": replace(one.numbers["rate"], better=1)}) for one in cells]
-    run = run_of(tmp_path, higher, {"rows": ["model"], "columns": []}, names=["a", "b"])
-    assert bold(grids(run)[0]) == ["b"]
+    assert bold(table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)}, better=1)[1]) == ["b"]
+    assert not table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)}, better=0)[1].tests
+
+
+def test_p_values_are_those_of_the_engine_and_bold_follows_from_them(tmp_path):
+    _, grid = table(tmp_path, {"a": rates(5, 5.2, 4.9, seed=1), "b": rates(5.3, 5.6, 5.4, seed=2), "c": rates(9, 9, 9)})
+    rows = [[entries[0].measured] for entries in grid.entries]
+    for test, comparison in zip(grid.tests, with_best(rows, -1), strict=True):
+        assert (test.p, test.adjusted) == (comparison.p, comparison.adjusted)
+        assert test.interval == comparison.estimate.interval()
+        assert grid.entries[test.other[0]][0].p == comparison.adjusted
+    assert bold(grid) == (["a"] if max(test.p for test in grid.tests) < 0.05 else [])
 
 
 def test_pairing_sees_what_the_spread_of_examples_would_hide(tmp_path):
     """Examples differ far more than systems do, and alike for both."""
     _, grid = table(tmp_path, {"a": rates(5.0, seed=1, spread=0.1), "b": rates(5.1, seed=2, spread=0.1)})
     assert bold(grid) == ["a"]
-    errors = [test.error for test in grid.tests]
-    assert errors[0] < 0.02
 
 
 def test_a_difference_that_seeds_do_not_agree_on_is_not_bold(tmp_path):
@@ -216,32 +80,65 @@ def test_numbers_of_other_examples_and_without_draws_are_not_compared(tmp_path):
     (tmp_path / "run" / "draws.safetensors").unlink()
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, names=["a", "b"])
     assert not grids(run)[0].tests
+    assert "Numbers without tests: the run keeps no draws" in " ".join(footnotes(run, grids(run)[0]))
+
+
+def test_runs_of_older_versions_are_shown_without_tests(tmp_path):
+    run, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)}, scale="")
+    assert not grid.tests
+    assert "measured by an older version" in " ".join(footnotes(run, grid))
+    assert shown(run)["a"]["rate"].startswith("4.96")
 
 
 def test_the_smallest_difference_that_would_have_shown_is_told(tmp_path):
     run, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2)})
     (note,) = [note for note in footnotes(run, grid) if note.startswith("Minimum detectable")]
-    assert float(note.rpartition(" ")[2].rstrip(".")) == pytest.approx(2.8 * np.sqrt(2 / 200), rel=0.15)
+    assert float(note.rpartition(" ")[2].rstrip(".")) == pytest.approx(2.83 * np.sqrt(2 / 200), rel=0.15)
 
 
-def test_files_hold_p_values_and_which_are_best(tmp_path):
-    _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(5.2, seed=2)})
+def test_on_a_log_scale_it_is_a_percentage(tmp_path):
+    positive = {name: np.exp(np.array(rates(mean, seed=mean)) / 9).tolist() for name, mean in (("a", 5), ("b", 7))}
+    run, grid = table(tmp_path, positive, scale="log")
+    (note,) = [note for note in footnotes(run, grid) if note.startswith("Minimum detectable")]
+    assert note.endswith(" %.")
+    assert bold(grid) == ["a"]
+    low, high = grid.tests[0].interval
+    assert low < high < 1, "the ratio of the better to the worse"
+
+
+def test_files_hold_intervals_p_values_and_which_are_best(tmp_path):
+    _, grid = table(tmp_path, {"a": rates(5, 5.1, seed=1), "b": rates(5.2, 5.3, seed=2)})
     first, second = records(grid)
-    assert (first["best"], first["p"]) == (second["p"] < 0.05, None)
-    assert 0 < second["p"] < 1
+    assert first["p"] is None
+    assert 0 < second["p"] <= 1
+    assert (first["low"], first["high"]) == interval_of(grid.entries[0][0].measured)
+    assert first["low"] < first["mean"] < first["high"]
 
 
-def test_claims_draw_examples_too(tmp_path):
-    claim = Claim.model_validate({"id": "C", "text": "", "assert": "v('rate', model='a') < v('rate', model='b')"})
+def test_a_baseline_is_compared_with_all_others_and_nothing_is_bold(tmp_path):
+    samples = {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(5.01, seed=3)}
+    run, grid = table(tmp_path, samples, settings={"baseline": "b"})
+    assert [grid.rows[test.first[0]].label for test in grid.tests] == ["b", "b"]
+    assert bold(grid) == []
+    assert [entries[0].p is None for entries in grid.entries] == [False, True, False]
+    assert any(note.startswith("p: difference from b") for note in footnotes(run, grid))
+    run, grid = table(tmp_path, samples, better=0, settings={"baseline": "b"})
+    assert grid.tests, "a difference needs no direction"
 
-    def judged(samples):
-        run = run_of(tmp_path, sampled(tmp_path, samples), {}, names=["a", "b"])
-        (one,) = judge(replace(run, suite=run.suite.model_copy(update={"claims": [claim]})))
-        return one
 
-    assert judged({"a": rates(5, seed=1), "b": rates(7, seed=2)}).verdict == "holds (1 seed)"
-    assert judged({"a": rates(7, seed=1), "b": rates(5, seed=2)}).verdict == "fails (1 seed)"
-    close = judged({"a": rates(5, seed=1), "b": rates(5.03, seed=2)})
-    assert close.verdict == "unclear"
-    assert "of the draws over seeds and examples" in close.remarks[0]
-    assert judged({"a": rates(5, 5.1, seed=1), "b": rates(7, 7.2, seed=2)}).verdict == "holds"
+def test_estimates_show_their_own_error_and_are_not_bold_by_less(tmp_path):
+    samples = {"a": rates(5, 5.01, 4.99, seed=1), "b": rates(6, 6.01, 5.99, seed=2)}
+    assert bold(table(tmp_path, samples)[1]) == ["a"]
+    run, grid = table(tmp_path, samples, error=2.0)
+    assert bold(grid) == []
+    assert records(grid)[0]["error"] == 2.0
+    assert "Estimates have a standard error of their own" in " ".join(footnotes(run, grid))
+
+
+def test_sums_over_a_whole_population_have_no_interval_with_one_seed(tmp_path):
+    _, grid = table(tmp_path, {"a": rates(5), "b": rates(6, seed=2)}, units=0)
+    assert grid.entries[0][0].interval is None
+    assert bold(grid) == ["a"], "nothing is left to chance but the training"
+    _, grid = table(tmp_path, {"a": rates(5, 7, 6), "b": rates(5.5, 6.5, 6.1, seed=2)}, units=0)
+    assert grid.entries[0][0].interval is not None
+    assert bold(grid) == []

@@ -20,7 +20,8 @@ HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé-
 
 
 def number(value, **settings):
-    return Number(value, examples=100, unit="%", better=-1, **settings)
+    """Return a score that is of a whole population, unless settings tell of units that were sampled."""
+    return Number(value, **{"examples": 100, "unit": "%", "better": -1, "scale": "linear", **settings})
 
 
 def cell(model, decoder, seed, numbers=None, status="done", reason=""):
@@ -66,8 +67,8 @@ def sampled(tmp_path, samples, **settings):
     for model, seeds in samples.items():
         for seed, rates in enumerate(seeds):
             key = f"{model}-{seed}"
-            found[key] = draws(metric, [*rates])
-            about = {"sample": mark(range(len(rates)), 1), **settings}
+            found[key] = draws(metric, [*rates])[None]
+            about = {"sample": mark(range(len(rates))), "units": len(rates), **settings}
             one = cell(model, "greedy", seed, {"rate": number(metric.combine([*rates]), **about)})
             cells.append(replace(one, artifacts={**one.artifacts, "measure/rate": key}))
     (tmp_path / "run").mkdir(exist_ok=True)

@@ -24,10 +24,10 @@ FEWEST = 3  #: seeds of a verdict on other trainings than these
 SHOWN = 3  # comparisons in a remark
 
 MEANING = (
-    "Every comparison of a claim is a test over examples and seeds. A claim holds if p <= 5 %, fails if p <= 5 % for "
-    "its contrary, and is unclear otherwise. With fewer than three seeds, verdicts are about the trainings at hand "
-    "alone. Vacuous: its terms could not have been otherwise, or all lie at a bound of the metric. Not tested: a "
-    "premise is not met, or the difference is below the error of an estimate."
+    "Every comparison of a claim is a test over examples and seeds. A claim holds if its p-value is at most 5 %, fails "
+    "if that of its contrary is, and is unclear otherwise. With fewer than three seeds, verdicts are about the "
+    "trainings at hand alone. Vacuous: its terms could not have been otherwise, or all lie at a bound of the metric. "
+    "Not tested: a premise is not met, or the difference is below the error of an estimate."
 )
 
 Verdict: TypeAlias = Literal[

@@ -18,7 +18,7 @@ from bench_reports.figures.figure_data import Picture, kind_of
 
 MEANING_OF_VERDICTS = (
     "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
-    "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed nobody knows."
+    "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
 )
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 

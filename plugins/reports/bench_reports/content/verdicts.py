@@ -31,7 +31,7 @@ def compared(run: Run, grid: Grid) -> Grid:
         within = tolerance.within if tolerance else None
         found = comparison(entry, entry.published, printed.runs or 1, within, better)
         return replace(
-            entry, comparison=found if comparable or not found else replace(found, verdict="not comparable")
+            entry, comparison=found if comparable or not found else replace(found, verdict="not comparable", seeds=None)
         )
 
     entries = [[judged(*pair) for pair in zip(grid.columns, row, strict=True)] for row in grid.entries]

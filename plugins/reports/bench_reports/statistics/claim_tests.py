@@ -56,11 +56,6 @@ COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-def natural(measured: Mapping[Query, Measured]) -> dict[Query, float]:
-    """Return means on the scale on which numbers are printed."""
-    return {query: _natural(one, one.mean) for query, one in measured.items()}
-
-
 def is_true(term: Term, values: Values) -> bool:
     """Return whether an expression is true of some values."""
     kind = term.operation
@@ -85,6 +80,18 @@ def number(term: Piece, values: Values) -> float:
         return SMOOTH[term.operation](*(number(part, values) for part in term.parts))
     except OverflowError:
         return inf
+
+
+def words(term: Term) -> str:
+    """Return an expression with the variables of comprehensions filled in."""
+    if term.query:
+        return str(term.query)
+    if term.operation == "number":
+        return f"{term.number:g}"
+    parts = [words(part) for part in term.parts]
+    if term.operation in COMPARED or term.operation in ("+", "-", "*", "/", "**"):
+        return f"{parts[0]} {term.operation} {parts[1]}"
+    return f"{term.operation.removesuffix(' of seeds')}({', '.join(parts)})"
 
 
 def undefined(term: Term, values: Values) -> Iterator[Term]:
@@ -125,7 +132,7 @@ class ClaimTest:
             return self._equal(left, right, kind == "==")
         found = self._below(*((left, right) if kind.startswith("<") else (right, left)))
         if found is None:
-            self.vacuous.append(str(term))
+            self.vacuous.append(words(term))
         return found
 
     def _equal(self, left: Piece, right: Piece, equal: bool) -> Pair:
@@ -150,7 +157,7 @@ class ClaimTest:
         if _is_vacuous(gap, own):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):
-            self.unresolved.append(f"{low} and {high}")
+            self.unresolved.append(f"{words(low)} and {words(high)}")
         if len(own) == 1 and (share := share_of(own[0])) and (slope := next(iter(slopes.values()))):
             null = share.value - gap.value / slope  # where both sides are equal
             found = Pair(share.p_above(null), share.p_below(null))

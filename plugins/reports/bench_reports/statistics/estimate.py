@@ -26,6 +26,7 @@ Array: TypeAlias = NDArray[np.float64]
 LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
 POWER = 0.8  #: with which a detectable difference is found
 SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
+ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
 
 
 class Part(NamedTuple):
@@ -60,7 +61,9 @@ class Measured:
     @property
     def is_constant(self) -> bool:
         """Return whether neither seeds nor examples change anything."""
-        return not (np.ptp(self.values) or self.error or (self.draws is not None and np.ptp(self.draws)))
+        least = ROUNDING * float(np.abs(self.values).max())
+        varied = [self.values] if self.draws is None else [self.values, self.draws]
+        return not self.error and all(np.ptp(some) <= least for some in varied)
 
 
 @dataclass(frozen=True)
@@ -139,17 +142,20 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     """
     if value is None:
         value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
-    samples = _Samples(measured)
+    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in zip(measured, weights, strict=True))
+    samples = _Samples(measured, least**2)
     seeds, known = [], True
     for group in _trainings(measured, weights):
         series = np.sum([weight * one.values for one, weight in group], axis=0)
         known &= len(series) > 1 or not any(one.trained for one, _ in group)
         if len(series) > 1:
-            seeds.append(Part(float(series.var(ddof=1)) / len(series), len(series) - 1.0))
+            variance = float(series.var(ddof=1)) / len(series)
+            seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
     error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
     examples, alone = samples.parts()
     floor = Part(fsum(samples.floor.values()))
+    value = value if abs(value) > least else 0.0
     return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor)
 
 
@@ -179,7 +185,8 @@ def _trainings(measured: Sequence[Measured], weights: Sequence[float]) -> list[G
 class _Samples:
     """The parts of the error that examples have, by sample."""
 
-    def __init__(self, measured: Sequence[Measured]) -> None:
+    def __init__(self, measured: Sequence[Measured], least: float) -> None:
+        self.least = least  # variance that is more than rounding
         self.members: dict[Hashable, list[Measured]] = {}
         for place, one in enumerate(measured):
             if one.draws is not None:
@@ -216,6 +223,7 @@ class _Samples:
             units = self._units(name)
             small = units / (units - 1) if units > 1 else 1.0  # a bootstrap has (N - 1) / N of the variance
             variance = float(np.var(self.moved[name])) * small
+            variance = variance if variance > self.least else 0.0
             freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
             alone.append(Part(variance, freedom))
             more.append(Part(max(0.0, variance - self.own[name] * small), freedom))

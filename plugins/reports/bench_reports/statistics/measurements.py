@@ -26,13 +26,14 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
     first, keys = numbers[0], [one.artifacts.get(f"measure/{metric}", "") for one in cells]
     if not all(number.scale for number in numbers):
         return OLDER
-    if not all(key in run.draws for key in keys):
+    whole = not any(number.units for number in numbers)
+    if not whole and not all(key in run.draws for key in keys):
         return NO_DRAWS
     samples = {number.sample for number in numbers}
     if len(samples) > 1:
         return "its seeds are of different examples"
     values = np.array([float(number.value or 0) for number in numbers])
-    draws = np.stack([run.draws[key] for key in keys])
+    draws = np.zeros((len(cells), 0)) if whole else np.stack([run.draws[key] for key in keys])
     with np.errstate(all="ignore"):
         values, draws = (np.log(some) if first.scale == "log" else some for some in (values, draws))
     if not (np.isfinite(values).all() and np.isfinite(draws).all()):
@@ -40,7 +41,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
     trainings = tuple(one.artifacts.get("train", "") for one in cells)
     return Measured(
         values,
-        draws if draws.size else None,
+        None if whole else draws,
         units=first.units or float("inf"),
         blocks=BLOCKS[: draws.shape[1]],
         block=max(number.block for number in numbers),

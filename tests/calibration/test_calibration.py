@@ -1,0 +1,97 @@
+"""What the statistics of reports promise holds in worlds of known truth; what earlier versions did would be seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import promises
+import pytest
+
+from bench_reports.statistics.estimate import Estimate
+
+QUICK = [
+    promises.differences,
+    promises.designs,
+    promises.estimators,
+    promises.single,
+    promises.columns,
+    promises.claims,
+]
+QUICK += [promises.shares, promises.power, promises.published, promises.of_streams]
+
+
+def outside(table, repetitions, seed=None, quick=False):
+    study = promises.Study(repetitions, np.random.default_rng(seed), quick)
+    return [text for row in table(study) for text in promises.misses(row, repetitions)]
+
+
+@pytest.mark.parametrize("table", QUICK, ids=lambda table: table.__name__)
+def test_a_hundred_experiments_keep_every_promise(table):
+    assert not outside(table, 100, 11, quick=True)
+
+
+def quantiles_of_nested_draws(cells):
+    """Return the 95 % interval of a difference as version 0.1 had it."""
+    apart = cells[0].draws[:, 0] - cells[1].draws[:, 0]
+    seeds = np.random.default_rng(0).integers(0, len(apart), (apart.shape[1], len(apart)))
+    return np.quantile(apart[seeds, np.arange(apart.shape[1])[:, None]].mean(1), [0.025, 0.975])
+
+
+def test_a_hundred_experiments_find_that_quantiles_of_nested_draws_cover_too_little(monkeypatch):
+    monkeypatch.setattr(promises, "difference", lambda *cells: Quantiles(*quantiles_of_nested_draws(cells)))
+    found = outside(promises.differences, 100, 11, quick=True)
+    assert sum("S=2" in text or "S=3" in text for text in found) >= 2
+
+
+class Quantiles:
+    def __init__(self, low, high):
+        self.interval = lambda: (low, high)
+
+
+def test_a_hundred_experiments_find_normal_quantiles_in_the_place_of_students(monkeypatch):
+    from statistics import NormalDist
+
+    from bench_reports.statistics import estimate
+
+    monkeypatch.setattr(estimate, "quantile", lambda freedom, level: -NormalDist().inv_cdf(level / 2))
+    assert [text for text in outside(promises.differences, 100, 11, quick=True) if "S=2" in text]
+
+
+def test_a_hundred_experiments_find_an_error_of_examples_that_is_left_out(monkeypatch):
+    monkeypatch.setattr(Estimate, "_parts", lambda self: [(self.seeds or self.alone,)])
+    assert outside(promises.designs, 100, 11, quick=True)
+
+
+def test_a_hundred_experiments_find_documents_that_are_taken_for_sentences(monkeypatch):
+    world = promises.World(group=4, examples=480, told=False, seeds=1)
+    study = promises.Study(300, np.random.default_rng(11))
+    (share,) = study.covered(world, (0.0,))
+    assert share < 90
+
+
+def recorded():
+    return json.loads(promises.RECORDED.read_text(encoding="utf-8"))
+
+
+def test_what_is_recorded_keeps_every_promise():
+    for table in recorded().values():
+        assert table["repetitions"] >= 1_000
+        for row in table["rows"]:
+            assert not promises.misses(promises.Row(**row), table["repetitions"]), row["label"]
+
+
+def test_the_documentation_has_the_tables_that_are_recorded():
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for table in recorded().values():
+        assert promises.markdown(table["title"], [promises.Row(**row) for row in table["rows"]]) in text, table[
+            "title"
+        ]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("repetitions", [1_000, 5_000])
+@pytest.mark.parametrize("table", promises.TABLES, ids=lambda table: table.__name__)
+def test_thousands_of_experiments_keep_every_promise(table, repetitions):
+    assert not outside(table, repetitions)
