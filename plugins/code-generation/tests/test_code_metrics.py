@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import isnan
 
 import pytest
-from scipy.stats import binomtest
 
 from bench_code_generation.plugin import CodeExactMatchConfig, ParsesConfig
 from bench_core import Outcome, PluginError, SuiteError, TaskInfo
@@ -59,11 +58,9 @@ def test_signatures_tell_version_references_and_the_word_for_a_new_line():
 
 
 @pytest.mark.parametrize("config", [CodeExactMatchConfig(), ParsesConfig()])
-def test_intervals_are_those_of_clopper_and_pearson(config):
-    exact = binomtest(3, 20).proportion_ci(0.9, method="exact")
+def test_they_are_shares_of_examples_undefined_without_any(config):
     built = config.load()(config)
-    assert built.interval([1] * 3 + [0] * 17, 0.9) == pytest.approx((100 * exact.low, 100 * exact.high))
-    assert built.interval([]) is None
+    assert built.scale == "share"
     assert isnan(built.combine([]))
 
 

@@ -61,8 +61,8 @@ def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
 def _check_draws(content: bytes) -> None:
     import numpy as np
 
-    from bench_core.storage.bootstrap_replicates import DRAWS
+    from bench_core.storage.bootstrap_replicates import BLOCKS, DRAWS
 
     array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
-    if array.dtype != np.float64 or array.shape not in ((DRAWS,), (0,)):
-        raise ValueError(f"it holds {array.shape} {array.dtype}, not {DRAWS} numbers")
+    if array.dtype != np.float64 or array.shape[1:] != (DRAWS,) or len(array) > len(BLOCKS):
+        raise ValueError(f"it holds {array.shape} {array.dtype}, not {DRAWS} numbers for each block length")

@@ -634,7 +634,7 @@ def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(awa
         name = first(all, "store/measure/", file)
         key = name.split("/")[2]
         content = BytesIO()
-        draws = np.full(DRAWS, 7.0)
+        draws = np.full((1, DRAWS), 7.0)
         if file == "draws.npy":
             np.save(content, draws)
         else:

@@ -137,7 +137,7 @@ def swapped_numbers(cell):
 #: The edits of the audit of version 0.1, which saw the first two alone; with the file or cell that must be named.
 EDITS = {
     "a value": (lambda: number("value", 0.5), "words/one/argmax/test, seed 0: nats"),
-    "an interval": (lambda: number("interval", [0.4, 0.6]), "words/one/argmax/test, seed 0: nats"),
+    "an error": (lambda: number("error", 0.4), "words/one/argmax/test, seed 0: nats"),
     "models swapped": (lambda: exchanged("model", "one", "two"), "words/two/argmax/test, seed 0: train: model.scale is 0.1, and model 'two' on 'words' has 2.0"),
     "decoders swapped": (lambda: exchanged("decoder", "argmax", "draw"), "words/one/draw/test, seed 0: decode: decoder.name is 'argmax', and decoder 'draw' has 'draw'"),
     "seeds swapped": (lambda: cells(swapped_seeds), "words/one/argmax/test, seed 1: train: seed is 0, and the cell has 1"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from scipy.stats import binomtest
 
 from bench_core import Outcome
 from bench_metrics.exact_match import ExactMatch
@@ -28,12 +27,6 @@ def test_a_match_is_equal_to_some_reference_but_for_what_is_left_out(settings, m
     metric = ExactMatch(ExactMatchConfig(**settings))
     assert [*metric.measure(CELL)] == matched
     assert metric.combine(matched) == 25 * sum(matched)
-
-
-def test_its_interval_is_that_of_clopper_and_pearson():
-    exact = binomtest(3, 20).proportion_ci(0.9, method="exact")
-    interval = ExactMatch(ExactMatchConfig()).interval([1] * 3 + [0] * 17, 0.9)
-    assert interval == pytest.approx((100 * exact.low, 100 * exact.high))
 
 
 def test_the_signature_tells_what_is_left_out():

@@ -34,7 +34,9 @@ def of_examples(values, sample="s", weights=None, **settings):
     """Return means over examples [S, N], with draws that all measurements of the same sample share."""
     values = np.atleast_2d(values)
     if weights is None:
-        weights = np.random.default_rng(1).multinomial(values.shape[1], [1 / values.shape[1]] * values.shape[1], DRAWS)
+        weights = np.random.default_rng(1).multinomial(
+            values.shape[1], [1 / values.shape[1]] * values.shape[1], DRAWS
+        )
     drawn = values @ weights.T / values.shape[1]
     return Measured(values.mean(1), drawn[:, None], values.shape[1], sample=sample, **settings)
 
@@ -198,7 +200,9 @@ def test_holm_s_step_down():
 
 
 def rows(*means):
-    return [[of_examples(mean + np.random.default_rng(place).normal(size=(3, 100)))] for place, mean in enumerate(means)]
+    return [
+        [of_examples(mean + np.random.default_rng(place).normal(size=(3, 100)))] for place, mean in enumerate(means)
+    ]
 
 
 def test_the_best_is_compared_with_every_other_and_all_pairs_count():
@@ -269,7 +273,24 @@ def test_no_case_among_many_examples_is_not_known_to_be_none():
 # As others have it
 
 
-WORDS = "the a cat dog sat ran on under mat tree old new red house and slept".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "under",
+    "mat",
+    "tree",
+    "old",
+    "new",
+    "red",
+    "house",
+    "and",
+    "slept",
+]
 
 
 def systems(segments, quality, seed):

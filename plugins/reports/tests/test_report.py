@@ -199,7 +199,7 @@ def test_two_tables_never_share_a_file(tmp_path):
         "tables/t-published-published.tex",
         "tables/t-published.tex",
     ]
-    assert b"reproduced" in files["tables/t-published-published.tex"]
+    assert b"ours minus published" in files["tables/t-published-published.tex"]
 
 
 def test_a_report_depends_neither_on_place_nor_on_the_order_of_cells(tmp_path):

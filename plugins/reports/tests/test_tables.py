@@ -14,6 +14,7 @@ from bench_small.runs import (
     number,
     paper,
     run_of,
+    sampled,
     samples,
     shown,
     written,
@@ -37,12 +38,14 @@ def test_mean_and_sample_deviation_over_seeds(tmp_path):
 
 
 def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):
-    run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(7.0, digits=1, interval=(6.5, 7.5))})], {})
+    run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(7.0, digits=1)})], {})
     assert shown(run) == {"greedy": {"rnn": "7.0"}}
-    notes = "One seed. Intervals over the examples of single seeds are in tables/t.csv."
-    assert footnotes(run, grids(run)[0])[0] == notes
+    assert footnotes(run, grids(run)[0])[0] == "One seed."
+    run = run_of(tmp_path, sampled(tmp_path, {"rnn": [[6.0, 7.0, 8.0]]}), {})
+    assert footnotes(run, grids(run)[0])[0] == "One seed. 95 % intervals are in tables/t.csv."
     (record,) = records(grids(run)[0])
-    assert (record["low"], record["high"], record["n"], record["std"]) == (6.5, 7.5, 1, None)
+    assert (record["n"], record["std"]) == (1, None)
+    assert record["low"] < 7 < record["high"]
 
 
 def test_rows_and_columns_stand_in_the_order_of_the_suite_and_only_if_they_occur(tmp_path):

@@ -15,7 +15,6 @@ from bench_small.suites import SUITE
 from scipy.stats import t, ttest_ind_from_stats
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import Number
 from bench_core.suites.load import load
 from bench_core.suites.published import Published, Value
 from bench_reports.content.grid import Entry
@@ -196,7 +195,11 @@ def test_which_way_is_better_is_known_from_the_metric_or_else_from_the_paper(tmp
         return differences(run_of(tmp_path, cells, table, printed))["greedy"]["rnn"]
 
     assert (found(-1), found(1)) == ("+4.01 worse", "+4.01 better")
-    assert (found(0, tanh="up"), found(0, tanh="down"), found(0)) == ("+4.01 better", "+4.01 worse", "+4.01 different")
+    assert (found(0, tanh="up"), found(0, tanh="down"), found(0)) == (
+        "+4.01 better",
+        "+4.01 worse",
+        "+4.01 different",
+    )
     assert found(1, tanh="down") == "+4.01 better"
 
 

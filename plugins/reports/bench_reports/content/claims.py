@@ -24,8 +24,8 @@ FEWEST = 3  #: seeds of a verdict on other trainings than these
 SHOWN = 3  # comparisons in a remark
 
 MEANING = (
-    "Every comparison of a claim is a test over examples and seeds. A claim holds if its p-value is at most 5 %, fails "
-    "if that of its contrary is, and is unclear otherwise. With fewer than three seeds, verdicts are about the "
+    "Every comparison of a claim is a test over examples and seeds. A claim holds if its p-value is at most 5 %, "
+    "fails if that of its contrary is, and is unclear otherwise. With fewer than three seeds, verdicts are about the "
     "trainings at hand alone. Vacuous: its terms could not have been otherwise, or all lie at a bound of the metric. "
     "Not tested: a premise is not met, or the difference is below the error of an estimate."
 )
@@ -120,15 +120,17 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
         return Judgement(claim, "unclear", values, remarks=remarks)
     if premises := _unmet(run, claim):
         return Judgement(claim, "not tested", values, remarks=[*premises, *remarks])
-    known = {one.query: measured(run, [one.cells[seed] for seed in seeds], one.query.metric) for one in values}
-    if untested := [f"{query}: {why}" for query, why in known.items() if isinstance(why, str)]:
+    known, reasons = dict[Query, Measured](), []
+    for one in values:
+        found = measured(run, [one.cells[seed] for seed in seeds], one.query.metric)
+        if isinstance(found, str):
+            reasons.append(f"{one.query}: {found}")
+        else:
+            known[one.query] = found
+    if reasons:
         true = "true" if is_true(term, means) else "not true"
-        return Judgement(
-            claim, "unclear", values, remarks=[f"{true} of the means, and not tested", *untested, *remarks]
-        )
-    return _tested(
-        claim, term, values, {query: one for query, one in known.items() if isinstance(one, Measured)}, remarks
-    )
+        return Judgement(claim, "not tested", values, remarks=[f"{true} of the means", *reasons, *remarks])
+    return _tested(claim, term, values, known, remarks)
 
 
 def _unmet(run: Run, claim: Claim) -> list[str]:

@@ -210,7 +210,9 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         published = published if column.first else None
         return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
     values = [number.value for number in own.values() if number.value is not None]
-    behind = tuple(one for one in cells if seed_of(one) in own)
+    behind = tuple(
+        {seed_of(one): one for one in cells if seed_of(one) in own and _number(one, column.value)}.values()
+    )
     known = measured(run, behind, column.value)
     about = {"untested": known} if isinstance(known, str) else {"measured": known, "interval": interval_of(known)}
     examples = tuple(number.examples for number in own.values())

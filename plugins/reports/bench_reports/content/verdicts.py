@@ -30,9 +30,9 @@ def compared(run: Run, grid: Grid) -> Grid:
         tolerance = printed.tolerance_of(columns.get(column.label, column.label))
         within = tolerance.within if tolerance else None
         found = comparison(entry, entry.published, printed.runs or 1, within, better)
-        return replace(
-            entry, comparison=found if comparable or not found else replace(found, verdict="not comparable", seeds=None)
-        )
+        if found and not comparable:
+            found = replace(found, verdict="not comparable", seeds=None)
+        return replace(entry, comparison=found)
 
     entries = [[judged(*pair) for pair in zip(grid.columns, row, strict=True)] for row in grid.entries]
     return replace(grid, entries=entries)
