@@ -53,6 +53,14 @@ def bench_report(run: Any, folder: Path) -> str:
 
 
 @hookspec(firstresult=True)
+def bench_power(run: Any, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
+    """Return how many seeds the comparisons of a finished `Run` would need to find differences, by metric.
+
+    `seeds` are those that are planned. A row for each comparison, by the names of its columns.
+    """
+
+
+@hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
     """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
 

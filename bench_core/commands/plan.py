@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,23 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
 
+POWER = "How many seeds comparisons would need, by the variances of a finished run."
 STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
+
+
+class Difference(click.ParamType[tuple[str, float]]):
+    """A metric and a difference, such as bleu=0.5."""
+
+    name = "METRIC=NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        metric, _, text = str(value).rpartition("=")
+        found = nan
+        with suppress(ValueError):
+            found = float(text)
+        if not metric or not isfinite(found) or not found:
+            self.fail(f"{value!r} is no metric with a difference, such as bleu=0.5.", param, ctx)
+        return metric, found
 
 
 @click.command()
@@ -27,12 +45,28 @@ STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 @options.data
 @options.store
 @options.only
+@click.option("--power", "pilot", type=click.Path(path_type=Path), metavar="RUN", help=POWER)
+@click.option("--difference", "differences", multiple=True, type=Difference(), help="With --power: to be found.")
 @click.option("--executor", "elsewhere", help="The executor that `bench run` will use; devices are then not checked.")
 @options.as_json
 def command(
-    suite: Suite, data: Path, store: Store, only: tuple[str, ...], elsewhere: str | None, as_json: bool
+    suite: Suite,
+    data: Path,
+    store: Store,
+    only: tuple[str, ...],
+    pilot: Path | None,
+    differences: tuple[tuple[str, float], ...],
+    elsewhere: str | None,
+    as_json: bool,
 ) -> None:
-    """Show the cells of a suite, the stages they need, and how many of those are stored."""
+    """Show the cells of a suite, the stages they need, and how many of those are stored.
+
+    With --power, show instead how many seeds the comparisons of its tables would need.
+    """
+    if pilot:
+        rows = power(suite, pilot, dict(differences))
+        say(to_json(rows) if as_json else power_text(suite, rows))
+        return
     from bench_core.runs.plan_filter import is_left_out
 
     found, left = to_do(suite, data, store, only, local=not elsewhere)
@@ -49,6 +83,34 @@ def command(
     say(tabulate(rows, headers="keys"))
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
+
+
+def power(suite: Suite, pilot: Path, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
+    """Return how many seeds comparisons would need, by a finished run of such a suite."""
+    from bench_core.errors import SuiteError
+    from bench_core.registry import hook
+    from bench_core.runs.reporting import INSTALL
+    from bench_core.runs.results import read_run
+
+    found: Sequence[Mapping[str, Any]] | None = hook().bench_power(
+        run=read_run(pilot), seeds=len(suite.seeds), differences=differences
+    )
+    if found is None:
+        raise SuiteError(f"--power needs statistics: {INSTALL}.")
+    return found
+
+
+def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return for a terminal how many seeds comparisons would need."""
+    from tabulate import tabulate
+
+    shown = [{**row, "needed": "more examples" if row["needed"] is None else row["needed"]} for row in rows]
+    notes = [
+        "needed: seeds of A and of B that find `difference` (of perplexities, a ratio) with 80 % power, at p < 0.05.",
+        "more examples: no number of seeds would do; the test set is too small.",
+        f"would find: the difference that the {counted(len(suite.seeds), 'seed')} of this suite would find.",
+    ]
+    return "\n".join([tabulate(shown, headers="keys", floatfmt=".3g"), "", *notes])
 
 
 def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bool) -> tuple[Plan, list[Stage]]:

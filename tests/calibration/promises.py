@@ -264,6 +264,20 @@ def claims(study: Study) -> Iterator[Row]:
         yield Row(f"{one.claim}: fails", fails, dict.fromkeys(fails, ERROR))
 
 
+def conclusions(study: Study) -> Iterator[Row]:
+    """What one, three or ten seeds can show: % `holds` for `a > b`, by the true difference in standard deviations of trainings (spread 3; S = 1: in this training)."""
+    claim = Boundary("a > b", (0, 0))
+    for apart in (0.0, 0.5, 1.0, 2.0, 4.0):
+        found = {}
+        for seeds in study.seeds:
+            world = World("normal", seeds, 400, 3.0)
+            world = World(**{**vars(world), "shifts": (apart * 3 * world.unit, 0.0)})
+            cells = world.experiments(study.repetitions, study.generator)
+            found[f"S={seeds}"] = [100 * float(np.mean([_judged(study, claim, some)[0] <= LEVEL for some in cells]))]
+        bounds = {name: ERROR for name in found if name != "S=1"} if not apart else {}
+        yield Row(f"{apart:g} sd", found, bounds)
+
+
 def _at_boundary(study: Study, one: Boundary, seeds: int) -> Iterator[list[Measured]]:
     world = World(one.metric, seeds, 100, 1.0 if seeds > 1 else 0.0, (0,) * len(one.shifts))
     shifts = [shift * world.unit + one.base for shift in one.shifts]
@@ -451,7 +465,7 @@ def _block_means(series: Array, starts: Array, length: int) -> Array:
 
 
 TABLES: tuple[Callable[[Study], Iterator[Row]], ...] = (
-    differences, designs, untold, estimators, single, columns, claims, shares, power, planned, published,
+    differences, designs, untold, estimators, single, columns, claims, conclusions, shares, power, planned, published,
     published_power, of_streams,
 )  # fmt: skip
 

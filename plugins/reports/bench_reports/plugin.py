@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_core import hookimpl
 
@@ -20,6 +20,14 @@ def bench_report(run: Run, folder: Path) -> str:
     from bench_reports.render.written import report
 
     return report(run, folder)
+
+
+@hookimpl
+def bench_power(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
+    """Return how many seeds the comparisons of a run would need."""
+    from bench_reports.content.power_table import power_rows
+
+    return power_rows(run, seeds, differences)
 
 
 @hookimpl

@@ -35,7 +35,7 @@ def _tests(grid: Grid) -> Iterator[Test]:
                 found = (
                     with_baseline(numbers, rows.index(baseline)) if baseline is not None and baseline in rows else []
                 )
-            if not all(one.estimate.varies for one in found):
+            if not any(one.estimate.varies for one in found):
                 continue  # nothing is left to chance: one training, and no examples that are a sample
             scale = members[0][1].scale
             yield from (_test(one, [(row, place) for row in rows], scale) for one in found)

@@ -1,0 +1,85 @@
+"""How many seeds the comparisons of a run's tables would need, by the variances that the run shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import exp, log
+from typing import Any
+
+from bench_core.errors import SuiteError
+from bench_core.registry import suggestion
+from bench_core.runs.results import Run
+from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.tables import grids
+from bench_reports.statistics.estimate import Estimate, Part, difference
+from bench_reports.statistics.power import seeds_needed
+
+
+def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return a row for each comparison of the tables of a run.
+
+    `would find` is the difference that as many `seeds` would find with a power of 80 %. `needed` is the number of
+    seeds for the difference of its metric in `differences`, or else for the one that was seen. On a log scale
+    differences are ratios. Raises SuiteError if a metric is in no table, or if the run has a single seed.
+    """
+    filled = grids(run)
+    known = dict.fromkeys(column.value for grid in filled for column in grid.columns)
+    for name in differences:
+        if name not in known:
+            raise SuiteError(f"no table of {run.folder} has the metric {name!r}. {suggestion(name, [*known])}")
+    found = [row for grid in filled for row in _rows(grid, seeds, differences)]
+    if not found:
+        raise SuiteError(
+            f"{run.folder} tells nothing of the variance of trainings: no table of it compares numbers of two seeds "
+            "or more. Run the suite with `--seeds 3` first."
+        )
+    return found
+
+
+def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    for test in grid.tests:
+        (first, place), (other, _) = test.first, test.other
+        column, pair = grid.columns[place], (grid.entries[first][place], grid.entries[other][place])
+        estimate = _estimate(*pair)
+        if estimate is None or estimate.seeds is None:
+            continue
+        pilot = min(entry.summary.n for entry in pair if entry.summary)
+        wanted = _on_scale(column, differences[column.value]) if column.value in differences else abs(estimate.value)
+        needed = seeds_needed(estimate, pilot, wanted)
+        yield {
+            "table": grid.table.id,
+            "metric": column.heading if column.value in column.heading else f"{column.value} ({column.heading})",
+            "A": grid.rows[first].label,
+            "B": grid.rows[other].label,
+            "pilot": pilot,
+            "difference": _as_printed(column, wanted),
+            "needed": needed,
+            "would find": _as_printed(column, with_seeds(estimate, pilot, seeds).detectable()) if seeds > 1 else None,
+        }
+
+
+def _estimate(ours: Entry, theirs: Entry) -> Estimate | None:
+    return difference(ours.measured, theirs.measured) if ours.measured and theirs.measured else None
+
+
+def with_seeds(found: Estimate, pilot: int, seeds: int) -> Estimate:
+    """Return what an estimate from a pilot would be with another number of seeds."""
+    assert found.seeds is not None
+    freedom = found.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
+    return replace(found, seeds=Part(found.seeds.variance * pilot / seeds, freedom))
+
+
+def _on_scale(column: Column, value: float) -> float:
+    """Return a difference on the scale of tests; on a log scale it is given as a ratio, such as 1.05."""
+    if column.number.scale != "log":
+        return abs(value)
+    if value <= 0 or value == 1:
+        raise SuiteError(
+            f"{column.value} is compared by ratios: give one such as {column.value}=1.05, not {value:g}."
+        )
+    return abs(log(value))
+
+
+def _as_printed(column: Column, value: float) -> float:
+    return exp(min(value, 700)) if column.number.scale == "log" else value
