@@ -134,7 +134,7 @@ def _settings(query: Query, suite: Suite) -> Any:
 
 
 def _dump(part: Any) -> Any:
-    return part.model_dump() if hasattr(part, "model_dump") else part
+    return {"class": type(part).__name__, **part.model_dump()} if hasattr(part, "model_dump") else part
 
 
 def _without_effect(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -171,14 +171,18 @@ def without_dropout(suite: Suite) -> Suite:
     return replace(suite, models=models)
 
 
-BETTER = "v('bleu', model='SAO', decoder='beam-4', split='test') > v('bleu', model='L2R', decoder='beam-4', split='test')"
+BETTER = (
+    "v('bleu', model='SAO', decoder='beam-4', split='test') > v('bleu', model='L2R', decoder='beam-4', split='test')"
+)
 BAD: Mapping[str, tuple[Callable[[], Suite], str]] = {
     "a threshold without a reason": (
         lambda: with_claim(indigo(), expression=f"{BETTER} + 0.7"),
         "has the number 0.7, of which text and note say nothing",
     ),
     "a threshold that was changed, and not its reason": (
-        lambda: with_claim(indigo(), expression=f"{BETTER} + 0.7", note="0.75 BLEU are half of what the paper gains."),
+        lambda: with_claim(
+            indigo(), expression=f"{BETTER} + 0.7", note="0.75 BLEU are half of what the paper gains."
+        ),
         "has the number 0.7, of which text and note say nothing",
     ),
     "a premise with a number of which nothing is said": (
@@ -186,8 +190,11 @@ BAD: Mapping[str, tuple[Callable[[], Suite], str]] = {
         "has the number 20, of which text and note say nothing",
     ),
     "one value on both sides": (
-        lambda: with_claim(indigo(), expression="all(v('bleu', model=m, decoder='beam-4', split='test') <= "
-            "v('bleu', model='SAO', decoder='beam-4', split='test') for m in ['L2R', 'SAO'])"),
+        lambda: with_claim(
+            indigo(),
+            expression="all(v('bleu', model=m, decoder='beam-4', split='test') <= "
+            "v('bleu', model='SAO', decoder='beam-4', split='test') for m in ['L2R', 'SAO'])",
+        ),
         "compares an experiment with itself",
     ),
     "noise that is not there": (lambda: without_dropout(with_claim(indigo())), "compares an experiment with itself"),
