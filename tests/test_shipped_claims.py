@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claim_values import can, comparisons, walk
 
 from bench_core.suites import yaml_source as located
 from bench_core.suites.expressions import COMPARISONS, Query, Term, read
@@ -23,7 +24,7 @@ from bench_core.suites.suite import Suite
 ROOT = Path(__file__).parent.parent
 FILES = [path for path in sorted((ROOT / "suites").rglob("*.yaml")) if path.parent.name != "references"]
 SEEDS = 3  # a claim holds from three on
-OVER_SEEDS = {"std", "std of seeds", "min of seeds", "max of seeds"}  # no longer in the language of claims
+OVER_SEEDS = {"std", "std of seeds", "min of seeds", "max of seeds"}  # what no claim is about
 WHY_NOT = "No tolerance"  # how a reference file says that a number has none, and why
 
 
@@ -63,21 +64,37 @@ def objections(suite: Suite, known: set[str]) -> list[str]:
 
 
 def _of_claim(suite: Suite, claim: Claim, known: set[str]) -> Iterator[str]:
+    if foreign := _foreign(claim):
+        yield f"is not in the language of claims: {foreign[0]}"
+        return
     if not {claim.id[:end] for end in _ends(claim.id)} & known:
         yield "is not in the table of claims of its paper"
     for number in _numbers(claim):
         if not _is_explained(number, f"{claim.text} {claim.note}"):
             yield f"has the number {number:g}, of which text and note say nothing"
-    term = _term(claim.expression)
-    for part in _walk(term):
-        if part.operation in OVER_SEEDS:
-            yield f"has {part.operation}"
+    for part in walk(_term(claim.expression)):
         if part.operation in COMPARISONS.values():
             left, right = (_experiment(one, suite) for one in part.parts)
             if left == right:
                 yield f"compares an experiment with itself: {part.parts[0]} and {part.parts[1]}"
-    if _experiment(term, suite) in [_experiment(_term(text), suite) for text in claim.requires.values()]:
-        yield "has itself for a premise"
+    yield from _of_premises(claim)
+
+
+def _foreign(claim: Claim) -> list[str]:
+    """Return what a claim or its premises ask for that no claim can: what cannot be read, and single seeds."""
+    found = [read(text) for text in (claim.expression, *claim.requires.values())]
+    unread = [text for one in found for text in one.problems]
+    return unread or [
+        str(part) for one in found if one.term for part in walk(one.term) if part.operation in OVER_SEEDS
+    ]
+
+
+def _of_premises(claim: Claim) -> Iterator[str]:
+    asserted = comparisons(_term(claim.expression))
+    premises = [one for text in claim.requires.values() for one in comparisons(_term(text))]
+    if not can([*asserted, *premises]):
+        yield "cannot hold where its premises are true"
+    yield from (f"cannot fail by {one} where its premises are true" for one in asserted if not can(premises, [one]))
 
 
 def _ends(name: str) -> list[int]:
@@ -85,20 +102,15 @@ def _ends(name: str) -> list[int]:
 
 
 def _term(text: str) -> Term:
-    found = read(text).term
-    assert found is not None, text
-    return found
-
-
-def _walk(term: Term) -> Iterator[Term]:
-    yield term
-    for part in term.parts:
-        yield from _walk(part)
+    term = read(text).term
+    if term is None:
+        raise ValueError(f"{text} cannot be read")
+    return term
 
 
 def _numbers(claim: Claim) -> list[float]:
     """Return the numbers of a claim and of its premises, each once; exponents are no thresholds."""
-    terms = [one for text in (claim.expression, *claim.requires.values()) for one in _walk(_term(text))]
+    terms = [one for text in (claim.expression, *claim.requires.values()) for one in walk(_term(text))]
     exponents = {id(one.parts[1]) for one in terms if one.operation == "**"}
     return sorted({one.number for one in terms if one.operation == "number" and id(one) not in exponents} - {0.0})
 
@@ -200,12 +212,16 @@ BAD: Mapping[str, tuple[Callable[[], Suite], str]] = {
     "noise that is not there": (lambda: without_dropout(with_claim(indigo())), "compares an experiment with itself"),
     "the best of several seeds": (
         lambda: with_claim(indigo(), expression=BETTER.replace("> v(", "> max(v(") + ")"),
-        "has max of seeds",
+        "is not in the language of claims",
     ),
     "no source": (lambda: with_claim(indigo(), id="X1"), "is not in the table of claims of its paper"),
-    "its own premise": (
-        lambda: with_claim(indigo(), expression=BETTER, requires={"it is better": BETTER}),
-        "has itself for a premise",
+    "a premise that decides it": (
+        lambda: with_claim(indigo(), expression=BETTER, requires={"0.1 BLEU are gained": f"{BETTER} + 0.1"}),
+        "cannot fail by",
+    ),
+    "a premise that excludes it": (
+        lambda: with_claim(indigo(), expression=BETTER, requires={"it is worse": BETTER.replace(">", "<")}),
+        "cannot hold where its premises are true",
     ),
 }
 
@@ -214,8 +230,7 @@ BAD: Mapping[str, tuple[Callable[[], Suite], str]] = {
 def test_a_bad_claim_is_found(name):
     make, text = BAD[name]
     found = objections(make(), sources("indigo"))
-    assert len(found) == 1, found
-    assert text in found[0]
+    assert any(text in one for one in found), found
 
 
 def test_a_published_table_without_a_tolerance_is_found():
