@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claim_values import can, comparisons, walk
+from claim_values import can, comparisons, is_true, walk
+from printed_values import printed
 
 from bench_core.suites import yaml_source as located
 from bench_core.suites.expressions import COMPARISONS, Query, Term, read
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parent.parent
 FILES = [path for path in sorted((ROOT / "suites").rglob("*.yaml")) if path.parent.name != "references"]
 SEEDS = 3  # a claim holds from three on
 OVER_SEEDS = {"std", "std of seeds", "min of seeds", "max of seeds"}  # what no claim is about
+MANY = 30  # comparisons of a paper whose numbers it prints
+AGAINST = "Ours, against the text"  # how a note says that a claim is not the paper's
 WHY_NOT = "No tolerance"  # how a reference file says that a number has none, and why
 
 
@@ -39,6 +42,25 @@ def test_nothing_can_be_said_against_the_claims_of_a_shipped_suite(path):
 def test_a_published_number_beside_ours_has_a_tolerance_or_a_reason_for_none(path):
     suite = load(path)
     assert [text for table in suite.tables for text in without_tolerance(suite, table)] == []
+
+
+@pytest.mark.parametrize("paper", ["ecoc", "indigo", "ssm", "strlm"])
+def test_claims_are_true_of_the_numbers_that_their_papers_print(paper):
+    suites = [load(path) for path in FILES if path.parent.name == paper]
+    tried = [one for suite in suites for one in of_paper(suite)]
+    assert len(tried) > MANY
+    assert [text for text, truth in tried if not truth] == []
+
+
+def of_paper(suite: Suite) -> Iterator[tuple[str, bool]]:
+    """Yield every comparison of claims and premises for which the paper prints all numbers, and whether it is true."""
+    ours = [claim for claim in suite.claims if AGAINST not in claim.note]
+    for claim, text in [(one, text) for one in ours for text in (one.expression, *one.requires.values())]:
+        for one in comparisons(_term(text)):
+            values = {part.query: printed(suite, part.query) for part in walk(one) if part.query is not None}
+            known = {query: value for query, value in values.items() if value is not None}
+            if len(known) == len(values):
+                yield f"{suite.name} {claim.id}: {one}, {[*known.values()]}", is_true(one, known)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "suites")))

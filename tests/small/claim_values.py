@@ -85,10 +85,11 @@ def _proposed(term: Term, query: Query, values: Values, generator: random.Random
 
 
 def _wrong(asked: Sequence[tuple[Term, bool]], values: Values) -> list[Term]:
-    return [one for one, truth in asked if _is_true(one, values) != truth]
+    return [one for one, truth in asked if is_true(one, values) != truth]
 
 
-def _is_true(term: Term, values: Values) -> bool:
+def is_true(term: Term, values: Values) -> bool:
+    """Return whether a comparison is true of some values."""
     return COMPARED[term.operation](*(_number(part, values) for part in term.parts))
 
 
