@@ -93,6 +93,14 @@ def test_table_1_of_strlm_asks_for_what_the_paper_did():
         assert (entry.training.patience, entry.training.epochs, entry.training.clip) == (10, 100, 1.0)
 
 
+def test_table_1_of_ssm_tells_of_how_many_trainings_each_published_number_is():
+    printed = load(SUITES / "ssm" / "table-1.yaml").published["ssm-t1"]
+    for name, values in printed.rows.items():
+        for value in values.values():
+            several = 10 if "K=" in name else 5
+            assert (value.runs or printed.runs) == (1 if value.std is None else several), name
+
+
 def of_rnn(profile):
     return {path.stem: load(path, profile) for path in sorted((SUITES / "rnn").glob("*.yaml"))}
 

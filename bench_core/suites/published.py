@@ -22,6 +22,7 @@ class Value(BaseModel):
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
+    runs: PositiveInt | None = None  #: trainings behind it, where not as many as behind the others of its table
 
 
 class Tolerance(BaseModel):
