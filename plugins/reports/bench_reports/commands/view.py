@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from bench_reports.view.catalog import Catalog
 
 
+MANY = 20  # runs, which take more than a moment to read
+
+
 @click.command()
 @click.argument("folder", metavar="[DIR]", type=options.FOLDER, default=".")
 @click.option(
@@ -32,9 +35,13 @@ def command(folder: Path, port: int, no_open: bool, out: Path | None) -> None:
     """
     from bench_core.errors import SuiteError
     from bench_reports.view.catalog import Catalog
+    from bench_reports.view.finding import find
 
     if not folder.is_dir():
         raise SuiteError(f"{folder} is no folder. Name one that `bench run` wrote into, such as the one of runs/.")
+    number = len(find(folder).runs)
+    if number > MANY:
+        say(f"reading {counted(number, 'run')}", err=True)
     catalog = Catalog(folder)
     if out is not None:
         from bench_reports.view.writing import write

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.terminal import counted
 from bench_reports.view.finding import Findings, find
 from bench_reports.view.linking import Report, report_in, reports_of
 from bench_reports.view.page import Shown, page, shown
-from bench_reports.view.reading import Entry, read_entry, read_report
+from bench_reports.view.reading import Entry, damaged, read_entry, read_report
 
 Stamp: TypeAlias = tuple[object, ...]
 
@@ -50,16 +51,21 @@ class Catalog:
 
     def _shown(self, folder: Path, reports: Sequence[Report]) -> Shown:
         its = reports_of(self.root / folder, reports)
-        return self._unless_known(folder, its, lambda: read_entry(self.root, folder, its))
+        return self._unless_known("run", folder, its, lambda: read_entry(self.root, folder, its))
 
     def _shown_report(self, report: Report) -> Shown:
-        return self._unless_known(report.folder, [report], lambda: read_report(self.root, report))
+        return self._unless_known("report", report.folder, [report], lambda: read_report(self.root, report))
 
-    def _unless_known(self, folder: Path, reports: Sequence[Report], read: Callable[[], Entry]) -> Shown:
+    def _unless_known(
+        self, kind: Literal["run", "report"], folder: Path, reports: Sequence[Report], read: Callable[[], Entry]
+    ) -> Shown:
         """Return what is shown of a folder; it is read again only if files in it or its reports have changed."""
         stamp = (_stamp(self.root / folder), *((one.folder, tuple(one.files)) for one in reports))
         if folder not in self._known or self._known[folder][0] != stamp:
-            self._known[folder] = stamp, shown(read())
+            try:
+                self._known[folder] = stamp, shown(read())
+            except Exception as error:  # whatever is wrong with one, the others are shown
+                self._known[folder] = stamp, shown(damaged(self.root, folder, kind, reports, error))
         return self._known[folder][1]
 
 
@@ -71,13 +77,12 @@ def _newest_first(one: Shown) -> tuple[list[int], str]:
 
 def _stamp(folder: Path) -> Stamp:
     """Return what changes when a file directly in a folder does."""
-    return tuple(sorted(_files(folder)))
-
-
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    for path in folder.iterdir():
-        about = path.lstat()
-        yield path.name, about.st_mtime_ns, about.st_size
+    found = []
+    with suppress(OSError):  # it is just being removed
+        for path in sorted(folder.iterdir()):
+            about = path.lstat()
+            found.append((path.name, about.st_mtime_ns, about.st_size))
+    return tuple(found)
 
 
 def _nothing(root: Path, found: Findings) -> str:

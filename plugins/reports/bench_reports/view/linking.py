@@ -64,11 +64,14 @@ def reports_of(run: Path, reports: Sequence[Report]) -> list[Report]:
 
 
 def _files(report: Path, place: str) -> list[Path]:
+    """Return the plain files in one of the places; none if it is a link, or cannot be read."""
     if (report / place).is_symlink() or not (report / place).is_dir():
         return []
-    entries = sorted(os.scandir(report / place), key=lambda entry: _natural(entry.name))
-    plain = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-    return [Path(place, name) for name in plain if Path(name).suffix in SUFFIXES]
+    try:
+        names = [entry.name for entry in os.scandir(report / place) if entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [Path(place, name) for name in sorted(names, key=_natural) if Path(name).suffix in SUFFIXES]
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.filters import do_mark_safe as as_html
 
-from bench_core.terminal import counted, visible
+from bench_core.terminal import counted
+from bench_reports.content.outputs import shortened
 from bench_reports.render.html import asset, html_text, json_in_page, security_policy
 from bench_reports.view.reading import Entry
-from bench_reports.view.run_data import packed, run_data, summary
+from bench_reports.view.run_data import LONGEST, TITLE, packed, run_data, summary
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("state", "data", "numbers", "filters", "cells", "comparison", "curves", "outputs", "main")
@@ -82,5 +83,8 @@ def _templates() -> Environment:
         loader=FileSystemLoader(ASSETS), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters.update(text=lambda text: as_html(html_text(text)), visible=visible, html=as_html)
+    templates.filters.update(
+        text=lambda text: as_html(html_text(shortened(text, LONGEST))), title=lambda text: shortened(text, TITLE),
+        html=as_html,
+    )  # fmt: skip
     return templates

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest
-from bench_core.runs.results import Axes, CellResult, Number, Run, plain_file, read_histories, read_run
+from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_histories, read_run
 from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.environments import ALWAYS
 from bench_reports.content.page import comparability, facts, title
@@ -92,20 +92,12 @@ class _Results(Open):
 
 
 def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entry:
-    """Return a run with its reports; one that cannot be read has no cells, and says why."""
+    """Return a run with its reports; raise an exception, of any kind, if it cannot be read."""
     place = root / folder
     name, version = place.resolve().name, _version(manifest_of(place))
     entry = Entry(folder, "run", name, date=_date(name), version=version, reports=reports)
-    try:
-        _stay_inside(root, place)
-        run = read_run(place)
-        return _filled(entry, run)
-    except (BenchError, OSError, ValueError, RecursionError) as error:
-        return replace(entry, problem=_problem(error, root, folder))
-
-
-def _filled(entry: Entry, run: Run) -> Entry:
-    """Return the entry of a run with all that the run holds."""
+    _stay_inside(root, place)
+    run = read_run(place)
     info = run.info
     notes = comparability(run)
     try:
@@ -122,13 +114,10 @@ def _filled(entry: Entry, run: Run) -> Entry:
 
 
 def read_report(root: Path, report: Report) -> Entry:
-    """Return a report whose run is not here; its cells come from its `results.json`."""
+    """Return a report whose run is not here, with the cells in its `results.json`; raise an exception if damaged."""
     entry = Entry(report.folder, "report", report.folder.name, date=_date(report.run), reports=[report])
-    try:
-        _stay_inside(root, root / report.folder)
-        found = parsed(_Results, plain_file(root / report.folder / "results.json"))
-    except (OSError, ValueError, RecursionError) as error:
-        return replace(entry, problem=_problem(error, root, report.folder))
+    _stay_inside(root, root / report.folder)
+    found = parsed(_Results, plain_file(root / report.folder / "results.json"))
     corpora = [f"{task.corpus} ({name})" for name, task in found.tasks.items() if task.corpus]
     computed = "; ".join(", ".join(f"{key} {one[key]}" for key in ALWAYS if key in one) for one in found.environments)
     known = {
@@ -153,9 +142,18 @@ def _stay_inside(root: Path, place: Path) -> None:
             raise ValueError(f"{path.relative_to(place).as_posix()} is a link that leads out of the folder")
 
 
+def damaged(
+    root: Path, folder: Path, kind: Literal["run", "report"], reports: Sequence[Report], error: Exception
+) -> Entry:
+    """Return the entry of something that cannot be read, with the reason."""
+    name = (root / folder).resolve().name
+    return Entry(folder, kind, name, date=_date(name), reports=reports, problem=_problem(error, root, folder))
+
+
 def _problem(error: Exception, root: Path, folder: Path) -> str:
     """Return why something cannot be read, without paths of this machine."""
-    text = str(error) or type(error).__name__
+    known = isinstance(error, BenchError | OSError | ValueError) and str(error)
+    text = str(error) if known else f"{type(error).__name__}: {error}"
     for path in (root.resolve() / folder, root / folder):
         text = text.replace(f"{path}: ", "").replace(str(path), folder.as_posix())
     for path in (root.resolve(), root):

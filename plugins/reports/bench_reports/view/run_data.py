@@ -21,6 +21,7 @@ from bench_reports.view.published import GROUP, Group, group_of
 from bench_reports.view.reading import Entry
 
 LONGEST = 3_000  #: characters of an output, a prompt or a reference
+TITLE = 300  #: characters of a title
 DIGITS = 10  # of a number
 STATUSES = ("done", "failed", "not run")
 
@@ -53,11 +54,12 @@ def summary(entry: Entry) -> dict[str, Any]:
         "name": visible(entry.name),
         "kind": entry.kind,
         "short": visible(entry.folder.name),
-        "title": visible(entry.title),
+        "title": visible(shortened(entry.title, TITLE)),
         "suite": visible(entry.suite),
         "profile": visible(entry.profile),
         "date": entry.date,
         "version": visible(entry.version),
+        "computed": visible(entry.facts.get("Computed with", "")),
         "axes": {
             axis: list(dict.fromkeys(_named(group[place]) for group in groups)) for place, axis in enumerate(GROUP)
         },
@@ -79,22 +81,22 @@ def run_data(entry: Entry) -> dict[str, Any]:
         missing: list[Any] = []
         for metric, number in one.numbers.items():
             if number.value is None:
-                missing += [visible(metric), reasons[visible(number.reason)]]
+                missing += [visible(metric), reasons[number.reason]]
             else:
                 values += [variants[_variant(metric, number)], _number(number.value)]
         status = STATUSES.index(one.status)
-        return [groups[group_of(one)], seed_of(one), status, reasons[visible(one.reason)], curve, values, missing]
+        return [groups[group_of(one)], seed_of(one), status, reasons[one.reason], curve, values, missing]
 
     cells = [packed_cell(one) for one in entry.cells]
     published = [
-        [groups[one.group], visible(one.metric), _number(one.mean), one.std, visible(one.source)]
+        [groups[one.group], visible(one.metric), *map(_number, (one.mean, one.std)), visible(one.source)]
         for one in entry.published
     ]
     samples, texts = _samples(entry, groups)
     return {
         "groups": [[*map(_named, group)] for group in groups],
-        "variants": [*map(list, variants)],
-        "reasons": [*reasons],
+        "variants": [[visible(one) if isinstance(one, str) else one for one in variant] for variant in variants],
+        "reasons": [*map(visible, reasons)],
         "cells": cells,
         "published": published,
         "samples": samples,
@@ -114,7 +116,8 @@ def _samples(entry: Entry, groups: Places[Group]) -> tuple[list[list[Any]], list
     for sample in entry.samples:
         cell = CellResult(sample["cell"], "done")
         words = (texts[_text(sample.get(name, ""))] for name in ("prompt", "reference", "text"))
-        ended = [bool(sample.get("finished", True)), sample.get("tokens")]
+        tokens = sample.get("tokens")
+        ended = [bool(sample.get("finished", True)), tokens if isinstance(tokens, int) else None]
         found.append([groups[group_of(cell)], sample["id"], *words, *ended])
     return found, [*texts]
 
@@ -126,12 +129,14 @@ def _text(text: str) -> str:
 
 def _variant(metric: str, number: Number) -> tuple[Any, ...]:
     """Return all but the value: what numbers must have in common to be comparable, and how they are printed."""
-    words = (visible(metric), visible(number.unit), visible(number.kind), visible(number.signature), number.sample)
+    words = (metric, number.unit, number.kind, number.signature, number.sample)
     return (*words, number.examples, number.better, number.digits)
 
 
-def _number(value: float) -> float | str:
+def _number(value: float | None) -> float | str | None:
     """Return a number with as many digits as can matter; what JSON has not is a word."""
+    if value is None:
+        return None
     return float(f"{value:.{DIGITS}g}") if isfinite(value) else str(value)
 
 

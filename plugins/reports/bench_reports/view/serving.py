@@ -1,8 +1,8 @@
 """Serves the page, and the files that it links to, to browsers on this machine.
 
-All addresses begin with a secret word, so that neither other users of the machine nor pages of other sites can read
-anything. Only files that the page links to are sent: what is asked for is looked up in their list, and never in a
-folder.
+All addresses begin with a secret word, without which neither other users of the machine nor pages of other sites get
+anything; where others can see which programs run, start the browser yourself (`--no-open`). Only files that the page
+links to are sent: what is asked for is looked up in their list, and never in a folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
-#: Of reports, which may come from anybody: their scripts cannot read the page, and nothing is loaded.
+ACTIVE = (".html", ".svg")  # may hold scripts
+#: Of those in reports, which may come from anybody: their scripts cannot read the page, and nothing is loaded.
 POLICY = (
     "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; img-src data: 'self'; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -88,7 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         if content is None:
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
-            self._send(content, TYPES.get(Path(address).suffix, PLAIN), policy=POLICY)
+            suffix = Path(address).suffix
+            self._send(content, TYPES.get(suffix, PLAIN), policy=POLICY if suffix in ACTIVE else "")
 
     def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, policy: str = "") -> None:
         self.send_response(status)

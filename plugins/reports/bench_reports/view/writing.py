@@ -26,13 +26,22 @@ def write(catalog: Catalog, out: Path) -> Path:
         text = catalog.page()
         out.mkdir(parents=True, exist_ok=True)
         (out / MARK).touch()
-        shutil.rmtree(out / FOLDER, ignore_errors=True)
+        _remove(out / FOLDER)
         for address, path in catalog.files.items():
             copy = out / fsdecode(unquote_to_bytes(address))
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy, follow_symlinks=False)
+        (out / PAGE).unlink(missing_ok=True)
         (out / PAGE).write_text(text, encoding="utf-8")
     except OSError as error:
         why = str(error.strerror or error).lower()
         raise StoreError(f"{out}: cannot be written: {why}. Name another folder by --out.") from None
     return out / PAGE
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it; of a link, the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)

@@ -1,6 +1,7 @@
 // The table of cells: a row for each group of seeds, and metrics, runs or seeds as its columns.
 
 const ROWS = 200; // that are shown at first, and more of at a click
+const NOTES = 8; // from more on they are folded
 
 // Return the rows and columns of a table; each column names a metric, and what of a row it shows.
 function tableOf(groups, metrics) {
@@ -31,26 +32,23 @@ const groupIn = (row, column) => (column.run ? row.groups.find((one) => one.run 
 function renderCells(box, groups, metrics, selectionChanged) {
   const { rows, columns } = tableOf(groups, metrics);
   const marks = new Marks();
-  const seeds = new Set();
   for (const row of rows) {
     for (const column of columns) {
       const group = groupIn(row, column);
-      const found = group ? summaries(group, column.metric, column.seed) : [];
-      marks.add(found);
-      if (column.seed === null) for (const one of found) seeds.add(one.values.length);
+      if (group) marks.add(summaries(group, column.metric, column.seed), column.seed === null);
     }
   }
   const names = namesThatDiffer(groups);
   const table = element("table", "", "right");
   table.id = "cells-of-runs";
   table.createCaption().textContent = "Cells of the runs shown";
-  table.append(headOf(columns, () => renderCells(box, groups, metrics, selectionChanged)));
+  table.append(headOf(columns, marks, () => renderCells(box, groups, metrics, selectionChanged)));
   const body = table.createTBody();
   const sorted = inOrder(rows, columns, names);
   const more = element("button", "", "more");
   const grow = () => {
     for (const row of sorted.slice(body.rows.length, body.rows.length + ROWS)) {
-      body.append(rowOf(row, columns, names, { marks, several: seeds.size > 1 }, selectionChanged));
+      body.append(rowOf(row, columns, names, marks, selectionChanged));
     }
     more.hidden = body.rows.length >= sorted.length;
     more.textContent = `Show ${Math.min(ROWS, sorted.length - body.rows.length)} more of ${counted(sorted.length, "row")}`;
@@ -59,7 +57,7 @@ function renderCells(box, groups, metrics, selectionChanged) {
   more.addEventListener("click", grow);
   grow();
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
-  box.replaceChildren(...common(groups, names), scrolling(table, "Cells"), more, ...legend(marks, seeds), missing(groups, metrics));
+  box.replaceChildren(...common(groups, names), scrolling(table, "Cells"), more, ...legend(marks), missing(groups, metrics));
   if (focused !== undefined) [...box.querySelectorAll("th button")].find((one) => one.dataset.id === focused)?.focus();
 }
 
@@ -83,7 +81,7 @@ function common(groups, { differing, any }) {
   return alike.length ? [about] : [];
 }
 
-function headOf(columns, render) {
+function headOf(columns, marks, render) {
   const head = element("thead");
   const line = head.insertRow();
   for (const column of [{ id: "", metric: "cell" }, ...columns]) {
@@ -93,7 +91,8 @@ function headOf(columns, render) {
     button.type = "button";
     button.dataset.id = column.id;
     if (column.above) button.append(element("small", column.above, "above"));
-    button.append(element("bdi", column.metric));
+    button.append(element("bdi", column.metric + marks.arrow(column.metric)));
+    if (marks.unit(column.metric)) button.append(element("small", ` ${marks.unit(column.metric)}`));
     cell.append(button);
     cell.setAttribute("aria-sort", state.sort === column.id && state.order ? state.order : "none");
     button.addEventListener("click", () => {
@@ -124,7 +123,7 @@ function inOrder(rows, columns, names) {
   return [...present, ...keyed.filter(([one]) => one === null)].map(([, row]) => row);
 }
 
-function rowOf(row, columns, names, look, selectionChanged) {
+function rowOf(row, columns, names, marks, selectionChanged) {
   const made = element("tr");
   const head = element("th");
   head.scope = "row";
@@ -139,17 +138,17 @@ function rowOf(row, columns, names, look, selectionChanged) {
   if (names.runs) words.append(element("small", row.group.run.label));
   label.append(box, words);
   head.append(label);
-  made.append(head, ...columns.map((column) => entryOf(groupIn(row, column), column, look)));
+  made.append(head, ...columns.map((column) => entryOf(groupIn(row, column), column, marks)));
   return made;
 }
 
-function entryOf(group, { metric, seed }, { marks, several }) {
+function entryOf(group, { metric, seed }, marks) {
   const cell = element("td");
   const found = group ? summaries(group, metric, seed) : [];
   found.forEach((one, place) => {
     if (place) cell.append(element("br"));
     cell.append(written(one), ...raised(marks.letter(one)));
-    if (several && seed === null) cell.append(element("small", ` (${one.values.length})`));
+    if (marks.seeds.size > 1 && seed === null) cell.append(element("small", ` (${one.values.length})`));
   });
   if (!found.length) Object.assign(cell, lacking(group, metric, seed));
   else if (seed === null && lackingSeeds(group, metric)) cell.append(element("small", ` ${lackingSeeds(group, metric)} missing`, "bad"));
@@ -185,9 +184,9 @@ function scrolling(table, words) {
 }
 
 // What the numbers are, and what sets those apart that are not alike.
-function legend(marks, seeds) {
+function legend(marks, most = NOTES) {
   const list = element("ul", "", "notes");
-  const counts = [...seeds].sort((a, b) => a - b);
+  const counts = [...marks.seeds];
   if (counts.length === 1) list.append(element("li", counts[0] === 1 ? "One seed each." : `Mean ± standard deviation over ${counts[0]} seeds.`));
   if (counts.length > 1) list.append(element("li", "Mean ± standard deviation over seeds; their number is in brackets."));
   for (const { metric, parts } of marks.notes()) {
@@ -199,7 +198,10 @@ function legend(marks, seeds) {
     item.append(".");
     list.append(item);
   }
-  return list.childNodes.length ? [list] : [];
+  if (list.children.length <= most) return list.children.length ? [list] : [];
+  const details = element("details");
+  details.append(element("summary", "What the numbers and their marks mean"), list);
+  return [details];
 }
 
 // Every reason why cells have no number, with their names.

@@ -58,7 +58,7 @@ function metricRow(groups, metric, marks) {
   head.scope = "row";
   line.append(head);
   groups.forEach((group, place) => {
-    const cell = entryOf(group, { metric, seed: null }, { marks, several: true });
+    const cell = entryOf(group, { metric, seed: null }, marks);
     if (place) cell.append(element("small", differenceTo(several[0], several[place]), "difference"));
     const theirs = publishedFor(group, metric);
     if (theirs) cell.append(publishedNote(theirs, several[place][0]));
@@ -84,10 +84,9 @@ function publishedNote({ mean: middle, deviation: spread, source }, ours) {
 }
 
 function comparisonNotes(marks) {
-  const notes = legend(marks, new Set());
-  const list = notes[0] ?? element("ul", "", "notes");
-  list.prepend(element("li", "Mean ± standard deviation over seeds, their number in brackets; below it the difference to A. Whether a difference is more than chance is tested by bench diff."));
-  return [list];
+  const list = element("ul", "", "notes");
+  list.append(element("li", "Below a number: its difference to A. Whether that is more than chance is tested by bench diff."));
+  return [list, ...legend(marks, 0)];
 }
 
 // The commands that test the differences between the first cell and the others of its run.

@@ -56,7 +56,7 @@ function chart(width, lines, name) {
   const log = low > 0 && high / low >= STEEP;
   const x = scale([Math.min(...xs), Math.max(...xs)], [MARGIN.left, width - MARGIN.right]);
   const way = log ? Math.log10 : (value) => value;
-  const y = scale([way(low), way(high)], [HEIGHT - MARGIN.bottom, MARGIN.top]);
+  const y = scale([way(low), way(high)], [HEIGHT - MARGIN.bottom - 10, MARGIN.top]);
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img" });
   svg.append(Object.assign(drawn("title"), { textContent: `${name} by training step` }));
   for (const tick of ticks(way(low), way(high), log)) {

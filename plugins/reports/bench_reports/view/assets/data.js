@@ -10,7 +10,7 @@ const loaded = new Map();
 RUNS.forEach((run, place) => {
   run.place = place;
   run.label = RUNS.filter((other) => other.short === run.short).length > 1 ? run.name : run.short;
-  run.words = [run.name, run.title, run.suite, run.profile, run.date, run.version, run.problem].join(" ").toLowerCase();
+  run.words = [run.name, run.title, run.suite, run.profile, run.date, run.version, run.computed, run.problem].join(" ").toLowerCase();
 });
 
 function load(run) {

@@ -61,8 +61,9 @@ function searched(words, least = words) {
   });
 }
 
+const measures = (run) => !state.metric.length || state.metric.some((one) => run.metrics.includes(one));
+
 function runPasses(run) {
-  if (state.metric.length && !state.metric.some((one) => run.metrics.includes(one))) return false;
   if (state.status && !run.counts[STATUSES.indexOf(state.status)]) return false;
   if (!Object.entries(FIELDS).every(([name, valuesOf]) => !state[name] || valuesOf(run).includes(state[name]))) return false;
   const names = [...AXES.flatMap((axis) => run.axes[axis]), ...run.metrics].join(" ").toLowerCase();

@@ -60,13 +60,10 @@ function addPicker(item, place) {
 }
 
 function buildControls() {
-  const none = element("button", "Cells of all runs");
-  none.type = "button";
-  none.addEventListener("click", () => {
-    state.run = [];
-    update();
-  });
-  byId("run-controls").append(none);
+  byId("run-controls").append(
+    button("Choose all listed", () => RUNS.filter((run) => run.groups && runPasses(run) && measures(run)).map((run) => run.name)),
+    button("Choose none", () => []),
+  );
   const columns = choice("columns", COLUMNS.map((one) => [one, one]));
   columns.addEventListener("change", () => {
     Object.assign(state, { columns: columns.value, sort: "", order: "" });
@@ -75,6 +72,17 @@ function buildControls() {
   const metrics = element("details", "", "metrics");
   metrics.append(element("summary"), element("fieldset"));
   byId("cell-controls").append(labelled("columns", columns), metrics);
+}
+
+// A button that chooses runs by their names.
+function button(words, names) {
+  const made = element("button", words);
+  made.type = "button";
+  made.addEventListener("click", () => {
+    state.run = names();
+    update();
+  });
+  return made;
 }
 
 function showMetrics(names) {
@@ -105,9 +113,10 @@ async function update() {
   saveState();
   showFilters(form);
   document.querySelector("#cell-controls select").value = state.columns;
-  const passing = RUNS.filter(runPasses);
+  const filtered = RUNS.filter(runPasses);
+  const passing = filtered.filter(measures);
   showRuns(passing);
-  const { runs, left } = runsOfCells(passing);
+  const { runs, why } = runsOfCells(passing);
   const selected = RUNS.filter((run) => state.cell.some((id) => id.startsWith(`[${JSON.stringify(run.name)},`)));
   try {
     await Promise.all([...runs, ...selected].map(load));
@@ -116,8 +125,9 @@ async function update() {
     return;
   }
   if (mine !== turn) return; // something else was chosen meanwhile
-  showMetrics(unique([...passing, ...state.metric.map((one) => ({ metrics: [one] }))].flatMap((run) => run.metrics)));
-  showCells(runs, left);
+  const offered = (state.metric.length && !state.run.length ? filtered : runs).flatMap((run) => run.metrics);
+  showMetrics(unique([...offered, ...state.metric]));
+  showCells(runs, why);
   showSelected();
 }
 
@@ -131,19 +141,24 @@ function showRuns(passing) {
   byId("runs-count").textContent = some;
   const active = activeFilters();
   byId("filtered").textContent = active ? `(${active} active)` : "";
-  byId("run-controls").hidden = !state.run.length;
 }
 
-// The runs whose cells are shown: those chosen, or the first of all whose cells are not too many.
+// The runs whose cells are shown: those chosen, or else those that pass filters, or else those of the newest's suite.
+// Of runs that were not chosen no more than have not too many cells.
 function runsOfCells(passing) {
-  const chosen = passing.filter((run) => state.run.includes(run.name));
-  const wanted = (chosen.length ? chosen : passing).filter((run) => run.groups);
+  const full = passing.filter((run) => run.groups);
+  const chosen = full.filter((run) => state.run.includes(run.name));
+  if (chosen.length) return { runs: chosen, why: "" };
+  const narrowed = activeFilters() || state.metric.length;
+  const wanted = narrowed ? full : full.filter((run) => run.suite === full[0].suite);
   let number = 0;
-  const runs = chosen.length ? wanted : wanted.filter((run, place) => {
+  const runs = wanted.filter((run, place) => {
     number += run.groups;
     return !place || number <= MOST_GROUPS;
   });
-  return { runs, left: wanted.length - runs.length };
+  const left = full.length - runs.length;
+  const which = runs.length < wanted.length || narrowed ? "the first" : `the suite ${full[0]?.suite}`;
+  return { runs, why: left ? ` (${which} of ${counted(full.length, "run")}; choose others above, or filter)` : "" };
 }
 
 function chosenMetrics(groups) {
@@ -152,10 +167,9 @@ function chosenMetrics(groups) {
   return chosen.length ? chosen : known;
 }
 
-function showCells(runs, left) {
+function showCells(runs, why) {
   const groups = runs.flatMap((run) => loaded.get(run.place).groups).filter(groupPasses);
-  const rest = left ? `; ${counted(left, "run")} more: choose them above` : "";
-  byId("cells-count").textContent = `${counted(groups.length, "row")} of ${counted(runs.length, "run")}${rest}`;
+  byId("cells-count").textContent = `${counted(groups.length, "row")} of ${counted(runs.length, "run")}${why}`;
   const box = byId("cells-table");
   if (groups.length) renderCells(box, groups, chosenMetrics(groups), select);
   else box.replaceChildren(element("p", RUNS.some((run) => run.groups) ? "No cell passes the filters." : "No run has cells.", "hint"));

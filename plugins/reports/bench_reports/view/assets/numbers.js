@@ -1,7 +1,6 @@
 // Means and standard deviations over seeds, and how numbers are written.
 
 const WRITTEN = { inf: Infinity, "-inf": -Infinity, nan: NaN };
-const BOUNDS = { 1: "≥ ", "-1": "≤ ", 0: "≤ " };
 
 function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -49,7 +48,7 @@ function summaries(group, metric, seed = null) {
 }
 
 function written({ variant, mean: middle, deviation: spread }) {
-  const before = variant.kind === "bound" ? BOUNDS[variant.better] : variant.kind === "estimate" ? "~ " : "";
+  const before = variant.kind === "bound" ? (variant.better > 0 ? "≥ " : "≤ ") : variant.kind === "estimate" ? "~ " : "";
   return before + rounded(middle, variant.digits) + (spread === null ? "" : ` ± ${rounded(spread, variant.digits)}`);
 }
 
@@ -61,10 +60,12 @@ const some = (values) => [...values].sort((a, b) => a - b).map((one) => one.toLo
 class Marks {
   constructor() {
     this.known = new Map();
+    this.seeds = new Set(); // how many seeds there are behind means
   }
 
-  add(found) {
+  add(found, averaged = true) {
     for (const one of found) {
+      if (averaged) this.seeds.add(one.values.length);
       const { metric } = one.variant;
       if (!this.known.has(metric)) this.known.set(metric, new Map());
       if (!this.known.get(metric).has(one.mark)) this.known.get(metric).set(one.mark, one);
@@ -76,23 +77,38 @@ class Marks {
     return known.size < 2 ? "" : letterOf([...known.keys()].indexOf(one.mark));
   }
 
+  first(metric) {
+    return this.known.get(metric)?.values().next().value.variant;
+  }
+
+  arrow(metric) {
+    return arrow(this.first(metric)?.better ?? 0);
+  }
+
+  // The unit of a metric, where all have the same.
+  unit(metric) {
+    const units = new Set([...(this.known.get(metric)?.values() ?? [])].map((one) => one.variant.unit));
+    return units.size === 1 ? [...units][0] : "";
+  }
+
   // What each metric measures, and what each letter stands for.
   notes() {
     return [...this.known].map(([metric, known]) => {
-      const { better, unit } = known.values().next().value.variant;
+      const { better } = this.first(metric);
       const way = better > 0 ? "higher is better" : better < 0 ? "lower is better" : "";
-      const head = [unit, way].filter(Boolean).join(", ");
+      const head = [this.unit(metric), way].filter(Boolean).join(", ");
       const samples = new Set([...known.values()].map((one) => [...one.samples].join()));
-      const parts = [...known.values()].map((one) => [this.letter(one), describe(one, samples.size > 1)]);
+      const unlike = { unit: !this.unit(metric), sample: samples.size > 1 };
+      const parts = [...known.values()].map((one) => [this.letter(one), describe(one, unlike)]);
       return { metric: `${metric}${arrow(better)}${head && ` (${head})`}`, parts };
     });
   }
 }
 
-function describe({ variant, samples, examples }, several) {
+function describe({ variant, samples, examples }, unlike) {
   const kinds = { exact: "exact likelihood", bound: "bound of the likelihood", estimate: "estimate of the likelihood" };
-  const words = [kinds[variant.kind] ?? variant.kind, `over ${some(examples)} examples`];
-  if (several) words.push(samples.size > 1 ? "not the same for all seeds" : `sample ${[...samples][0] || "unknown"}`);
+  const words = [unlike.unit && variant.unit, kinds[variant.kind] ?? variant.kind, `over ${some(examples)} examples`];
+  if (unlike.sample) words.push(samples.size > 1 ? "not the same for all seeds" : `sample ${[...samples][0] || "unknown"}`);
   words.push(variant.signature ? `signature ${variant.signature}` : "no signature");
   return words.filter(Boolean).join(", ");
 }
