@@ -35,6 +35,7 @@ class Entry:
     folder: Path  # below the folder that is viewed
     kind: Literal["run", "report"]
     title: str
+    short: str  # the name of its folder
     suite: str = ""
     profile: str = ""
     date: str = ""  # when the run began, such as `2026-11-23 08:51`; empty if its name does not tell
@@ -42,6 +43,7 @@ class Entry:
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()  # what limits a comparison with others
     cells: Sequence[CellResult] = ()  # in the order of the suite
+    metrics: Sequence[str] = ()  # likewise
     samples: Sequence[Mapping[str, Any]] = ()
     curves: Mapping[str, Curve] = field(default_factory=dict)  # by the beginning of the key of a training
     published: Sequence[PublishedNumber] = ()
@@ -81,7 +83,7 @@ class _Task(Open):
 class _Results(Open):
     """What the page takes from `results.json`, of this version and of 0.1."""
 
-    suite: str
+    suite: str | None = None
     label: str = ""
     profile: str | None = None
     title: str | None = None
@@ -95,7 +97,7 @@ def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entr
     """Return a run with its reports; raise an exception, of any kind, if it cannot be read."""
     place = root / folder
     name, version = place.resolve().name, _version(manifest_of(place))
-    entry = Entry(folder, "run", name, date=_date(name), version=version, reports=reports)
+    entry = Entry(folder, "run", name, name, date=_date(name), version=version, reports=reports)
     _stay_inside(root, place)
     run = read_run(place)
     info = run.info
@@ -109,27 +111,29 @@ def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entr
         entry,
         title=title(run), suite=run.suite.suite, profile=str(info.get("profile") or ""), version=version,
         facts=facts(run), notes=notes, cells=ordered(run), samples=info["samples"], curves=trainings,
-        published=published_numbers(run),
+        published=published_numbers(run), metrics=measured([*run.suite.metrics], run.cells),
     )  # fmt: skip
 
 
 def read_report(root: Path, report: Report) -> Entry:
     """Return a report whose run is not here, with the cells in its `results.json`; raise an exception if damaged."""
-    entry = Entry(report.folder, "report", report.folder.name, date=_date(report.run), reports=[report])
+    name = (root / report.folder).resolve().name
+    entry = Entry(report.folder, "report", name, name, date=_date(report.run), reports=[report])
     _stay_inside(root, root / report.folder)
     found = parsed(_Results, plain_file(root / report.folder / "results.json"))
     corpora = [f"{task.corpus} ({name})" for name, task in found.tasks.items() if task.corpus]
     computed = "; ".join(", ".join(f"{key} {one[key]}" for key in ALWAYS if key in one) for one in found.environments)
     known = {
-        "Source": found.source, "Suite": found.label or found.suite, "Computed with": computed,
+        "Source": found.source, "Suite": found.label or found.suite or "", "Computed with": computed,
         "Corpus": ", ".join(corpora),
     }  # fmt: skip
     cells = [CellResult(one.cell, one.status, one.reason, one.numbers) for one in found.cells]
     version = _version(manifest_of(root / report.folder)) or _versions(found.environments)
     return replace(
         entry,
-        title=found.title or found.suite, suite=found.suite, profile=found.profile or "", version=version,
+        title=found.title or found.suite or name, suite=found.suite or found.label, profile=found.profile or "", version=version,
         facts={name: text for name, text in known.items() if text}, cells=cells,
+        metrics=measured([], cells),
         notes=["Its run is not here: outputs, training curves and published numbers are in the report alone."],
     )  # fmt: skip
 
@@ -142,12 +146,18 @@ def _stay_inside(root: Path, place: Path) -> None:
             raise ValueError(f"{path.relative_to(place).as_posix()} is a link that leads out of the folder")
 
 
+def measured(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
+    """Return the metrics of cells: those in `order` first."""
+    found = dict.fromkeys(name for one in cells for name in one.numbers)
+    return [*(name for name in order if name in found), *(name for name in found if name not in order)]
+
+
 def damaged(
     root: Path, folder: Path, kind: Literal["run", "report"], reports: Sequence[Report], error: Exception
 ) -> Entry:
     """Return the entry of something that cannot be read, with the reason."""
     name = (root / folder).resolve().name
-    return Entry(folder, kind, name, date=_date(name), reports=reports, problem=_problem(error, root, folder))
+    return Entry(folder, kind, name, name, date=_date(name), reports=reports, problem=_problem(error, root, folder))
 
 
 def _problem(error: Exception, root: Path, folder: Path) -> str:

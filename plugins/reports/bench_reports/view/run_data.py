@@ -53,7 +53,7 @@ def summary(entry: Entry) -> dict[str, Any]:
     return {
         "name": visible(entry.name),
         "kind": entry.kind,
-        "short": visible(entry.folder.name),
+        "short": visible(entry.short),
         "title": visible(shortened(entry.title, TITLE)),
         "suite": visible(entry.suite),
         "profile": visible(entry.profile),
@@ -63,7 +63,7 @@ def summary(entry: Entry) -> dict[str, Any]:
         "axes": {
             axis: list(dict.fromkeys(_named(group[place]) for group in groups)) for place, axis in enumerate(GROUP)
         },
-        "metrics": [visible(name) for name in dict.fromkeys(name for one in entry.cells for name in one.numbers)],
+        "metrics": [*map(visible, entry.metrics)],
         "groups": len(groups),
         "counts": [entry.counts.get(status, 0) for status in STATUSES],
         "problem": visible(entry.problem),

@@ -22,7 +22,7 @@ function byRun(groups, metrics) {
     rows.get(key).groups.push(group);
   }
   const runs = unique(groups.map((group) => group.run));
-  const columns = runs.flatMap((run) => metrics.filter((one) => run.metrics.includes(one)).map((metric) => (
+  const columns = metrics.flatMap((metric) => runs.filter((run) => run.metrics.includes(metric)).map((run) => (
     { id: `${metric}\n${run.name}`, metric, seed: null, run, above: run.label })));
   return { rows: [...rows.values()], columns };
 }

@@ -14,7 +14,7 @@ function deviation(values) {
 }
 
 function rounded(value, digits) {
-  if (Number.isNaN(value)) return "–";
+  if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   const written = size >= 1e10 ? size.toExponential(digits) : size.toFixed(digits);
