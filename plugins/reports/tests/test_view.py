@@ -396,7 +396,7 @@ def test_only_what_changed_is_read_again(tmp_path, monkeypatch):
     assert read == [FIRST, SECOND]
     (first.folder / "run.json").write_text("{}")
     one_run(tmp_path, "words-20261103-000000")
-    assert [one["name"] for one in unpacked(catalog.page())[0]][0] == "runs/words-20261103-000000"
+    assert next(one["name"] for one in unpacked(catalog.page())[0]) == "runs/words-20261103-000000"
     assert read[2:] == [FIRST, "words-20261103-000000"]
     for path in sorted(first.folder.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()

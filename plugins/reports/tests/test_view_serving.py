@@ -29,7 +29,7 @@ from bench_reports.view.writing import write
 @pytest.fixture
 def server(tmp_path):
     """Return a server of a folder with two runs and a report, in which there is more than it may send."""
-    first, _ = two_runs(tmp_path / "root")
+    two_runs(tmp_path / "root")
     report = tmp_path / "root" / "reports" / "words"
     (report / "notes").mkdir()
     (report / "notes" / "mine.md").write_text("private")

@@ -131,8 +131,8 @@ def read_report(root: Path, report: Report) -> Entry:
     version = _version(manifest_of(root / report.folder)) or _versions(found.environments)
     return replace(
         entry,
-        title=found.title or found.suite or name, suite=found.suite or found.label, profile=found.profile or "", version=version,
-        facts={name: text for name, text in known.items() if text}, cells=cells,
+        title=found.title or found.suite or name, suite=found.suite or found.label, profile=found.profile or "",
+        version=version, facts={name: text for name, text in known.items() if text}, cells=cells,
         metrics=measured([], cells),
         notes=["Its run is not here: outputs, training curves and published numbers are in the report alone."],
     )  # fmt: skip

@@ -57,8 +57,15 @@ function renderCells(box, groups, metrics, selectionChanged) {
   more.addEventListener("click", grow);
   grow();
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
-  box.replaceChildren(...common(groups, names), scrolling(table, "Cells"), more, ...legend(marks), missing(groups, metrics));
+  refill(box, ...common(groups, names), scrolling(table, "Cells"), more, ...legend(marks), missing(groups, metrics));
   if (focused !== undefined) [...box.querySelectorAll("th button")].find((one) => one.dataset.id === focused)?.focus();
+}
+
+// Put other content into a box; what was unfolded stays so.
+function refill(box, ...content) {
+  const open = [...box.querySelectorAll("details[open]")].map((one) => one.className);
+  box.replaceChildren(...content);
+  for (const one of box.querySelectorAll("details")) one.open = open.includes(one.className);
 }
 
 // The axes on which not all cells have one name.
@@ -70,7 +77,7 @@ function namesThatDiffer(groups) {
 }
 
 function nameOf(group, { differing }) {
-  return group.names.filter((_, place) => differing[place]).join(" / ");
+  return group.names.filter((name, place) => differing[place] && name !== "default").join(" / ");
 }
 
 function common(groups, { differing, any }) {
@@ -199,7 +206,7 @@ function legend(marks, most = NOTES) {
     list.append(item);
   }
   if (list.children.length <= most) return list.children.length ? [list] : [];
-  const details = element("details");
+  const details = element("details", "", "meaning");
   details.append(element("summary", "What the numbers and their marks mean"), list);
   return [details];
 }

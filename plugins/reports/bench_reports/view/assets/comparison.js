@@ -20,7 +20,7 @@ function renderComparison(box, groups, metrics, clear) {
   const body = table.createTBody();
   for (const metric of metrics) body.append(metricRow(groups, metric, marks));
   const curves = element("div");
-  box.replaceChildren(listOf(groups, clear), scrolling(table, "Comparison"), ...comparisonNotes(marks), ...commands(groups), curves);
+  refill(box, listOf(groups, clear), scrolling(table, "Comparison"), ...comparisonNotes(marks), ...commands(groups), curves);
   renderCurves(curves, groups);
 }
 

@@ -17,8 +17,17 @@ function rounded(value, digits) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  const written = size >= 1e10 ? size.toExponential(digits) : size.toFixed(digits);
+  const written = toEven((places) => (size >= 1e10 ? size.toExponential(places) : size.toFixed(places)), digits);
   return value < 0 && Number(written) ? `−${written}` : written;
+}
+
+// A number with so many digits as Python writes it: what lies exactly between two is rounded to the even one.
+function toEven(write, digits) {
+  const [mantissa, ...power] = write(100).split("e"); // all digits that a number has
+  const end = mantissa.length - 100 + digits;
+  const kept = mantissa.slice(0, end);
+  const even = /^50*$/.test(mantissa.slice(end)) && /[02468]\.?$/.test(kept);
+  return even ? [kept.replace(/\.$/, ""), ...power].join("e") : write(digits);
 }
 
 function signed(value, digits) {
