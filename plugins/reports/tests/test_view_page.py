@@ -9,6 +9,7 @@ from math import nan
 from pathlib import Path
 from shlex import split
 from statistics import mean, stdev
+from threading import Thread
 from urllib.parse import unquote
 
 import pytest
@@ -18,6 +19,7 @@ from bench_small.viewed import FIRST, SECOND, output, put, two_runs
 
 from bench_reports.content.numbers import rounded, signed
 from bench_reports.view.catalog import Catalog
+from bench_reports.view.serving import Server
 from bench_reports.view.writing import write
 
 BREAKING = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x00<!--"
@@ -509,3 +511,47 @@ def test_reports_open_from_the_page(show, tmp_path):
     shown._await(lambda one: one.get("method") == "Page.loadEventFired")
     assert shown.value("document.querySelector('h1').textContent") == "Words <first>"
     assert Path(unquote(link.removeprefix("file://"))).is_file()
+
+
+@pytest.fixture
+def served(browser, tmp_path):
+    """Return a browser that shows the page as the server sends it."""
+    two_runs(tmp_path / "root")
+    with Server(Catalog(tmp_path / "root")) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        visit(browser, server.address)
+        yield browser
+        visit(browser, "about:blank")
+        server.shutdown()
+        thread.join()
+
+
+def visit(browser, url):
+    browser.events.clear()
+    browser.ask("Page.navigate", url=url)
+    browser._await(lambda one: one.get("method") == "Page.loadEventFired")
+
+
+def test_the_served_page_is_at_work_and_asks_for_nothing_else(served):
+    served.value(SETTLED)
+    assert len(cells(served)) == 6
+    assert served.complaints == []
+    asked = [url for url in served.requests if not url.endswith("/favicon.ico")]
+    assert asked == [served.value("location.href")]
+
+
+def test_a_served_report_is_at_work(served):
+    visit(served, served.value("document.querySelector('a.report').href"))
+    assert served.value("document.querySelector('h1').textContent") == "Words <first>"
+    assert served.value("document.querySelectorAll('th button').length") > 0
+    assert served.complaints == []
+
+
+def test_scripts_of_a_report_cannot_read_the_page(served, tmp_path):
+    hostile = "<script>fetch('../../../').then(one => one.text()).then(text => { document.title = text; }, () => { document.title = 'refused'; })</script>"  # fmt: skip
+    (tmp_path / "root/reports/words/report.html").write_text(f"<title>asking</title>{hostile}")
+    visit(served, served.value("document.querySelector('a.report').href"))
+    wait = "new Promise(done => { const look = () => document.title === 'asking' ? setTimeout(look, 10) : done(document.title); look(); })"  # fmt: skip
+    assert served.value(wait) == "refused"
+    assert served.value("(() => { try { return String(localStorage) } catch { return 'refused' } })()") == "refused"
