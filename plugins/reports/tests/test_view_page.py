@@ -544,7 +544,7 @@ def test_the_served_page_is_at_work_and_asks_for_nothing_else(served):
 def test_a_served_report_is_at_work(served):
     visit(served, served.value("document.querySelector('a.report').href"))
     assert served.value("document.querySelector('h1').textContent") == "Words <first>"
-    assert served.value("document.querySelectorAll('th button').length") > 0
+    assert served.value("typeof compare") == "function"  # its script ran
     assert served.complaints == []
 
 
