@@ -39,7 +39,7 @@ COMMANDS = {
 
 #: Who brings further commands, where they are not installed.
 BROUGHT = {
-    "bench-reports": ("report", "show", "diff", "cite"),
+    "bench-reports": ("report", "show", "diff", "cite", "view"),
     "bench-exchange": ("export", "import", "merge", "verify"),
     "bench-text": ("data",),
 }

@@ -30,15 +30,24 @@ ESCAPED = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u202
 
 def html_page(document: Document) -> str:
     """Return a document as a page; it has contents if any of its sections is to be listed in them."""
-    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
-    policy += "; base-uri 'none'; form-action 'none'"
-    inline = {"policy": policy, "style": as_html(style), "script": as_html(script)}
+    style, script = asset("page.css"), asset("words.js") + asset("page.js")
+    inline = {"policy": security_policy(style, script), "style": as_html(style), "script": as_html(script)}
     sections = document.shown("html")
     contents = _contents(sections) if document.contents else []
     body = as_html(_blocks(document.opening) + "".join(map(_section, sections)))
     page = _templates().get_template("page.html.j2")
     return page.render(title=document.title, contents=contents, body=body, **inline)
+
+
+def asset(name: str) -> str:
+    """Return the style or a script of pages."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def security_policy(style: str, script: str) -> str:
+    """Return the content security policy of a page that loads nothing and runs this script alone."""
+    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
+    return f"{policy}; base-uri 'none'; form-action 'none'"
 
 
 def html_text(text: str) -> str:
@@ -111,13 +120,13 @@ def _templates() -> Environment:
     )  # fmt: skip
     templates.filters.update(
         text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
-        visible=visible, breaking=_breaking, linked=_linked, address=_address, json=_json,
+        visible=visible, breaking=_breaking, linked=_linked, address=_address, json=json_in_page,
     )  # fmt: skip
     return templates
 
 
 def _digest(text: str) -> str:
-    """Return what a policy calls the only style, or the only script, that it lets in."""
+    """Return what a policy calls a style or a script that it allows."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -141,6 +150,6 @@ def _address(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
-def _json(data: Any) -> str:
+def json_in_page(data: Any) -> str:
     """Return JSON that can stand inside of a page's script: nothing in it ends that, or begins a comment."""
     return as_html(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(ESCAPED))

@@ -1,17 +1,8 @@
-"use strict";
 (() => {
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
-  const MOST = 12_000_000; // pairs of words that are compared
   const SHOWN = 300; // characters of an output among all others
   const collator = new Intl.Collator("en", { numeric: true });
   const byId = (id) => document.getElementById(id);
-
-  function element(name, words = "", look = "") {
-    const made = document.createElement(name);
-    made.textContent = words;
-    if (look) made.className = look;
-    return made;
-  }
 
   // Tables: a click on a heading sorts up, then down, then as it was; what is missing stays last.
   function makeSortable(table) {
@@ -54,73 +45,6 @@
   function numberOf(text) {
     const sign = text.startsWith("-") ? -1 : 1;
     return text.endsWith("inf") ? sign * Number.MAX_VALUE : Number(text);
-  }
-
-  // Differences: the words of two texts that a longest common subsequence leaves out.
-  function wordsOf(text) {
-    const own = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}"; // one letter is a word
-    const pattern = new RegExp(`(\\s*)([${own}]|[^\\s${own}]+)`, "gu");
-    return [...text.matchAll(pattern)].map(([, gap, word]) => ({ gap, word }));
-  }
-
-  function lettersOf(text) {
-    return Array.from(text, (word) => ({ gap: "", word }));
-  }
-
-  function compare(left, right) {
-    let [a, b] = [wordsOf(left), wordsOf(right)];
-    const unit = Math.max(a.length, b.length) > 1 ? "word" : "letter";
-    if (unit === "letter") [a, b] = [lettersOf(left), lettersOf(right)];
-    let start = 0;
-    while (start < a.length && start < b.length && a[start].word === b[start].word) start += 1;
-    let end = 0;
-    const room = Math.min(a.length, b.length) - start;
-    while (end < room && a[a.length - 1 - end].word === b[b.length - 1 - end].word) end += 1;
-    const [kept, same] = [new Set(), new Set()];
-    for (let i = 0; i < start; i += 1) { kept.add(i); same.add(i); }
-    for (let i = 1; i <= end; i += 1) { kept.add(a.length - i); same.add(b.length - i); }
-    const whole = align(a, b, start, end, kept, same);
-    return { a, b, kept, same, unit, whole };
-  }
-
-  function align(a, b, start, end, kept, same) {
-    const [n, m] = [a.length - start - end, b.length - start - end];
-    if (n * m > MOST) return false;
-    const width = m + 1;
-    const longest = new Uint16Array((n + 1) * width);
-    for (let i = n - 1; i >= 0; i -= 1) {
-      for (let j = m - 1; j >= 0; j -= 1) {
-        longest[i * width + j] = a[start + i].word === b[start + j].word
-          ? longest[(i + 1) * width + j + 1] + 1
-          : Math.max(longest[(i + 1) * width + j], longest[i * width + j + 1]);
-      }
-    }
-    for (let i = 0, j = 0; i < n && j < m;) {
-      if (a[start + i].word === b[start + j].word) {
-        kept.add(start + i);
-        same.add(start + j);
-        i += 1;
-        j += 1;
-      } else if (longest[(i + 1) * width + j] >= longest[i * width + j + 1]) i += 1;
-      else j += 1;
-    }
-    return true;
-  }
-
-  function marked(words, common, mark) {
-    const made = document.createDocumentFragment();
-    let run = null;
-    words.forEach(({ gap, word }, place) => {
-      if (common.has(place)) {
-        run = null;
-        made.append(gap + word);
-      } else if (run) run.textContent += gap + word;
-      else {
-        run = element(mark, word);
-        made.append(gap, run);
-      }
-    });
-    return made;
   }
 
   // Outputs: two of one example beside each other, all of it from one block of data.
