@@ -28,7 +28,7 @@ from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
 from bench_reports.content.page import figure_notes
-from bench_reports.figures.distributions import FILE, distribution, distributions, write_distributions
+from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
 from bench_reports.render.report import write_report
@@ -47,7 +47,7 @@ def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm
     ]
     suite = run.suite.model_copy(update={"figures": figures, "metrics": metrics})
     run.folder.mkdir(exist_ok=True)
-    write_distributions(run.folder / FILE, found)
+    DISTRIBUTIONS.write(run.folder / DISTRIBUTIONS.file, found)
     return replace(run, suite=suite, histories=histories or {})
 
 
@@ -284,7 +284,7 @@ def test_no_number_is_too_large_to_report_on(tmp_path, scale):
             picture = the_picture(run)
             assert picture.empty or draw(picture)
     run = drawn_run(tmp_path, TWO[:1], {"length": [[1, 10**19, 1e308]]}, kind="box", values=["length"])
-    assert distributions(run)[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
+    assert DISTRIBUTIONS.read(run)[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
     run = curves(tmp_path, [trained("rnn", 0, [(1, 1, 1e308), (2, 2, -1e308), (3, 3, 1.0)])], scale=scale)
     assert draw(the_picture(run))
 
@@ -445,19 +445,19 @@ def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
 def test_a_run_from_before_reports_were_installed_gets_what_its_figures_show(suite_file, tmp_path):
     path, places = suite_file(SUITE.replace("profiles:", f"{FIGURES}profiles:")), {"store": tmp_path / "store"}
     before = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
-    kept = (before.folder / FILE).read_bytes()
-    (before.folder / FILE).unlink()
+    kept = (before.folder / DISTRIBUTIONS.file).read_bytes()
+    (before.folder / DISTRIBUTIONS.file).unlink()
     reseal(before.folder)
     again = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
     assert again.folder == before.folder
-    assert (again.folder / FILE).read_bytes() == kept
+    assert (again.folder / DISTRIBUTIONS.file).read_bytes() == kept
     assert [*problems(again.folder)] == [], "the manifest lists what was added"
 
 
 def test_a_run_without_figures_keeps_no_single_values(suite_file, tmp_path):
     run = bench_core.run(suite_file(), "tiny", store=tmp_path / "store", out=tmp_path / "runs")
     assert not (run.folder / "distributions.jsonl").exists()
-    assert distributions(run) == []
+    assert DISTRIBUTIONS.read(run) == []
 
 
 def test_histories_of_two_kinds_of_hardware_are_kept_apart(suite_file, tmp_path):
@@ -485,9 +485,9 @@ def test_damaged_single_values_are_made_again_before_a_figure_is_drawn_of_them(s
 def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     run = histogram(tmp_path)
     read = stored(run)
-    write_distributions(read.folder / FILE, [])
+    DISTRIBUTIONS.write(read.folder / DISTRIBUTIONS.file, [])
     assert not the_picture(read).series
-    write_distributions(read.folder / FILE, distributions(run))
+    DISTRIBUTIONS.write(read.folder / DISTRIBUTIONS.file, DISTRIBUTIONS.read(run))
     assert the_picture(read_run(read.folder)) == the_picture(replace(run, folder=read.folder))
 
 
