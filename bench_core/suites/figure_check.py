@@ -78,7 +78,7 @@ def _check_places(names: Names, keys: list[str | int], figure: Figure) -> None:
 def _check_setting(
     names: Names, keys: list[str | int], figure: Figure, axis: Axis, sides: Mapping[str, Side], task: str | None
 ) -> bool:
-    """Report the first problem of the places that the names of an axis have in a task; return whether there is none."""
+    """Report the first problem of the places that names of an axis have in a task; return whether there is none."""
     section = names.source.data.get(SECTIONS[axis]) or {}
     training = {**TrainingConfig().model_dump(), **(names.source.data.get("training") or {})}
     seen: dict[tuple[str | None, ...], str] = {}

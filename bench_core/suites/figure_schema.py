@@ -78,7 +78,9 @@ class Figure(Strict):
     panels: str = ""  #: an axis or a setting: a panel for each of its names or values, with shared axes
     where: dict[Axis, Names] = {}  #: selects cells by names on axes; all by default
     at: dict[str, FiniteFloat] = {}  #: values on x for names that lack its setting, such as `{greedy: 1}`
-    bins: Bins | tuple[PositiveInt, ...] | None = None  #: number of bins; a line by length also takes their upper ends
+    bins: Bins | tuple[PositiveInt, ...] | None = (
+        None  #: number of bins; a line by length also takes their upper ends
+    )
     examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
     spread: Literal["interval", "std", "none"] = "interval"  #: bands and bars: 95 % interval of the mean over seeds
@@ -117,7 +119,9 @@ class Figure(Strict):
             raise ValueError("`bins` of a histogram is a number of bins")
         if self.at and not (self.place and self.place.setting):
             raise ValueError("`at` is for names without the setting on x; here, x is no setting")
-        between = self.kind == "scatter" or (self.kind == "line" and not (self.history or self.by_length or self.place))
+        between = self.kind == "scatter" or (
+            self.kind == "line" and not (self.history or self.by_length or self.place)
+        )
         if self.points and not between:
             raise ValueError("`points` are for figures of a metric or a cost against another")
         if self.kind == "line" and between and not self.points:
@@ -218,7 +222,9 @@ def _check_side(text: str, subject: str) -> None:
     if side_of(text):
         return
     if "." in text:
-        raise ValueError(f"{text!r}: settings are those of a task, model, decoder or training, such as `decoder.width`")
+        raise ValueError(
+            f"{text!r}: settings are those of a task, model, decoder or training, such as `decoder.width`"
+        )
     hint = suggestion(text, [*AXES[:-1]])
     raise ValueError(f"{subject} axes or settings such as `model.hidden`; {text!r} is not known here. {hint}")
 

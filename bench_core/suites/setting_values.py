@@ -34,7 +34,11 @@ def side_of(text: str) -> Side | None:
 
 
 def setting_value(
-    section: Mapping[str, Any], name: str, setting: str, task: str | None = None, training: Mapping[str, Any] | None = None
+    section: Mapping[str, Any],
+    name: str,
+    setting: str,
+    task: str | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the value of a setting of a part, as a suite gives it for a task; MISSING if it gives none.
 

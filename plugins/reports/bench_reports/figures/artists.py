@@ -91,7 +91,9 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         _draw_error_bars(axes, xs, means, _ends(axes, one.rows, floor), "black")
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
-                axes.text(x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4")
+                axes.text(
+                    x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4"
+                )
     _end_at(axes, floor)
     return artists
 
@@ -162,14 +164,14 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
 
 
 def _ends(axes: Axes, points: Sequence[Any], floor: float) -> list[tuple[float, float]]:
-    """Return the lower and the upper ends of bands, nan where there are none, and the floor where they end below it."""
+    """Return the lower and the upper ends of bands, nan where there are none; none ends below the floor."""
     log = axes.get_yscale() == "log"
     known = [(point.low, point.high) if has_place(point.high, log) else (nan, nan) for point in points]
     return [(max(low, floor), high) for low, high in known]
 
 
 def _floor(axes: Axes, picture: Picture) -> float:
-    """Return where a logarithmic y axis ends if a band goes down to 0 or beyond: below the least value that is drawn."""
+    """Return where a logarithmic y axis ends if a band goes down to 0: a little below the least value drawn."""
     points = [point for one in picture.series for point in one.rows]
     positive = [value for point in points for value in (point.mean, point.low) if has_place(value, log=True)]
     if axes.get_yscale() == "log" and positive and any(point.low is not None and point.low <= 0 for point in points):
@@ -182,9 +184,7 @@ def _end_at(axes: Axes, floor: float) -> None:
         axes.set_ylim(bottom=floor)
 
 
-def _draw_band(
-    axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any
-) -> None:
+def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
     lows, highs = zip(*ends, strict=True)
     if any(low == low for low in lows):
         axes.fill_between(xs, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
@@ -193,7 +193,9 @@ def _draw_band(
 def _draw_error_bars(
     axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str
 ) -> None:
-    known = [(x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]]
+    known = [
+        (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
+    ]
     if known:
         places, middles, own = zip(*known, strict=True)
         reach = _distances(middles, own)
@@ -203,7 +205,7 @@ def _draw_error_bars(
 def _distances(
     means: Sequence[float], ends: Sequence[tuple[float | None, float | None]]
 ) -> tuple[list[float], list[float]] | None:
-    """Return how far error bars reach below and above means, nan where there are none; None if there is none at all."""
+    """Return how far error bars reach below and above means, nan where there are none; None if no mean has any."""
     if all(low is None for low, _ in ends):
         return None
     return (

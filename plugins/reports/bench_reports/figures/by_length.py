@@ -30,7 +30,9 @@ BINS = 5  #: of a figure that does not say
 UNKEPT = "the run keeps its {} alone, not that by length; run the suite again"
 
 Ends: TypeAlias = tuple[int, ...]
-Part: TypeAlias = tuple[int, int, float, int, Real]  # first and last length, their mean, examples, the metric of these
+Part: TypeAlias = tuple[
+    int, int, float, int, Real
+]  # first and last length, their mean, examples, the metric of these
 
 
 class LengthPoint(NamedTuple):
@@ -174,5 +176,7 @@ def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) 
     points = []
     for (first, last), parts in sorted(bins.items()):
         found = estimate([value for *_, value in parts], number, data.figure.spread)
-        points.append(LengthPoint(fmean(part[2] for part in parts), *found, first, last, sum(part[3] for part in parts)))
+        points.append(
+            LengthPoint(fmean(part[2] for part in parts), *found, first, last, sum(part[3] for part in parts))
+        )
     return points

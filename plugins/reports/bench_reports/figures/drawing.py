@@ -12,7 +12,7 @@ from bench_reports.figures import style
 from bench_reports.figures.artists import ARTISTS, Artists, draw_spots
 from bench_reports.figures.figure_data import Picture, Series, kind_of
 from bench_reports.figures.heatmap import Layout, draw_tiles
-from bench_reports.figures.naming import HANDLE, LETTER, add_legend, name_ends, name_points, plain
+from bench_reports.figures.naming import HANDLE, NARROW, add_legend, name_ends, name_points, plain
 from bench_reports.figures.scales import set_places, set_scales, set_ticks, stay_in_range, whole_numbers
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
     _divide_x(canvas, picture, [*panels.values()])
     if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
         order = sorted(artists, key=lambda name: (name[1], numbers[name]))
-        names = [plain(label, picture.figure.inches - HANDLE) for label, _ in order]
+        names = [plain(label, picture.figure.inches - HANDLE, NARROW) for label, _ in order]
         add_legend(canvas, [artists[name] for name in order], names)
 
 
@@ -124,7 +124,7 @@ def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
     inches = 0.85 * picture.figure.inches / _columns(picture)
     if picture.places:
         for axes in panels:
-            set_places(axes, [plain(name, 1.3) for name in picture.places], inches)
+            set_places(axes, [plain(name, 1.3, NARROW) for name in picture.places], inches)
     elif picture.ticks:
         for axes in panels:
             set_ticks(axes, picture.ticks, inches)
@@ -142,10 +142,12 @@ def _name_series(
     figure, needless = picture.figure, len(numbers) == 1
     spots = [*_spot_names(picture, numbers)]
     if len(panels) == 1 and spots and (figure.points or not needless):
-        return name_points(canvas, panels[0], spots) and not (figure.points and not needless) or needless
+        return (name_points(canvas, panels[0], spots) and not (figure.points and not needless)) or needless
     if len(panels) == 1 and figure.kind in CURVED and not needless:
         lines = {name: _drawn(artist) for name, artist in artists.items()}
-        named = [(line, plain(name[0], figure.inches), style.ink(numbers[name])) for name, line in lines.items() if line]
+        named = [
+            (line, plain(name[0], figure.inches), style.ink(numbers[name])) for name, line in lines.items() if line
+        ]
         return bool(named) and name_ends(canvas, panels[0], named)
     return needless
 
@@ -158,7 +160,11 @@ def _spot_names(
     for one in picture.series:
         for spot in one.rows:
             if hasattr(spot, "point"):
-                yield (spot.x, spot.y), plain(spot.point or one.label, room), style.ink(numbers[one.label, one.shared])
+                yield (
+                    (spot.x, spot.y),
+                    plain(spot.point or one.label, room),
+                    style.ink(numbers[one.label, one.shared]),
+                )
 
 
 def _drawn(line: Any) -> list[tuple[float, float]]:
@@ -174,16 +180,18 @@ def _draw_boxes(canvas: Canvas, picture: Picture) -> None:
     axes.set(xlabel=plain(picture.x_label, 0.8 * width))
     set_scales(axes, picture)
     ARTISTS["box"](axes, [(one, 0) for one in picture.series], picture)
-    axes.set_yticks(range(1, len(picture.series) + 1), [plain(one.label, width / 2) for one in picture.series])
+    axes.set_yticks(
+        range(1, len(picture.series) + 1), [plain(one.label, width / 2, NARROW) for one in picture.series]
+    )
 
 
 def _draw_matrix(canvas: Canvas, picture: Picture) -> None:
     """Draw a heat map with what it shows above it."""
-    layout = Layout(picture, LETTER)
+    layout = Layout(picture, NARROW)
     canvas.set_size_inches(layout.width, layout.height)
     axes = canvas.add_subplot()
     axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=plain(picture.y_label, 0.8 * layout.height))
     axes.set_title(plain(picture.title, 0.8 * layout.width), loc="left", fontsize=style.TEXT)
     room = layout.room if layout.leaning else layout.tile
-    columns = [plain(name, room) for name in layout.columns]
-    draw_tiles(axes, picture, layout, (columns, [plain(name, layout.room) for name in layout.rows]))
+    columns = [plain(name, room, NARROW) for name in layout.columns]
+    draw_tiles(axes, picture, layout, (columns, [plain(name, layout.room, NARROW) for name in layout.rows]))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import hook
@@ -39,7 +39,7 @@ class Bar(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a curve, or a bar: mean over seeds, standard deviation, and the ends of its band or its error bar."""
+    """A point of a curve, or a bar: mean and standard deviation over seeds, and the ends of its band or error bar."""
 
     x: float | str  # a place on a numeric axis, or a name
     mean: float | None  # None where every seed lacks it
@@ -144,7 +144,10 @@ class FigureData:
     def panels(self) -> Mapping[str, Mapping[Names, Sequence[CellResult]]]:
         """The groups of each panel, by its title; of the only panel, whose title is empty, if there are none."""
         panels = self.grouped(self.cells, [self.figure.panels] if self.figure.panels else [])
-        return {self.label(names, [self.figure.panels]): self.grouped(own, self.figure.by) for names, own in panels.items()}
+        return {
+            self.label(names, [self.figure.panels]): self.grouped(own, self.figure.by)
+            for names, own in panels.items()
+        }
 
     def grouped(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
         """Return cells by their names on axes, or values of settings, in the order of the suite; numbers ascend."""
@@ -167,10 +170,13 @@ class FigureData:
             firsts[word(value)] = min(rank, firsts.get(word(value), rank))
         values = {word(value): value for value in (self.value(one, side) for one in self.cells)}
         numbers = all(map(is_number, values.values()))
-        return {text: rank for rank, text in enumerate(sorted(values, key=values.__getitem__ if numbers else firsts.__getitem__))}
+        return {
+            text: rank
+            for rank, text in enumerate(sorted(values, key=values.__getitem__ if numbers else firsts.__getitem__))
+        }
 
     def value(self, one: CellResult, side: Side) -> Any:
-        """Return the name of a cell on an axis, or its value of a setting; raise SuiteError if the suite gives none."""
+        """Return the name of a cell on an axis, or its value of a setting; raise SuiteError if it is not given."""
         name = name_on(one, side.axis)
         if side.setting is None:
             return name
@@ -195,6 +201,11 @@ class FigureData:
         figure, sides = self.figure, [self.figure.sides[text] for text in (texts or self.figure.by) if text]
         parts = [_part(name, side) for name, side in zip(names, sides, strict=True)]
         return figure.called(join(*map(figure.called, parts)))
+
+    def axis_label(self, axis: Literal["x", "y"]) -> str:
+        """Return the label of an axis that holds names or values of a setting."""
+        text = self.figure.x if axis == "x" else self.figure.y
+        return self.figure.labels.get(axis) or text.replace(".", " ").replace("_", " ")
 
     def leave_out(self, one: CellResult, reason: str) -> None:
         """Note a cell, or the training of a cell, that has nothing to draw."""

@@ -10,7 +10,15 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_reports.content.numbers import rounded
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.figure_data import FigureData, Picture, Series, Tile, has_place, one_of_each_seed, with_unit
+from bench_reports.figures.figure_data import (
+    FigureData,
+    Picture,
+    Series,
+    Tile,
+    has_place,
+    one_of_each_seed,
+    with_unit,
+)
 from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ def heat_picture(data: FigureData) -> Picture:
     if not any(tile.seeds for tile in tiles.values()):
         series = []
     notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.value, number)
-    x, y = figure.labels.get("x") or figure.x, figure.labels.get("y") or figure.y
+    x, y = data.axis_label("x"), data.axis_label("y")
     return Picture(figure, series, x, y, {figure.value: number}, notes, title=title)
 
 

@@ -64,14 +64,16 @@ def spread_picture(data: FigureData) -> Picture:
     ]
     own = list(dict.fromkeys(one.metric for one in spreads if not one.shared)) or [*figure.values]
     if len(own) > 1:
-        spreads = [one if one.shared else replace(one, label=join(one.label, figure.called(one.metric))) for one in spreads]
+        spreads = [
+            one if one.shared else replace(one, label=join(one.label, figure.called(one.metric))) for one in spreads
+        ]
     same = list(dict.fromkeys(one.metric for one in spreads if one.shared))
     notes = [f"{' and '.join(same)}: the same in all groups, drawn once."] if same else []
     notes += _outside(spreads, log)
     label = figure.labels.get("x") or axis_label(own, numbers)
     if figure.kind == "box":
         return Picture(figure, _boxes(spreads, log), label, "", numbers, [*notes, BOXES])
-    bars = _histograms(spreads, figure.bins or BINS, log)
+    bars = _histograms(spreads, figure.bins if isinstance(figure.bins, int) else BINS, log)
     return Picture(figure, bars, label, figure.labels.get("y") or "share of examples (%)", numbers, notes)
 
 
@@ -123,7 +125,8 @@ def _outside(spreads: Sequence[Spread], log: bool) -> Iterator[str]:
     for one in spreads:
         left = size(one.counts) - size(drawable(one.counts, log))
         if left:
-            yield f"{join(one.panel, one.label) or one.metric}: {left:,} of {size(one.counts):,} values are off the axis ({why})."
+            name = join(one.panel, one.label) or one.metric
+            yield f"{name}: {left:,} of {size(one.counts):,} values are off the axis ({why})."
 
 
 def size(counts: Counts) -> int:

@@ -72,7 +72,9 @@ def place_picture(data: FigureData) -> Picture:
     assert figure.place
     values = {data.word(one, figure.place): data.value(one, figure.place) for one in data.cells}
     numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
-    names = {one: figure.called(tick_text(value, EXACT) if is_number(value) else one) for one, value in values.items()}
+    names = {
+        one: figure.called(tick_text(value, EXACT) if is_number(value) else one) for one, value in values.items()
+    }
     series = []
     for panel, groups in data.panels.items():
         for own, cells in groups.items():
@@ -83,10 +85,11 @@ def place_picture(data: FigureData) -> Picture:
     order = sorted(names, key=data.order(figure.place).__getitem__)
     places = [] if numeric else list(dict.fromkeys(names[one] for one in order if names[one] in shown))
     ticks = sorted(shown) if numeric else []
-    label = figure.labels.get("x") or figure.x.replace(".", " ").replace("_", " ")
     notes = [*([COSTED] if figure.costs else []), *outside(data, series)]
     numbers = {} if quantity.cost else {quantity.name: quantity.number}
-    return Picture(figure, series, label, quantity.label("y"), numbers, notes, places=places, ticks=ticks)
+    return Picture(
+        figure, series, data.axis_label("x"), quantity.label("y"), numbers, notes, places=places, ticks=ticks
+    )
 
 
 def _points(
@@ -146,4 +149,4 @@ def _spots(data: FigureData, x: Quantity, y: Quantity, cells: Sequence[CellResul
             name = data.label(names, data.figure.points) if data.figure.points else ""
             one_x = estimate(across, x.number, data.figure.spread)
             one_y = estimate(along, y.number, data.figure.spread)
-            yield Spot(name, *one_x[:4], *one_y)
+            yield Spot(name, *one_x[:4], *one_y[:4], one_y.seeds)

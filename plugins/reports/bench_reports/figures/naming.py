@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 LETTER = 0.57 * TEXT / 72  #: inches of a usual letter of a label
-NARROW = 0.56 * SMALL / 72  # inches of a usual letter of a legend
+NARROW = 0.56 * SMALL / 72  #: inches of a usual letter of a legend or at a tick
 HANDLE, LEADING = 0.45, 0.148  #: inches in a legend, around a name, and of a line
 AWAY = 4.0  # points from the end of a line to its name
 NEAR = 0.9  # of the width of an axis, beyond which a line has to end
@@ -30,12 +30,12 @@ End: TypeAlias = tuple[Position, str, str]
 Line: TypeAlias = tuple[Sequence[Position], str, str]
 
 
-def plain(text: str, inches: float) -> str:
+def plain(text: str, inches: float, letter: float = LETTER) -> str:
     """Return text that is drawn as it is, cut where it does not fit.
 
     Dollars begin no mathematics, and an SVG can hold every character.
     """
-    shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / LETTER))
+    shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / letter))
     return (shown if len(shown) <= most else f"{shown[: most - 2]} …").replace("$", r"\$")
 
 
@@ -56,8 +56,8 @@ def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:
         return False
     for height, (_, name, ink) in zip(heights, right, strict=True):
         place = 1.0, (height - frame.y0) / frame.height
-        look = {"size": SMALL, "color": ink, "va": "center", "annotation_clip": False}
-        axes.annotate(name, place, (AWAY, 0), "axes fraction", textcoords="offset points", **look)
+        text = axes.annotate(name, place, (AWAY, 0), "axes fraction", "offset points", annotation_clip=False)
+        text.set(size=SMALL, color=ink, va="center")
     _write_within(axes, early, corners, frame)
     return True
 

@@ -56,7 +56,7 @@ def spread_out(heights: Sequence[float], gap: float, low: float, high: float) ->
 def beside_points(
     points: Sequence[Position], sizes: Sequence[Position], bounds: Box, radius: float, obstacles: Sequence[Box] = ()
 ) -> list[Position] | None:
-    """Return the lower left corner of the name of each point, so that no name overlaps another, a point or an obstacle.
+    """Return the lower left corner of the name of each point, where it overlaps no other, no point and no obstacle.
 
     `sizes` are widths and heights of the names, `radius` that of the marks. None if a name finds no place.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench_core.runs.results import Number
 from bench_reports.figures.estimates import RANGES
 from bench_reports.figures.figure_data import has_place
+from bench_reports.figures.style import SMALL
 from bench_reports.figures.tick_text import EXACT, FROM, TO, tick_text
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def _write_numbers(axis: Axis, log: bool) -> None:
         def __call__(self, x: float, pos: int | None = None) -> str:
             low, high = sorted(axis.get_view_interval())
             shown = [tick for tick in self.locs if low <= tick <= high]
-            return tick_text(x, digits_of(shown), powers=not all(tick == 0 or FROM <= abs(tick) < TO for tick in shown))
+            return tick_text(
+                x, digits_of(shown), powers=not all(tick == 0 or FROM <= abs(tick) < TO for tick in shown)
+            )
 
     class Between(LogFormatter):
         """Writes numbers between powers of ten where an axis holds few of these."""
@@ -62,7 +65,8 @@ def stay_in_range(axes: Axes, picture: Picture) -> None:
     lowest, highest = RANGES.get(number.unit, (-inf, inf))
     if axes.get_yscale() == "log" or picture.figure.kind == "scatter":
         return
-    values = [row.mean for one in picture.series for row in one.rows if has_place(getattr(row, "mean", None), log=False)]
+    means = [getattr(row, "mean", None) for one in picture.series for row in one.rows]
+    values = [float(mean) for mean in means if mean is not None and has_place(mean, log=False)]
     low, high = axes.get_ylim()
     if values and min(values) == max(values) == 0:
         low, high = (low, high) if low == lowest else (min(low, 0.0), 1.0)
@@ -106,7 +110,7 @@ def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
     if not drawable or len(drawable) > MOST_TICKS:
         return
     texts = [tick_text(number, EXACT) for number in drawable]
-    labels = [axes.text(0, 0, text, size=axes.xaxis.get_ticklabels()[0].get_size()) for text in texts]
+    labels = [axes.text(0, 0, text, size=SMALL) for text in texts]
     widths = [_inches(label) for label in labels]
     for label in labels:
         label.remove()

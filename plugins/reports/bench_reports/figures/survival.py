@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 UNKEPT = "the run keeps no lengths of its outputs; run the suite again"
 PERCENT = Number(unit="%")
 MEANING = (
-    "Of all outputs, the share that has not ended after so many tokens, stop included (Kaplan–Meier); a mark (+) stands "
-    "where a limit cut outputs that had not ended."
+    "Of all outputs, the share that has not ended after so many tokens, stop included (Kaplan–Meier); a mark (+) "
+    "stands where a limit cut outputs that had not ended."
 )
 
 Ends: TypeAlias = Sequence[tuple[int, int, int]]  # a length, how many outputs ended with it, and how many were cut
@@ -76,12 +76,12 @@ def _lengths(one: CellResult, key: str, store: Store) -> Lengths:
     return Lengths(one.cell, [(length, ended[length], cut[length]) for length in sorted({*ended, *cut})])
 
 
-LENGTHS = KeptFile("lengths.jsonl", Lengths, lambda figure: figure.kind == "survival", _stored)
+OUTPUT_LENGTHS = KeptFile("lengths.jsonl", Lengths, lambda figure: figure.kind == "survival", _stored)
 
 
 def survival_picture(data: FigureData) -> Picture:
     """Return a survival curve for each group."""
-    figure, known = data.figure, {identity(one.cell): one for one in LENGTHS.read(data.run)}
+    figure, known = data.figure, {identity(one.cell): one for one in OUTPUT_LENGTHS.read(data.run)}
     series = []
     for panel, groups in data.panels.items():
         for names, cells in groups.items():
