@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, inf, nan
+from math import ceil, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_reports.figures import style
 from bench_reports.figures.figure_data import Picture, Series, has_place
+from bench_reports.figures.limits import floor_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,15 +31,12 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         shade = {"fill": True, "color": style.SHADES[number % len(style.SHADES)], "zorder": 0.8}
         look = shade if one.shared else {**style.dashed(number), "linewidth": 1.1}
         artists.append(axes.stairs(heights, edges, **look))
-    lowest = min(bar.percent for one in picture.series for bar in one.rows if bar.percent)
-    axes.margins(x=0.02)
-    axes.set_ylim(bottom=lowest / 2 if axes.get_yscale() == "log" else 0)
     return artists
 
 
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw lines with bands; a line of a single point has an error bar instead."""
-    floor, artists = _floor(axes, picture), list[Any]()
+    floor, artists = floor_of(picture), list[Any]()
     for one, number in series:
         xs = [place_on_x(picture, point.x) for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
@@ -51,13 +49,12 @@ def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         else:
             _draw_band(axes, xs, ends, style.colour(number), None)
         artists.append(line)
-    _end_at(axes, floor)
     return artists
 
 
 def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw steps with bands, and a mark where outputs were cut."""
-    floor, artists = _floor(axes, picture), list[Any]()
+    floor, artists = floor_of(picture), list[Any]()
     for one, number in series:
         xs = [float(point.x) for point in one.rows]
         shares = _drawable(axes, xs, [point.mean for point in one.rows])
@@ -71,17 +68,12 @@ def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
             marks.set_in_layout(False)
         artists.append(line)
-    _end_at(axes, floor)
-    if axes.get_yscale() == "linear":
-        axes.set_ylim(0, 104)
-    last = max(point.x for one, _ in series for point in one.rows)
-    axes.set_xlim(*((1, max(last, 2)) if axes.get_xscale() == "log" else (0, last)))
     return artists
 
 
 def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw bars beside each other at each name, from 0, with a dash where there is no number."""
-    floor, artists = _floor(axes, picture), list[Any]()
+    floor, artists = floor_of(picture), list[Any]()
     count = len({number for _, number in series})
     width = GROUP / count
     for rank, (one, number) in enumerate(series):
@@ -94,7 +86,6 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
                 axes.text(
                     x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4"
                 )
-    _end_at(axes, floor)
     return artists
 
 
@@ -168,20 +159,6 @@ def _ends(axes: Axes, points: Sequence[Any], floor: float) -> list[tuple[float, 
     log = axes.get_yscale() == "log"
     known = [(point.low, point.high) if has_place(point.high, log) else (nan, nan) for point in points]
     return [(max(low, floor), high) for low, high in known]
-
-
-def _floor(axes: Axes, picture: Picture) -> float:
-    """Return where a logarithmic y axis ends if a band goes down to 0: a little below the least value drawn."""
-    points = [point for one in picture.series for point in one.rows]
-    positive = [value for point in points for value in (point.mean, point.low) if has_place(value, log=True)]
-    if axes.get_yscale() == "log" and positive and any(point.low is not None and point.low <= 0 for point in points):
-        return float(min(positive)) / 2
-    return -inf
-
-
-def _end_at(axes: Axes, floor: float) -> None:
-    if floor > -inf:
-        axes.set_ylim(bottom=floor)
 
 
 def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:

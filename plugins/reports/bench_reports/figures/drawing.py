@@ -12,8 +12,9 @@ from bench_reports.figures import style
 from bench_reports.figures.artists import ARTISTS, Artists, draw_spots
 from bench_reports.figures.figure_data import Picture, Series, kind_of
 from bench_reports.figures.heatmap import Layout, draw_tiles
-from bench_reports.figures.naming import HANDLE, NARROW, add_legend, name_ends, name_points, plain
-from bench_reports.figures.scales import set_places, set_scales, set_ticks, stay_in_range, whole_numbers
+from bench_reports.figures.limits import set_limits
+from bench_reports.figures.naming import HANDLE, NARROW, add_legend, name_ends, name_points, plain, wrapped
+from bench_reports.figures.scales import set_places, set_scales, set_ticks, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 HEIGHT, HIGHEST = 0.64, 3.0  # of a panel: of its width, and inches
-NARROWEST, LOWEST = 1.55, 1.2  # inches of a panel beside others
+NARROWEST, LOWEST = 1.55, 1.3  # inches of a panel beside others
 CURVED = ("line", "survival")
 
 
@@ -65,7 +66,7 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
             axes.set_title(plain(title, 0.9 * picture.figure.inches / _columns(picture)))
         drawn = _artists(picture)(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
         artists.update({(one.label, one.shared): artist for one, artist in zip(own, drawn, strict=True)})
-    stay_in_range(panels[picture.panels[0]], picture)
+    set_limits(panels[picture.panels[0]], picture)
     _divide_x(canvas, picture, [*panels.values()])
     if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
         order = sorted(artists, key=lambda name: (name[1], numbers[name]))
@@ -93,7 +94,7 @@ def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
         place.remove()
     for place in places[max(0, len(titles) - columns) : len(titles)]:
         place.xaxis.set_tick_params(labelbottom=True)
-    x_label, y_label = plain(picture.x_label, figure.inches), plain(picture.y_label, 0.9 * rows * height)
+    x_label, y_label = plain(picture.x_label, figure.inches), wrapped(picture.y_label, 0.9 * rows * height)
     if len(titles) == 1:
         places[0].set(xlabel=x_label, ylabel=y_label)
     else:
@@ -123,8 +124,9 @@ def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
     """Set the ticks of the x axis: names, numbers of the suite, or whole numbers."""
     inches = 0.85 * picture.figure.inches / _columns(picture)
     if picture.places:
-        for axes in panels:
-            set_places(axes, [plain(name, 1.3, NARROW) for name in picture.places], inches)
+        names = [plain(name, 1.3, NARROW) for name in picture.places]
+        higher = max(set_places(axes, names, inches) for axes in panels)
+        canvas.set_size_inches(picture.figure.inches, canvas.get_size_inches()[1] + higher)
     elif picture.ticks:
         for axes in panels:
             set_ticks(axes, picture.ticks, inches)
@@ -190,7 +192,7 @@ def _draw_matrix(canvas: Canvas, picture: Picture) -> None:
     layout = Layout(picture, NARROW)
     canvas.set_size_inches(layout.width, layout.height)
     axes = canvas.add_subplot()
-    axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=plain(picture.y_label, 0.8 * layout.height))
+    axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=wrapped(picture.y_label, 0.8 * layout.height))
     axes.set_title(plain(picture.title, 0.8 * layout.width), loc="left", fontsize=style.TEXT)
     room = layout.room if layout.leaning else layout.tile
     columns = [plain(name, room, NARROW) for name in layout.columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import ceil
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.terminal import visible
@@ -37,6 +38,13 @@ def plain(text: str, inches: float, letter: float = LETTER) -> str:
     """
     shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / letter))
     return (shown if len(shown) <= most else f"{shown[: most - 2]} …").replace("$", r"\$")
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return the label of a y axis, in two lines where it is longer than the axis."""
+    room = max(8, int(inches / LETTER))
+    lines = wrap(visible(text), room) or [""]
+    return "\n".join(plain(line, inches) for line in [lines[0], " ".join(lines[1:])] if line)
 
 
 def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import ceil, inf, log10
+from math import ceil, log10, radians, sin
 from typing import TYPE_CHECKING, Any
 
-from bench_core.runs.results import Number
-from bench_reports.figures.estimates import RANGES
-from bench_reports.figures.figure_data import has_place
 from bench_reports.figures.style import SMALL
 from bench_reports.figures.tick_text import EXACT, FROM, TO, tick_text
 
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from bench_reports.figures.figure_data import Picture
 
 MOST_TICKS = 9  # at the numbers that a suite gives
-LEANING = 35  # degrees, of names that are too long to stand side by side
-BEYOND = 0.04  # of its length, by which an axis goes beyond the range of a metric
+LEANING, CLOSE = 35, 0.2  # degrees of names too long to stand side by side; inches where these would overlap
 ROOM = 3.0  # points between the numbers of two ticks
 
 
@@ -59,23 +55,6 @@ def _write_numbers(axis: Axis, log: bool) -> None:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10]))
 
 
-def stay_in_range(axes: Axes, picture: Picture) -> None:
-    """Let the y axis end a little beyond the range of its metric, where that has one and all values are in it."""
-    number = picture.numbers.get(picture.figure.y, Number())
-    lowest, highest = RANGES.get(number.unit, (-inf, inf))
-    if axes.get_yscale() == "log" or picture.figure.kind == "scatter":
-        return
-    means = [getattr(row, "mean", None) for one in picture.series for row in one.rows]
-    values = [float(mean) for mean in means if mean is not None and has_place(mean, log=False)]
-    low, high = axes.get_ylim()
-    if values and min(values) == max(values) == 0:
-        low, high = (low, high) if low == lowest else (min(low, 0.0), 1.0)
-    reach = BEYOND * (high - low)
-    low = max(low, lowest - reach) if min(values, default=0.0) >= lowest else low
-    high = min(high, highest + reach) if max(values, default=0.0) <= highest else high
-    axes.set_ylim(low, high)
-
-
 def digits_of(ticks: Sequence[float]) -> int:
     """Return how many digits tell neighbouring ticks apart."""
     steps = [abs(after - before) for before, after in pairwise(sorted(ticks)) if after != before]
@@ -92,14 +71,22 @@ def whole_numbers(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
-def set_places(axes: Axes, names: Sequence[str], inches: float) -> None:
-    """Write names below an axis, side by side where they fit, leaning where they do not."""
+def set_places(axes: Axes, names: Sequence[str], inches: float) -> float:
+    """Write names below an axis: side by side where they fit, else leaning, else upright, in smaller type at last.
+
+    Returns by how many inches the names that do not lie stand higher.
+    """
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
-    widest = max((_inches(label) for label in axes.get_xticklabels()), default=0.0)
-    if widest * 1.15 > inches / len(names):
-        lean: dict[str, Any] = {"rotation": LEANING, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(range(len(names)), names, **lean)
+    widest, slot = max((_inches(label) for label in axes.get_xticklabels()), default=0.0), inches / max(1, len(names))
+    if widest * 1.15 <= slot:
+        return 0.0
+    angle = LEANING if slot > CLOSE else 90
+    look: dict[str, Any] = {"rotation": angle, "ha": "right", "rotation_mode": "anchor"}
+    if angle == 90:
+        look |= {"va": "center", "size": min(SMALL, 72 * slot)}
+    axes.set_xticks(range(len(names)), names, **look)
+    return widest * sin(radians(angle))
 
 
 def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:

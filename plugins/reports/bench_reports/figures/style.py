@@ -20,6 +20,7 @@ STYLE: dict[Any, Any] = {
     "errorbar.capsize": 1.8,
     "figure.constrained_layout.h_pad": 0.03,
     "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.wspace": 0.03,
     "font.size": TEXT,
     "grid.color": "0.9",
     "grid.linewidth": 0.4,
