@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,9 @@ def _name_series(
     figure, needless = picture.figure, len(numbers) == 1
     spots = [*_spot_names(picture, numbers)]
     if len(panels) == 1 and spots and (figure.points or not needless):
-        return (name_points(canvas, panels[0], spots) and not (figure.points and not needless)) or needless
+        ways = [*_spot_ways(panels[0], picture)]
+        named = name_points(canvas, panels[0], spots, ways)
+        return needless or (named and not figure.points)
     if len(panels) == 1 and figure.kind in CURVED and not needless:
         lines = {name: _drawn(artist) for name, artist in artists.items()}
         named = [
@@ -169,9 +172,27 @@ def _spot_names(
                 )
 
 
+def _spot_ways(axes: Axes, picture: Picture) -> Iterator[list[tuple[float, float]]]:
+    """Yield the lines between points, and their error bars, as far as the axes show them."""
+    (left, _), (bottom, _) = axes.get_xlim(), axes.get_ylim()
+    for one in picture.series:
+        if picture.figure.kind == "line":
+            yield [(spot.x, spot.y) for spot in one.rows]
+        for spot in one.rows:
+            if spot.y_low is not None:
+                yield [(spot.x, max(spot.y_low, bottom)), (spot.x, spot.y_high)]
+            if spot.x_low is not None:
+                yield [(max(spot.x_low, left), spot.y), (spot.x_high, spot.y)]
+
+
 def _drawn(line: Any) -> list[tuple[float, float]]:
-    """Return the places of a line that are drawn."""
-    return [(float(x), float(y)) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True) if y == y]
+    """Return the places of a line that are drawn, with the corners of its steps."""
+    xs, ys = line.get_xdata(), line.get_ydata()
+    places = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if y == y]
+    if line.get_drawstyle() != "steps-post":
+        return places
+    corners = ([(x, y), (next_x, y)] for (x, y), (next_x, _) in pairwise(places))
+    return [*chain.from_iterable(corners), *places[-1:]]
 
 
 def _draw_boxes(canvas: Canvas, picture: Picture) -> None:

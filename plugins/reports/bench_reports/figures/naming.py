@@ -83,13 +83,19 @@ def _heights(canvas: Canvas, ends: Sequence[End], frame: Any) -> list[float] | N
     return found if near else None
 
 
-def name_points(canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]]) -> bool:
-    """Write names beside points, and return True; return False, and write nothing, if they do not all fit."""
+def name_points(
+    canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]], ways: Sequence[Sequence[Position]]
+) -> bool:
+    """Write names beside points, and return True; return False, and write nothing, if they do not all fit.
+
+    They keep away from `ways`, such as lines between points and error bars, if there is room for that.
+    """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()
     ends = [(_pixels(axes, place), name, ink) for place, name, ink in points]
-    frame = axes.get_window_extent()
-    corners = _corners(canvas, ends, frame, ())
+    frame, radius = axes.get_window_extent(), RADIUS / 2 * canvas.dpi / 72
+    drawn = [box for way in ways for box in along([_pixels(axes, place) for place in way], 2 * radius, radius / 2)]
+    corners = _corners(canvas, ends, frame, drawn) or _corners(canvas, ends, frame, ())
     if corners is not None:
         _write_within(axes, ends, corners, frame)
     return corners is not None
