@@ -51,7 +51,7 @@ def _stay_in_range(axes: Axes, picture: Picture) -> None:
     low, high = axes.get_ylim()
     if lowest == 0 and values and min(values) == max(values) == 0:
         low, high = 0.0, 1.0
-    reach = BEYOND * (high - low)
+    reach = BEYOND * (min(high, highest) - max(low, lowest))
     low = max(low, lowest - reach) if min(values, default=0.0) >= lowest else low
     high = min(high, highest + reach) if max(values, default=0.0) <= highest else high
     axes.set_ylim(low, high)
