@@ -36,11 +36,13 @@ def _write_numbers(axis: Axis, log: bool) -> None:
         """Writes as many digits as neighbouring ticks need to differ, and powers of ten for all ticks or for none."""
 
         def __call__(self, x: float, pos: int | None = None) -> str:
+            return tick_text(x)
+
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
             low, high = sorted(axis.get_view_interval())
-            shown = [tick for tick in self.locs if low <= tick <= high]
-            return tick_text(
-                x, digits_of(shown), powers=not all(tick == 0 or FROM <= abs(tick) < TO for tick in shown)
-            )
+            shown = [tick for tick in values if low <= tick <= high]
+            digits, plain = digits_of(shown), all(tick == 0 or FROM <= abs(tick) < TO for tick in shown)
+            return [tick_text(tick, digits, powers=not plain) for tick in values]
 
     class Between(LogFormatter):
         """Writes numbers between powers of ten where an axis holds few of these."""
