@@ -21,7 +21,7 @@ from bench_core.errors import BenchError
 from bench_core.runs.results import read_run
 from bench_core.storage.artifact import MANIFEST, write_manifest
 from bench_core.storage.locks import Locks
-from bench_reports.figures.distributions import distributions
+from bench_reports.figures.distributions import DISTRIBUTIONS
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ ODD = [
 def test_odd_files_of_a_run_are_told_in_a_line(place, name, content):
     (place.folder / "runs" / "run" / name).write_bytes(content)
     with pytest.raises(BenchError) as caught:
-        distributions(read_run(place.folder / "runs" / "run"))
+        DISTRIBUTIONS.read(read_run(place.folder / "runs" / "run"))
     assert "\n" not in str(caught.value) or name == "suite.yaml"
     assert len(str(caught.value)) < 500 + len(str(place.folder))
     assert name in str(caught.value)
@@ -141,7 +141,7 @@ def test_what_is_no_file_of_a_run_is_not_opened(place, name, what):
     }
     make[what](path)
     with pytest.raises(BenchError, match=name):
-        distributions(read_run(path.parent))
+        DISTRIBUTIONS.read(read_run(path.parent))
 
 
 def _huge(path):
@@ -288,7 +288,7 @@ import bench_small.plugin
 from bench_core import registry
 from bench_small.asking import asked
 from bench_small.flipping import UNDRAWN
-from bench_reports.figures.distributions import distributions
+from bench_reports.figures.distributions import DISTRIBUTIONS
 
 mounted, source = Path(sys.argv[3]), Path(sys.argv[2])
 mount = lambda options: subprocess.run(["mount", "-o", options, "-t", "tmpfs", "tmpfs", mounted], check=True)

@@ -10,5 +10,5 @@ plugin).
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
     "axes", "cells", "expressions", "figure_check", "figure_schema", "grids", "load", "parts", "problems",
-    "published", "schema", "training", "yaml_source",
+    "published", "schema", "setting_values", "training", "yaml_source",
 )  # fmt: skip

@@ -1,24 +1,25 @@
-"""Checks of `figures:`: that names exist, and that no two cells share a place."""
+"""Checks of `figures:`: that names and settings exist, and that no two cells share a place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from bench_core.registry import suggestion
-from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
+from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
-
-MISSING = object()
+from bench_core.suites.setting_values import MISSING, Side, setting_value
+from bench_core.suites.training import TrainingConfig
 
 
 def check_figures(names: Names) -> None:
     """Report every problem of a figure."""
-    names.each("figures", names.suite.figures, (_check_sides, _check_matrix, _check_entry, _check_where, _check_axes))
+    checks = (_check_metrics, _check_places, _check_history, _check_where, _check_axes, _check_decoders)
+    names.each("figures", names.suite.figures, checks)
     tables = [getattr(table, "id", None) for table in names.suite.tables]
     drawn = [getattr(figure, "id", None) for figure in names.suite.figures]
     for number, one in enumerate(drawn):
@@ -27,62 +28,90 @@ def check_figures(names: Names) -> None:
             names.problems.add(("figures", number, "id"), text)
 
 
-def _check_sides(names: Names, keys: list[str | int], figure: Figure) -> None:
+def _check_metrics(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report unknown metrics."""
     names.known([*keys, "values"], "metric", getattr(figure, "values", ()))
-    if figure.kind == "scatter":
-        for side in ("x", "y"):
+    if figure.kind == "heat":
+        names.known([*keys, "value"], "metric", [figure.value])
+    if figure.kind in ("line", "bar", "scatter") and not figure.history:
+        arranged = figure.place or figure.by_length
+        for side in "y" if arranged else "xy":
             with suppress(Unreadable):
                 name = getattr(figure, side)
                 names.known([*keys, side], "metric", [] if name.startswith("cost.") else [name])
-    if figure.kind == "heat":
-        names.known([*keys, "value"], "metric", [figure.value])
 
 
 def _check_where(names: Names, keys: list[str | int], figure: Figure) -> None:
     for axis, chosen in figure.where.items():
         with suppress(Unreadable):
             names.known([*keys, "where", axis], axis, chosen)
+    if figure.at and figure.place:
+        names.known([*keys, "at"], figure.place.axis, figure.at)
 
 
 def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report axes with several names that would be drawn as one."""
-    for axis in TRAINING_AXES if figure.kind == "line" else AXES[:-1]:
+    for axis in TRAINING_AXES if figure.history else AXES[:-1]:
         with suppress(Unreadable):
-            several = [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
+            several = _shown(names, figure, axis)
             if len(several) > 1 and axis not in figure.grouped:
                 text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
                 names.problems.add(keys, f"{text}{way}, or select one by `where`.")
 
 
-def _check_matrix(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Report settings that are missing, and names with the same place in a heat map."""
-    if figure.kind != "heat":
-        return
+def _check_decoders(names: Names, keys: list[str | int], figure: Figure) -> None:
+    if figure.kind == "survival" and not names.names("decoder"):
+        names.problems.add([*keys, "kind"], "a survival curve is of decoded outputs; this suite has no decoders.")
+
+
+def _check_places(names: Names, keys: list[str | int], figure: Figure) -> None:
+    """Report settings that are missing, and names with the same place in a figure."""
     for axis in figure.grouped:
-        section = names.source.data.get(SECTIONS.get(axis, "")) or {}
-        own = [(side, setting) for side, (of, setting) in zip("xy", figure.sides, strict=True) if of == axis]
-        seen: dict[tuple[str | None, ...], str] = {}
-        for name in names.names(axis):
-            if name not in figure.where.get(axis, [name]):
-                continue
-            place = tuple(label(name, setting, section) for _, setting in own)
-            if None in place:
-                side, setting = own[place.index(None)]
-                text = f"{axis} {name!r} has no single value of {setting!r}. Set one, or select others by `where`."
-                names.problems.add([*keys, side], text)
-                break
-            if place in seen:
-                text = f"{seen[place]!r} and {name!r} have the same place in figure {figure.id!r}"
-                names.problems.add(keys, f"{text}: {'/'.join(map(str, place))}. Select one by `where`.")
-                break
-            seen[place] = name
+        sides = {text: side for text, side in figure.sides.items() if side.axis == axis}
+        if any(side.setting for side in sides.values()):
+            for task in [None] if axis == "task" else _shown(names, figure, "task"):
+                if not _check_setting(names, keys, figure, axis, sides, task):
+                    break
 
 
-def _check_entry(names: Names, keys: list[str | int], figure: Figure) -> None:
+def _check_setting(
+    names: Names, keys: list[str | int], figure: Figure, axis: Axis, sides: Mapping[str, Side], task: str | None
+) -> bool:
+    """Report the first problem of the places that names of an axis have in a task; return whether there is none."""
+    section = names.source.data.get(SECTIONS[axis]) or {}
+    training = {**TrainingConfig().model_dump(), **(names.source.data.get("training") or {})}
+    seen: dict[tuple[str | None, ...], str] = {}
+    for name in _shown(names, figure, axis):
+        place = tuple(
+            word(figure.at[name])
+            if figure.place == side and name in figure.at
+            else label(name, side, section, task, training)
+            for side in sides.values()
+        )
+        if None in place:
+            text = [*sides][place.index(None)]
+            key = next(key for key in ("x", "y", "panels", "by") if text in getattr(figure, key))
+            way = f"Set one, say `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
+            problem = f"{axis} {name!r} has no value of {sides[text].setting!r}. {way}, or select others by `where`."
+            names.problems.add([*keys, key], problem)
+            return False
+        if place in seen:
+            text = f"{seen[place]!r} and {name!r} have the same place in figure {figure.id!r}"
+            names.problems.add(keys, f"{text}: {'/'.join(map(str, place))}. Select one by `where`.")
+            return False
+        seen[place] = name
+    return True
+
+
+def _shown(names: Names, figure: Figure, axis: Axis) -> Sequence[str]:
+    """Return the names on an axis that pass `where`."""
+    return [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
+
+
+def _check_history(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report curves that no history contains; terms of a loss may have any one-word name."""
-    if figure.kind != "line":
+    if not figure.history:
         return
     name = figure.y
     selects = [one.training.select for entry in names.suite.models.values() for one in entry.all]
@@ -94,24 +123,18 @@ def _check_entry(names: Names, keys: list[str | int], figure: Figure) -> None:
         names.problems.add(keys, f"no training history of this suite contains {name!r}. {suggestion(name, known)}")
 
 
-def label(name: str, setting: str | None, section: Mapping[str, Any]) -> str | None:
-    """Return the name, or its setting (`hidden`, `training.lr`) as written in the suite.
+def label(
+    name: str,
+    side: Side,
+    section: Mapping[str, Any],
+    task: str | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> str | None:
+    """Return the name, or its setting (`hidden`, `training.lr`) as written in the suite; None if it is not written.
 
-    None if the setting is not written there, or has another value for some task (`by_task:`).
+    The other arguments are those of `setting_value`.
     """
-    if setting is None:
+    if side.setting is None:
         return name
-    given: Any = section.get(name)
-    found = _inside(given, setting)
-    by_task = given.get("by_task") if isinstance(given, Mapping) else None
-    others = (_inside(changes, setting) for changes in (by_task.values() if isinstance(by_task, Mapping) else ()))
-    return None if found is MISSING or any(one not in (MISSING, found) for one in others) else word(found)
-
-
-def _inside(settings: Any, keys: str) -> Any:
-    found = settings
-    for key in keys.split("."):
-        if not isinstance(found, Mapping) or key not in found:
-            return MISSING
-        found = found[key]
-    return found
+    found = setting_value(section, name, side.setting, task, training)
+    return None if found is MISSING else word(found)

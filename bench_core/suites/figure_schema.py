@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core.suites.axes import AXES, TRAINING_AXES, Axes, Axis, Names
+from bench_core.registry import suggestion
+from bench_core.suites.axes import AXES, TRAINING_AXES, Axes, Axis, Names, as_list
+from bench_core.suites.setting_values import WITH_SETTINGS, Side, side_of
 from bench_core.suites.training import Strict
 
 Scale: TypeAlias = Literal["linear", "log"]
@@ -25,54 +27,109 @@ COSTS: Mapping[str, tuple[str, ...]] = {
     "train": ("parameters", "updates", "ms_per_update"),
     "decode": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
     "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
-}  #: stages whose costs a scatter plot can show, with their specific costs
+}  #: stages whose costs a figure can show, with their specific costs
 OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
+LENGTHS: Mapping[str, str] = {
+    "reference.tokens": "tokens of the reference, stop included",
+    "reference.words": "words of the reference, stop included",
+    "source.words": "words of the source",
+}  #: lengths of an example that a line can have as its x, and the labels of that axis
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "histogram": ("values",),
     "box": ("values",),
     "line": ("x", "y"),
+    "bar": ("x", "y"),
     "scatter": ("x", "y"),
+    "survival": (),
     "heat": ("x", "y", "value"),
     "order": ("examples",),
 }  #: the keys that each kind of figure requires
-CALLED = {"heat": "heat map", "order": "figure of orders"}
-USUAL_WIDTH, MOST_EXAMPLES = 5.5, 20
+OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "histogram": ("bins", "panels", "labels"),
+    "box": ("labels",),
+    "line": ("points", "panels", "at", "bins", "spread", "labels"),
+    "bar": ("panels", "at", "spread", "labels"),
+    "scatter": ("points", "panels", "spread", "labels"),
+    "survival": ("panels", "spread", "labels"),
+    "heat": ("labels",),
+    "order": (),
+}  #: the keys that some kinds have, beside those that all have
+CALLED = {"heat": "heat map", "order": "figure of orders", "survival": "survival curve"}
+WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}  #: inches of a column and of a page of two columns
+USUAL_WIDTH, MOST_EXAMPLES, MOST_BINS = 5.5, 20, 1000
 Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
+Bins: TypeAlias = Annotated[int, Field(ge=1, le=MOST_BINS)]
+Sides: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
+Width: TypeAlias = Literal["column", "page"] | Annotated[float, Field(ge=2, le=20)]
 
 
 class Figure(Strict):
     """A figure of a report: groups of cells, and what is drawn of each."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
-    kind: Literal["histogram", "line", "box", "scatter", "heat", "order"]  #: the kind of plot
+    kind: Literal["histogram", "line", "bar", "box", "scatter", "survival", "heat", "order"]  #: the kind of plot
     caption: str = ""  #: the caption below it
     values: tuple[str, ...] = ()  #: metrics, per example (histogram, box)
     value: str = ""  #: a metric, averaged over seeds (heat)
-    x: str = ""  #: `step` or `epoch` (line), a metric or a cost (scatter), an axis or a setting (heat)
-    y: str = ""  #: a curve of the training history, such as `loss` or `valid perplexity` (line), otherwise as x
-    by: Axes = ()  #: axes that define the groups
+    x: str = ""  #: see below; an axis or a setting (line, bar, heat), a metric or a cost (line, scatter), ...
+    y: str = ""  #: a metric or a cost (line, bar, scatter), an entry of the training history (line), as x (heat)
+    by: Sides = ()  #: axes, or settings such as `model.hidden`, that define the groups
+    points: Axes = ()  #: axes whose names are the points of each group (line or scatter of two metrics)
+    panels: str = ""  #: an axis or a setting: a panel for each of its names or values, with shared axes
     where: dict[Axis, Names] = {}  #: selects cells by names on axes; all by default
-    bins: int | None = Field(None, ge=1, le=1000)  #: maximum number of bins (histogram), 50 by default
+    at: dict[str, FiniteFloat] = {}  #: values on x for names that lack its setting, such as `{greedy: 1}`
+    bins: Bins | tuple[PositiveInt, ...] | None = (
+        None  #: number of bins; a line by length also takes their upper ends
+    )
     examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
-    width: float = Field(USUAL_WIDTH, ge=2, le=20)  #: in inches; the font size stays the same
+    spread: Literal["interval", "std", "none"] = "interval"  #: bands and bars: 95 % interval of the mean over seeds
+    labels: dict[str, str] = {}  #: words for `x` and `y`, and for names of series, places and panels
+    width: Width = USUAL_WIDTH  #: `column` (3.25), `page` (6.75), or a number of inches; the font size is the same
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
         needed, name = NEEDED[self.kind], CALLED.get(self.kind, self.kind)
-        for key in ("values", "value", "x", "y", "bins", "examples"):
-            if key in needed and not getattr(self, key):
+        allowed = (*needed, *OPTIONAL[self.kind])
+        for key in ("values", "value", "x", "y", "bins", "examples", "points", "panels", "at", "spread", "labels"):
+            given = self.spread != "interval" if key == "spread" else getattr(self, key)
+            if key in needed and not given:
                 raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
-            if getattr(self, key) and key not in (*needed, *(["bins"] if self.kind == "histogram" else [])):
-                raise ValueError(f"a {name} has no `{key}`, it is drawn from {' and '.join(needed)}")
-        if self.kind == "line" and self.x not in ("step", "epoch"):
-            raise ValueError(f"the x of a line is `step` or `epoch`, not {self.x!r}")
+            if given and key not in allowed:
+                source = f", it is drawn from {' and '.join(needed)}" if needed else ""
+                raise ValueError(f"a {name} has no `{key}`{source}")
         if self.kind == "box" and self.scales.y != "linear":
             raise ValueError("the y axis of a box plot holds the groups; its values are on x")
         if self.kind == "order" and (self.scale != "linear" or self.width != USUAL_WIDTH):
             raise ValueError(f"a {name} has no axes and its size depends on the text; leave `scale` and `width` out")
-        for name in self.costs:
-            _check_cost(name)
+        for cost in self.costs:
+            _check_cost(cost)
+        return self
+
+    @model_validator(mode="after")
+    def _of_its_x(self) -> Figure:
+        """Check what only goes with some x of a line or of bars."""
+        if self.kind == "bar" and not self.place:
+            raise ValueError(f"the x of bars is an axis or a setting, such as `decoder.width`, not {self.x!r}")
+        if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
+            raise ValueError("`bins` are a number of bins, or their upper ends, such as `[10, 20, 30]`")
+        if self.kind == "line" and self.bins is not None and not self.by_length:
+            raise ValueError(f"`bins` are for a line whose x is one of {', '.join(LENGTHS)}")
+        if self.kind == "histogram" and isinstance(self.bins, tuple):
+            raise ValueError("`bins` of a histogram is a number of bins")
+        if self.at and not (self.place and self.place.setting):
+            raise ValueError("`at` is for names without the setting on x; here, x is no setting")
+        between = self.kind == "scatter" or (
+            self.kind == "line" and not (self.history or self.by_length or self.place)
+        )
+        if self.points and not between:
+            raise ValueError("`points` are for figures of a metric or a cost against another")
+        if self.kind == "line" and between and not self.points:
+            known = [*AXES[:-1], *(f"{axis}.SETTING" for axis in WITH_SETTINGS), "training.SETTING"]
+            raise ValueError(
+                f"the x of a line is `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "
+                f"({', '.join(LENGTHS)}), or a metric or cost, which needs `points`; not {self.x!r}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -80,12 +137,8 @@ class Figure(Strict):
         """Check the columns and rows of a heat map."""
         if self.kind != "heat":
             return self
-        for axis, setting in self.sides:
-            if axis not in AXES[:-1]:
-                known = ", ".join(AXES[:-1])
-                raise ValueError(f"x and y of a heat map are axes ({known}) or settings such as `model.hidden`")
-            if setting == "" or (setting is not None and axis not in ("task", "model", "decoder")):
-                raise ValueError("settings are those of a task, model or decoder, such as `decoder.width`")
+        for text in (self.x, self.y):
+            _check_side(text, "x and y of a heat map are")
         if self.x == self.y:
             raise ValueError("x and y of a heat map must differ")
         if self.by:
@@ -96,31 +149,50 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _axes_that_vary(self) -> Figure:
-        if "seed" in (*self.by, *self.where):
+        if "seed" in (*self.by, *self.where, *self.points, self.panels, self.x):
             raise ValueError("figures pool or average over seeds; they have no seed axis")
-        if self.kind == "line" and not {*self.by, *self.where} <= {*TRAINING_AXES}:
+        for text in (*self.by, *filter(None, [self.panels])):
+            _check_side(text, "`by` and `panels` are")
+        sides = self.sides.values()
+        if self.history and not {*(one.axis for one in sides), *self.where} <= {*TRAINING_AXES}:
             raise ValueError("training has no decoder or split; its axes are task, model and hardware")
-        if len(set(self.by)) < len(self.by):
-            raise ValueError("an axis can be in `by` only once")
+        several = [*self.by, *filter(None, [self.panels]), *self.points, *([self.x] if self.place else [])]
+        if len(set(several)) < len(several):
+            raise ValueError("an axis can be in `by` only once, and not in `panels`, `points` or x too")
         return self
+
+    @property
+    def history(self) -> bool:
+        """Return whether it is a training curve."""
+        return self.kind == "line" and self.x in ("step", "epoch")
+
+    @property
+    def by_length(self) -> bool:
+        """Return whether it is a curve by the length of examples."""
+        return self.kind == "line" and self.x in LENGTHS
+
+    @property
+    def place(self) -> Side | None:
+        """Return the axis or setting on x of a line or of bars, if it is one."""
+        return side_of(self.x) if self.kind in ("line", "bar") and self.x not in LENGTHS else None
 
     @property
     def costs(self) -> tuple[str, ...]:
         """Return those of x and y that are costs, such as `cost.train.seconds`."""
-        return tuple(name for name in (self.x, self.y) if self.kind == "scatter" and name.startswith("cost."))
+        shown = self.kind in ("line", "bar", "scatter") and not self.history
+        return tuple(name for name in (self.x, self.y) if shown and name.startswith("cost."))
 
     @property
-    def sides(self) -> tuple[tuple[str, str | None], tuple[str, str | None]]:
-        """Return the axes of x and y of a heat map, each with its setting, if any."""
-        (across, _, setting), (along, _, other) = self.x.partition("."), self.y.partition(".")
-        return (across, setting if "." in self.x else None), (along, other if "." in self.y else None)
+    def sides(self) -> dict[str, Side]:
+        """Return the axes and settings that arrange its cells, by their texts."""
+        texts = [*self.by, self.panels, *self.points]
+        texts += [self.x, self.y] if self.kind == "heat" else [self.x] if self.place else []
+        return {text: side for text in texts if (side := side_of(text))}
 
     @property
     def grouped(self) -> tuple[Axis, ...]:
-        """Return the axes that define the groups: `by`, or x and y of a heat map."""
-        if self.kind != "heat":
-            return self.by
-        behind = {axis for axis, _ in self.sides}
+        """Return the axes behind its groups, places and points."""
+        behind = {side.axis for side in self.sides.values()}
         return tuple(axis for axis in AXES if axis in behind)
 
     @property
@@ -128,12 +200,33 @@ class Figure(Strict):
         """Return the scale of each axis; a single word is for the value axis, or for both axes of a scatter plot."""
         if isinstance(self.scale, Scales):
             return self.scale
-        on_x, on_y = self.kind not in ("line", "heat"), self.kind in ("line", "scatter")
+        on_x, on_y = self.kind in ("histogram", "box", "scatter", "survival"), self.kind in ("line", "bar", "scatter")
         return Scales(x=self.scale if on_x else "linear", y=self.scale if on_y else "linear")
+
+    @property
+    def inches(self) -> float:
+        """Return the width."""
+        return WIDTHS[self.width] if isinstance(self.width, str) else self.width
+
+    def called(self, name: str) -> str:
+        """Return the label of a name."""
+        return self.labels.get(name, name)
 
     def covers(self, cell: Mapping[str, Any]) -> bool:
         """Return whether a cell passes `where`; a cell without a name on an axis passes."""
         return all(cell.get(axis) in (None, *names) for axis, names in self.where.items())
+
+
+def _check_side(text: str, subject: str) -> None:
+    """Raise ValueError unless a text is an axis or a setting."""
+    if side_of(text):
+        return
+    if "." in text:
+        raise ValueError(
+            f"{text!r}: settings are those of a task, model, decoder or training, such as `decoder.width`"
+        )
+    hint = suggestion(text, [*AXES[:-1]])
+    raise ValueError(f"{subject} axes or settings such as `model.hidden`; {text!r} is not known here. {hint}")
 
 
 def _check_cost(name: str) -> None:

@@ -33,7 +33,8 @@ FORMAT = "bench export 3"
 CONTENTS = "bundle.json"
 RUN_FILES = (
     "suite.yaml", "run.json", "cells.jsonl", "published.json", "costs.csv", "distributions.jsonl",
-    "draws.safetensors", "permutations.json", "log", "parts.json", "stages.jsonl.gz", MANIFEST,
+    "lengths.jsonl", "by_length.jsonl", "draws.safetensors", "permutations.json", "log", "parts.json",
+    "stages.jsonl.gz", MANIFEST,
 )  # fmt: skip
 WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts that hold texts of the data
 NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell

@@ -50,6 +50,8 @@ FIGURES = """
 figures:
   - {id: spread, kind: histogram, values: [ended], by: [model, decoder]}
   - {id: curve, kind: line, x: step, y: loss, by: [model]}
+  - {id: ends, kind: survival, by: [model, decoder]}
+  - {id: by-length, kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: 3}
 """
 
 
@@ -315,7 +317,7 @@ def test_what_results_were_computed_with_travels_with_them(away, home):
     notes = re.findall(
         r"- Not all computed alike: python 9\.9\.9 \(seed 0, 1\); python 3\.[\d.]+ \(seed 2\)\.\n", text
     )
-    assert len(notes) == 3, "of the table and both figures"
+    assert len(notes) == 5, "of the table and all figures"
 
 
 def other_python(all, folder):
@@ -774,7 +776,7 @@ SHAPES = [
     ("run/run.json", b"[]"), ("run/run.json", b'{"samples": 1}'), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
     ("run/suite.yaml", b"suite: !!python/object:os.system x"), ("run/published.json", b'{"a": {"id": 1}}'),
     ("run/history/", b'{"step": 1, "epoch": 1, "loss": 1' + b"0" * 400 + b"}\n"),
-    ("run/distributions.jsonl", b'{"cell": {}}\n'), ("run/history/", b"[]\n"), ("run/costs.csv", b"\xff\xfe"),
+    ("run/distributions.jsonl", b'{"cell": {}}\n'), ("run/lengths.jsonl", b'{"ends": 1}\n'), ("run/by_length.jsonl", b"\xff"), ("run/history/", b"[]\n"), ("run/costs.csv", b"\xff\xfe"),
 ]  # fmt: skip
 
 

@@ -32,6 +32,8 @@ figures:
   - {id: spread, kind: histogram, values: [ended], by: [model, decoder]}
   - {id: curve, kind: line, x: step, y: loss, by: [model]}
   - {id: both, kind: scatter, x: ended, y: nats, by: [model, decoder]}
+  - {id: ends, kind: survival, by: [model, decoder]}
+  - {id: by-length, kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: 3}
 claims:
   - {id: C, text: something, assert: "v('nats', model='one') < v('nats', model='two')"}
 """
@@ -99,7 +101,15 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     ours, theirs = report(tmp_path, merged, figures=True), report(tmp_path, whole, figures=True)
     assert {"report.md", "report.tex", "results.json", "figures/spread.svg", "figures/curve.csv"} <= ours.keys()
     assert ours == theirs
-    for name in ("suite.yaml", "cells.jsonl", "distributions.jsonl", "draws.safetensors", "published.json"):
+    for name in (
+        "suite.yaml",
+        "cells.jsonl",
+        "distributions.jsonl",
+        "lengths.jsonl",
+        "by_length.jsonl",
+        "draws.safetensors",
+        "published.json",
+    ):
         assert (merged.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     histories = [
         {path.name: path.read_text() for path in (run.folder / "history").iterdir()} for run in (merged, whole)
@@ -304,7 +314,7 @@ def test_numbers_computed_differently_stand_together_only_with_a_footnote(made, 
     own = environment["code"]["model bigram"]
     ours = rf"device cpu, code of model bigram {own} \(seed 0, 2\)"
     theirs = r"device cuda, code of model bigram 0123456789ab \(seed 1\)"
-    assert len(re.findall(rf"- Not all computed alike: {ours}; {theirs}\.\n", text.replace("\\_", "_"))) == 4
+    assert len(re.findall(rf"- Not all computed alike: {ours}; {theirs}\.\n", text.replace("\\_", "_"))) == 6
     (told,) = re.findall(r"- Computed with: (.*)\n", text)
     assert [told.count(word) for word in ("python", "device cpu", "device cuda", "; ")] == [2, 1, 1, 1]
     results = json.loads(files["results.json"])

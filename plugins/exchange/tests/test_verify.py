@@ -32,6 +32,8 @@ from bench_reports.render.report import write_report
 MORE = """
 figures:
   - {id: spread, kind: histogram, values: [ended], by: [model, decoder]}
+  - {id: ends, kind: survival, by: [model, decoder]}
+  - {id: by-length, kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: 3}
 claims:
   - {id: C1, text: Chance ends more often., assert: "v('ended', model='one', decoder='draw') >= v('ended', model='one', decoder='argmax')"}
 """
@@ -164,7 +166,8 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     assert "1 run, 8 cells, 16 numbers, 29 artifacts, 1 report: no contradictions\n" in text
     text = verify(RUN, REPORT, code=0, store="elsewhere").partition("not checked:")[2]
     assert "runs/run: there is no store at elsewhere" in text
-    assert "runs/run/distributions.jsonl: the store is not here" in text
+    for name in ("distributions", "lengths", "by_length"):
+        assert f"runs/run/{name}.jsonl: the store is not here" in text
     shutil.rmtree("runs")
     text = verify(REPORT, code=0).partition("not checked:")[2]
     assert (
@@ -344,6 +347,14 @@ def other_distribution():
     edited_lines(RUN / "distributions.jsonl", lambda line: line | {"counts": [[1, 13]]})
 
 
+def other_lengths():
+    edited_lines(RUN / "lengths.jsonl", lambda line: line | {"ends": [[1, 13, 0]]})
+
+
+def other_scores_by_length():
+    edited_lines(RUN / "by_length.jsonl", lambda line: line | {"parts": [[1, 2, 1.5, 13, 99.0]]})
+
+
 def other_data():
     def change(info):
         info["tasks"]["words"]["vocabulary"] = 33_278
@@ -392,6 +403,8 @@ ATTACKS = {
     dropped_metric: "words/one/argmax/test, seed 0: measure/nats is missing",
     other_weights: r"store/train/[0-9a-f]{64}: runs/run was computed from another train, with other files",
     other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values are not those in the store",
+    other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values are not those in the store",
+    other_scores_by_length: r"by_length.jsonl: words/one/argmax/test, seed 0: ended by reference.tokens, 3: its values are not",
     other_data: "run.json: vocabulary of task 'words' is 33278, not as in the store",
     other_parameters: "run.json: parameters of model 'one' is 7, not as in the store",
     two_histories_exchanged: r"history/words_x_one__seed_0-[0-9a-f]{12}.jsonl: it is not the one in the store",

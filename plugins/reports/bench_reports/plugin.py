@@ -1,4 +1,4 @@
-"""Hook implementations: write the report of a run, and keep its distributions and permutation tests."""
+"""Hook implementations: write the report of a run, and keep what its figures and permutation tests need."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def bench_power(run: Run, seeds: int, differences: Mapping[str, float]) -> Seque
 
 @hookimpl
 def bench_run_written(run: Run, store: Store) -> None:
-    """Keep the distributions that figures show, and do the permutation tests that tables ask for."""
-    from bench_reports.figures.distributions import keep_distributions
+    """Keep what figures show of single examples, and do the permutation tests that tables ask for."""
+    from bench_reports.figures.example_files import EXAMPLE_FILES
 
-    keep_distributions(run, store)
+    for one in EXAMPLE_FILES:
+        one.keep(run, store)
     if any(table.test == "permutation" for table in run.suite.tables):
         from bench_reports.content.permutation_tests import keep_permutations
         from bench_reports.content.tables import grids
@@ -45,10 +46,11 @@ def bench_run_written(run: Run, store: Store) -> None:
 
 @hookimpl
 def bench_runs_merged(runs: Sequence[Run], merged: Run) -> None:
-    """Keep the distributions and permutation tests of all runs; they belong to measurements, not to runs."""
-    from bench_reports.figures.distributions import merge_distributions
+    """Merge what figures show of single examples, and permutation tests; they belong to stages, not to runs."""
+    from bench_reports.figures.example_files import EXAMPLE_FILES
 
-    merge_distributions(runs, merged)
+    for file in EXAMPLE_FILES:
+        file.merge(runs, merged)
     if any(table.test == "permutation" for run in runs for table in run.suite.tables):
         from bench_reports.content.permutation_tests import permutations, write_permutations
 
@@ -57,17 +59,18 @@ def bench_runs_merged(runs: Sequence[Run], merged: Run) -> None:
 
 @hookimpl
 def bench_run_imported(run: Run) -> None:
-    """Check the distributions and permutation tests of a run."""
+    """Check what a run keeps for figures of single examples, and its permutation tests."""
     from bench_reports.content.permutation_tests import permutations
-    from bench_reports.figures.distributions import distributions
+    from bench_reports.figures.example_files import EXAMPLE_FILES
 
-    distributions(run)
+    for one in EXAMPLE_FILES:
+        one.read(run)
     permutations(run)
 
 
 @hookimpl
 def bench_run_verified(run: Run, store: Store | None) -> Sequence[Remark]:
-    """Compare the distributions and permutation tests of a run with its measurements."""
+    """Compare what a run keeps for figures, and its permutation tests, with the store."""
     from bench_reports.verification.run import verify_run
 
     return [*verify_run(run, store)]

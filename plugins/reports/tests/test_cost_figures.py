@@ -59,12 +59,26 @@ def spots(run):
 
 def test_a_point_stands_at_the_mean_cost_of_the_stages_behind_its_cells(tmp_path):
     found = spots(costly_run(tmp_path))
-    assert (
-        found["rnn/greedy"] == found["rnn/beam"] == (20.0, pytest.approx(sqrt(200)), 1.5, pytest.approx(sqrt(0.5)), 2)
+    spot = found["rnn/greedy"]
+    assert spot == found["rnn/beam"]
+    assert (spot.x, spot.x_std, spot.y, spot.y_std, spot.seeds) == (
+        20.0,
+        pytest.approx(sqrt(200)),
+        1.5,
+        pytest.approx(sqrt(0.5)),
+        2,
     )
-    assert found["lstm/greedy"] == (500.0, None, 1.0, None, 1)
+    single = found["lstm/greedy"]
+    assert (single.x, single.x_std, single.x_low, single.y, single.y_std, single.seeds) == (
+        500.0,
+        None,
+        None,
+        1.0,
+        None,
+        1,
+    )
     found = spots(costly_run(tmp_path, x="cost.train.parameters", y="cost.decode.tokens_per_second"))
-    assert found["rnn/beam"][::2] == (1000.0, 100.5, 2)
+    assert (found["rnn/beam"].x, found["rnn/beam"].y, found["rnn/beam"].seeds) == (1000.0, 100.5, 2)
 
 
 def test_axes_say_what_was_paid_for_what(tmp_path):

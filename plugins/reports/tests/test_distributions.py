@@ -11,14 +11,7 @@ import pytest
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run
-from bench_reports.figures.distributions import (
-    FILE,
-    Distribution,
-    distribution,
-    distributions,
-    pooled,
-    write_distributions,
-)
+from bench_reports.figures.distributions import DISTRIBUTIONS, Distribution, distribution, pooled
 from bench_reports.figures.histograms import box, drawable, edges, heights, size
 
 CELL = {"task": "words", "model": "rnn", "decoder": None, "split": "test", "hardware": "default", "seed": 0}
@@ -47,14 +40,14 @@ def test_what_is_not_one_number_has_no_distribution(odd, shown):
 
 
 def test_distributions_are_read_as_they_were_written(tmp_path):
-    run, path = Run(tmp_path, None, {}, [], {}), tmp_path / FILE
-    assert distributions(run) == []
+    run, path = Run(tmp_path, None, {}, [], {}), tmp_path / DISTRIBUTIONS.file
+    assert DISTRIBUTIONS.read(run) == []
     written = [
         distribution(CELL, "a", [2, 1, 2, 0.1, inf, nan, nan, -inf]),
         Distribution(CELL, "b", reason="why not"),
     ]
-    write_distributions(path, written)
-    first, second = distributions(run)
+    DISTRIBUTIONS.write(path, written)
+    first, second = DISTRIBUTIONS.read(run)
     assert second == Distribution(CELL, "b", [], "why not")
     assert first.counts[:3] == [(0.1, 1), (1, 1), (2, 2)]
     assert {(value, count) for value, count in first.counts[3:] if not isnan(value)} == {(inf, 1), (-inf, 1)}
@@ -62,7 +55,7 @@ def test_distributions_are_read_as_they_were_written(tmp_path):
     assert "NaN" not in path.read_text()
     path.write_text('{"cell": {}}\n')
     with pytest.raises(StoreError, match=r"distributions.jsonl cannot be read \(cell"):
-        distributions(run)
+        DISTRIBUTIONS.read(run)
 
 
 def test_counts_of_several_seeds_are_put_together():

@@ -28,9 +28,10 @@ from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
 from bench_reports.content.page import figure_notes
-from bench_reports.figures.distributions import FILE, distribution, distributions, write_distributions
+from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
+from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths
 from bench_reports.render.report import write_report
 
 
@@ -47,7 +48,7 @@ def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm
     ]
     suite = run.suite.model_copy(update={"figures": figures, "metrics": metrics})
     run.folder.mkdir(exist_ok=True)
-    write_distributions(run.folder / FILE, found)
+    DISTRIBUTIONS.write(run.folder / DISTRIBUTIONS.file, found)
     return replace(run, suite=suite, histories=histories or {})
 
 
@@ -220,15 +221,19 @@ def test_a_curve_is_the_mean_over_seeds_of_each_evaluation(tmp_path):
         trained("lstm", 0, [(10, 1, 3.0)]),
     ]
     run = curves(tmp_path, trainings)
-    found = [{**row, "std": row["std"] and float(row["std"])} for row in rows(run, tmp_path / "report")]
+    found = rows(run, tmp_path / "report")
+    reach = 12.7062 * sqrt(2) / sqrt(2)  # Student's t of one degree of freedom, times the error of the mean
+    assert [float(found[0].pop(key)) for key in ("std", "low", "high")] == pytest.approx(
+        [sqrt(2), 5 - reach, 5 + reach]
+    )
     assert found == [
-        {"series": "rnn", "x": "10", "mean": "5.0", "std": pytest.approx(sqrt(2)), "seeds": "2"},
-        {"series": "rnn", "x": "20", "mean": "2.0", "std": "", "seeds": "1"},
-        {"series": "lstm", "x": "10", "mean": "3.0", "std": "", "seeds": "1"},
+        {"series": "rnn", "x": "10", "mean": "5.0", "seeds": "2"},
+        {"series": "rnn", "x": "20", "mean": "2.0", "std": "", "low": "", "high": "", "seeds": "1"},
+        {"series": "lstm", "x": "10", "mean": "3.0", "std": "", "low": "", "high": "", "seeds": "1"},
     ]
     assert (the_picture(run).x_label, the_picture(run).y_label) == ("updates", "loss (per token)")
     assert notes(run)[:2] == [
-        "Means over 1 to 2 seeds, a band of a standard deviation.",
+        "Means over 1 to 2 seeds, with bands of 95 % intervals of the mean over seeds.",
         "Where some seeds end before others, the mean is over those that go on.",
     ]
 
@@ -284,7 +289,7 @@ def test_no_number_is_too_large_to_report_on(tmp_path, scale):
             picture = the_picture(run)
             assert picture.empty or draw(picture)
     run = drawn_run(tmp_path, TWO[:1], {"length": [[1, 10**19, 1e308]]}, kind="box", values=["length"])
-    assert distributions(run)[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
+    assert DISTRIBUTIONS.read(run)[0].counts == [(1, 1), (10**19, 1), (1e308, 1)]
     run = curves(tmp_path, [trained("rnn", 0, [(1, 1, 1e308), (2, 2, -1e308), (3, 3, 1.0)])], scale=scale)
     assert draw(the_picture(run))
 
@@ -332,7 +337,14 @@ def every_kind(tmp_path, *names):
         {"id": "l", "kind": "line", "x": "step", "y": "loss", "by": "model", "scale": "log"},
         {"id": "s", "kind": "scatter", "x": "length", "y": "gold", "by": "model", "width": 3.25},
         {"id": "m", "kind": "heat", "x": "decoder", "y": "model", "value": "length"},
+        {"id": "p", "kind": "bar", "x": "model", "y": "gold", "panels": "decoder"},
+        {"id": "q", "kind": "line", "x": "model", "y": "gold", "by": "decoder", "width": "column"},
+        {"id": "r", "kind": "scatter", "x": "length", "y": "gold", "by": "decoder", "points": "model"},
+        {"id": "t", "kind": "survival", "by": "model", "panels": "decoder"},
     ]
+    OUTPUT_LENGTHS.write(
+        run.folder / OUTPUT_LENGTHS.file, [Lengths(one.cell, [(2, 3, 0), (9, 1, 2)]) for one in cells]
+    )
     figures = [Figure.model_validate({"caption": f"{names[0]} beside others", **figure}) for figure in figures]
     return replace(run, suite=run.suite.model_copy(update={"figures": figures}))
 
@@ -360,6 +372,8 @@ def test_names_are_drawn_as_they_are(tmp_path):
     shown = {re.sub("\ufffe", "\ufffd", visible(name))[:20] for name in NAMES}
     for picture in pictures(every_kind(tmp_path, *NAMES)):
         drawn = draw(picture)
+        if picture.figure.points:  # which are named where names fit
+            continue
         tree = ElementTree.fromstring(drawn["svg"])
         assert {(text.text or "")[:20] for text in tree.iter("{http://www.w3.org/2000/svg}text")} >= shown
         assert {element.tag.partition("}")[2] for element in tree.iter()} <= {
@@ -377,7 +391,7 @@ def test_a_report_shows_its_figures(tmp_path):
     )
     assert b"\\includegraphics{figures/h.pdf}" in files["report.tex"]
     assert b"\\caption{h: a\\_b beside others}" in files["report.tex"]
-    assert {f"figures/{one}.{kind}" for one, kind in product("hblsm", ("svg", "pdf", "csv"))} <= set(files)
+    assert {f"figures/{one}.{kind}" for one, kind in product("hblsmpqrt", ("svg", "pdf", "csv"))} <= set(files)
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
@@ -445,19 +459,19 @@ def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
 def test_a_run_from_before_reports_were_installed_gets_what_its_figures_show(suite_file, tmp_path):
     path, places = suite_file(SUITE.replace("profiles:", f"{FIGURES}profiles:")), {"store": tmp_path / "store"}
     before = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
-    kept = (before.folder / FILE).read_bytes()
-    (before.folder / FILE).unlink()
+    kept = (before.folder / DISTRIBUTIONS.file).read_bytes()
+    (before.folder / DISTRIBUTIONS.file).unlink()
     reseal(before.folder)
     again = bench_core.run(path, "tiny", out=tmp_path / "runs", **places)
     assert again.folder == before.folder
-    assert (again.folder / FILE).read_bytes() == kept
+    assert (again.folder / DISTRIBUTIONS.file).read_bytes() == kept
     assert [*problems(again.folder)] == [], "the manifest lists what was added"
 
 
 def test_a_run_without_figures_keeps_no_single_values(suite_file, tmp_path):
     run = bench_core.run(suite_file(), "tiny", store=tmp_path / "store", out=tmp_path / "runs")
     assert not (run.folder / "distributions.jsonl").exists()
-    assert distributions(run) == []
+    assert DISTRIBUTIONS.read(run) == []
 
 
 def test_histories_of_two_kinds_of_hardware_are_kept_apart(suite_file, tmp_path):
@@ -485,9 +499,9 @@ def test_damaged_single_values_are_made_again_before_a_figure_is_drawn_of_them(s
 def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     run = histogram(tmp_path)
     read = stored(run)
-    write_distributions(read.folder / FILE, [])
+    DISTRIBUTIONS.write(read.folder / DISTRIBUTIONS.file, [])
     assert not the_picture(read).series
-    write_distributions(read.folder / FILE, distributions(run))
+    DISTRIBUTIONS.write(read.folder / DISTRIBUTIONS.file, DISTRIBUTIONS.read(run))
     assert the_picture(read_run(read.folder)) == the_picture(replace(run, folder=read.folder))
 
 
@@ -495,7 +509,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     ("figure", "message"),
     [
         ("id: main, kind: box, values: [ended], by: [model, decoder]", "another figure also has the id 'main'"),
-        ("id: f, kind: bars, values: [ended]", "'kind': 'bars' is not known here. Known: histogram, line, box, scatter, heat, order."),
+        ("id: f, kind: bars, values: [ended]", "'kind': 'bars' is not known here. Did you mean 'bar'?"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
         ("id: f, kind: box, values: [ended], by: [modle]", "'modle' is not known here. Did you mean 'model'?"),
@@ -510,7 +524,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
         ("id: f, kind: histogram, values: [ended], by: [model, decoder], scale: lin", "'scale'"),
         ("id: f, kind: scatter, x: ended, y: natz, by: [model, decoder]", "no metric of this suite is called 'natz'"),
         ("id: f, kind: scatter, x: ended, by: [model, decoder]", "a scatter needs `x` and `y`"),
-        ("id: f, kind: line, x: steps, y: loss, by: model", "the x of a line is `step` or `epoch`, not 'steps'"),
+        ("id: f, kind: line, x: steps, y: loss, by: model", "the x of a line is `step` or `epoch`, an axis or a setting"),
         ("id: f, kind: line, x: step, y: loss, by: [model, decoder]", "training has no decoder or split"),
         ("id: f, kind: line, x: step, y: loss", "figure 'f' does not say which model: one, two."),
         ("id: f, kind: line, x: step, y: nats, by: model", "no training history of this suite contains 'nats'. Known: valid nats, loss, lr."),

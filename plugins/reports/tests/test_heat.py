@@ -15,7 +15,6 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.suites.figure_check import label
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_reports.content.page import figure_notes
@@ -222,13 +221,13 @@ def test_settings_of_a_grid_make_a_matrix(suite_file, tmp_path):
         (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, by: task", "a heat map has no `by`"),
         (SUITE, "id: f, kind: heat, x: model, y: decoder, values: [ended], value: nats", "a heat map has no `values`"),
         (SUITE, "id: f, kind: heat, x: model, y: model, value: ended", "must differ"),
-        (SUITE, "id: f, kind: heat, x: modle, y: decoder, value: ended", "are axes (task, model, decoder, split, hardware) or settings"),
-        (SUITE, "id: f, kind: heat, x: seed, y: decoder, value: ended", "are axes (task, model, decoder, split, hardware) or settings"),
-        (SUITE, "id: f, kind: heat, x: split.a, y: decoder, value: ended", "settings are those of a task, model or decoder"),
-        (SUITE, "id: f, kind: heat, x: model., y: decoder, value: ended", "settings are those of a task, model or decoder"),
+        (SUITE, "id: f, kind: heat, x: modle, y: decoder, value: ended", "x and y of a heat map are axes or settings such as `model.hidden`; 'modle' is not known here. Did you mean 'model'?"),
+        (SUITE, "id: f, kind: heat, x: seed, y: decoder, value: ended", "they have no seed axis"),
+        (SUITE, "id: f, kind: heat, x: split.a, y: decoder, value: ended", "settings are those of a task, model, decoder or training"),
+        (SUITE, "id: f, kind: heat, x: model., y: decoder, value: ended", "settings are those of a task, model, decoder or training"),
         (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, scale: {x: log}", "is `linear` or `log`"),
         (SUITE, "id: f, kind: heat, x: model, y: task, value: ended", "does not say which decoder: argmax, draw. Make it x or y, or select"),
-        (SUITE, "id: f, kind: heat, x: model.scale, y: decoder, value: ended", "model 'one' has no single value of 'scale'. Set one"),
+        (SUITE, "id: f, kind: heat, x: model.scale, y: decoder, value: ended", "model 'one' has no value of 'scale'. Set one"),
         (GRID, "id: f, kind: heat, x: model.scale, y: decoder, value: ended, where: {model: two}", "'two/scale=2.0/training.lr=0.1' and 'two/scale=2.0/training.lr=0.2' have the same place in figure 'f': 2.0."),
         (SUITE, "id: f, kind: box, values: [ended], by: [model, decoder], value: nats", "a box has no `value`, it is drawn from values"),
     ],
@@ -239,15 +238,3 @@ def test_a_mistake_in_a_heat_map_is_told_with_place_and_remedy(suite_file, text,
         load(suite_file(text))
     assert message in str(error.value)
     assert re.search(rf"suite.yaml:{text[: text.index('figures:')].count(chr(10)) + 2}:\d+: ", str(error.value))
-
-
-def test_a_setting_that_differs_between_tasks_is_no_label():
-    models = {
-        "a": {"hidden": 8, "by_task": {"long": {"hidden": 9}}},
-        "b": {"hidden": 8, "by_task": {"long": {"dropout": 0.1}}},
-    }
-    assert label("a", "hidden", models) is None
-    assert label("b", "hidden", models) == "8"
-    assert label("b", "dropout", models) is None
-    assert label("b", "training.lr", models) is None
-    assert label("b", None, models) == "b"

@@ -20,6 +20,7 @@ MEANING_OF_VERDICTS = (
     "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
     "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
 )
+SPREADS = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}  # by kind of figure
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 
 
@@ -122,7 +123,7 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
 def figure_notes(run: Run, picture: Picture) -> list[str]:
     """Return the footnotes of a figure, as plain text."""
     about = [] if picture.empty else [_behind(picture), *picture.notes, *_measured(picture)]
-    limits = _limits(run) if picture.figure.kind != "line" else ""
+    limits = _limits(run) if not picture.figure.history else ""
     environments = unlike(run, picture.cells)
     corpus = _corpus_note(run, [name_on(one, "task") for one in picture.cells])
     return [*filter(None, [*about, limits, environments, corpus, *_left_out(picture)])]
@@ -137,11 +138,20 @@ def _behind(picture: Picture) -> str:
     if kind == "heat":
         seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
-    if kind in ("line", "scatter"):
-        spread = "a band" if kind == "line" else "bars"
-        return "One seed." if seeds == {1} else f"Means over {_range(seeds)} seeds, {spread} of a standard deviation."
+    if kind in SPREADS:
+        return _variation(picture, seeds)
     pooled = "of one seed" if seeds == {1} else f"pooled over {_range(seeds)} seeds"
     return f"{_range({one.values for one in own})} values, {pooled}."
+
+
+def _variation(picture: Picture, seeds: Collection[int]) -> str:
+    """Say what means are over, and what bands or error bars around them show."""
+    shown = SPREADS[picture.figure.kind]
+    if max(seeds) < 2:
+        return f"One seed: no {shown}, as the variation over seeds is unknown."
+    about = {"interval": "95 % intervals of the mean over seeds", "std": "one standard deviation over seeds"}
+    what = about.get(picture.figure.spread)
+    return f"Means over {_range(seeds)} seeds{f', with {shown} of {what}' if what else ''}."
 
 
 def _measured(picture: Picture) -> Iterable[str]:

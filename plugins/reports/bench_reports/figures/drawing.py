@@ -1,57 +1,33 @@
-"""Draws figures as SVG and PDF: deterministic bytes, legible in black and white."""
+"""Draws figures as SVG and PDF: deterministic bytes, legible at print size, in grey, and by the colour-blind."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import pairwise
-from math import ceil, nan
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import chain, pairwise
+from math import ceil
+from typing import TYPE_CHECKING, Any
 
-from bench_core.terminal import visible
-from bench_reports.figures.figure_data import Picture, Series, has_place, kind_of
+from bench_reports.figures import style
+from bench_reports.figures.artists import ARTISTS, Artists, draw_spots
+from bench_reports.figures.figure_data import Picture, Series, kind_of
 from bench_reports.figures.heatmap import Layout, draw_tiles
+from bench_reports.figures.limits import set_limits
+from bench_reports.figures.naming import HANDLE, NARROW, add_legend, name_ends, name_points, plain, wrapped
+from bench_reports.figures.scales import set_places, set_scales, set_ticks, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.6,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 8.5,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.8,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 4.5,
-    "pdf.fonttype": 42,  # publishers refuse type 3
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "bench",
-    "xtick.major.width": 0.6,
-    "xtick.minor.pad": 5,  # so that names of minor ticks stand in line with those of major ones
-    "ytick.major.width": 0.6,
-    "ytick.minor.pad": 5,
-}
 METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-# Those of Okabe and Ito (2008) but yellow, ordered so that neighbours differ in lightness too.
-COLOURS = ("#0072b2", "#d55e00", "#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "*", "p")
-SHADES = ("0.85", "0.7", "0.55")  # of what all groups share
-LETTER, HANDLE = 0.066, 0.68  # inches in a legend, of a usual letter and of what stands around a name
-
-Artists: TypeAlias = list[Any]  # what a legend shows of each series
+HEIGHT, HIGHEST = 0.64, 3.0  # of a panel: of its width, and inches
+NARROWEST, LOWEST = 1.55, 1.3  # inches of a panel beside others
+CURVED = ("line", "survival")
 
 
 def draw(picture: Picture) -> dict[str, bytes]:
@@ -63,11 +39,9 @@ def draw(picture: Picture) -> dict[str, bytes]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the font of the PDF lacks, axes to the end of all numbers
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update(style.STYLE)
         canvas = Canvas(layout="constrained")
-        brought = kind_of(picture.figure.kind)
-        whole = brought.draw if brought else _matrix if picture.figure.kind == "heat" else _groups
-        whole(canvas, picture)
+        canvas_drawer(picture)(canvas, picture)
         for kind, metadata in METADATA.items():
             file = BytesIO()
             canvas.savefig(file, format=kind, metadata=metadata)
@@ -75,177 +49,172 @@ def draw(picture: Picture) -> dict[str, bytes]:
     return drawn
 
 
-def _groups(canvas: Canvas, picture: Picture) -> None:
-    """Draw one thing for each group, with a legend or with the names of boxes."""
-    labels = _labels(picture)
-    width, height = _size(picture, labels)
-    canvas.set_size_inches(width, height)
-    axes = canvas.add_subplot()
-    axes.set(xlabel=_plain(picture.x_label, 0.8 * width), ylabel=_plain(picture.y_label, 0.8 * height))
-    _scale(axes, picture)
-    artists = DRAWERS[picture.figure.kind](axes, picture.series)
-    if picture.figure.kind == "box":
-        axes.set_yticks(range(1, len(labels) + 1), labels)
-    elif any(labels):
-        canvas.legend(artists, labels, loc="outside upper center", ncols=_columns(labels, width))
+def canvas_drawer(picture: Picture) -> Callable[[Canvas, Picture], None]:
+    """Return what draws a figure of this kind on an empty canvas."""
+    brought = kind_of(picture.figure.kind)
+    special = {"heat": _draw_matrix, "box": _draw_boxes}
+    return brought.draw if brought else special.get(picture.figure.kind, _draw_panels)
 
 
-def _matrix(canvas: Canvas, picture: Picture) -> None:
-    """Draw a heat map with what it shows above it."""
-    layout = Layout(picture, LETTER)
-    canvas.set_size_inches(layout.width, layout.height)
-    axes = canvas.add_subplot()
-    axes.set(xlabel=_plain(picture.x_label, 0.8 * layout.width), ylabel=_plain(picture.y_label, 0.8 * layout.height))
-    axes.set_title(_plain(picture.title, 0.8 * layout.width), loc="left", fontsize=STYLE["axes.labelsize"])
-    room = layout.room if layout.leaning else layout.tile
-    columns = [_plain(name, room) for name in layout.columns]
-    draw_tiles(axes, picture, layout, (columns, [_plain(name, layout.room) for name in layout.rows]))
+def _draw_panels(canvas: Canvas, picture: Picture) -> None:
+    """Draw a panel for each title, with shared axes, and the names of the series where they fit."""
+    panels, artists = _panels(canvas, picture), dict[tuple[str, bool], Any]()
+    numbers = _numbers(picture.series)
+    for title, axes in panels.items():
+        own = [one for one in picture.series if one.panel == title]
+        set_scales(axes, picture)
+        if picture.figure.panels:
+            axes.set_title(plain(title, 0.9 * picture.figure.inches / _columns(picture)))
+        drawn = _artists(picture)(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
+        artists.update({(one.label, one.shared): artist for one, artist in zip(own, drawn, strict=True)})
+    set_limits(panels[picture.panels[0]], picture)
+    _divide_x(canvas, picture, [*panels.values()])
+    if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
+        order = sorted(artists, key=lambda name: (name[1], numbers[name]))
+        names = [plain(label, picture.figure.inches - HANDLE, NARROW) for label, _ in order]
+        add_legend(canvas, [artists[name] for name in order], names)
 
 
-def _plain(text: str, inches: float) -> str:
-    """Return text that is drawn as it is, cut where it does not fit.
-
-    Dollars begin no mathematics, and an SVG can hold every character.
-    """
-    shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / LETTER))
-    return (shown if len(shown) <= most else f"{shown[: most - 2]} …").replace("$", r"\$")
+def _artists(picture: Picture) -> Callable[[Axes, Sequence[tuple[Series, int]], Picture], Artists]:
+    """Return what draws the series of a panel; a line between points of two metrics is drawn as these are."""
+    spots = any(hasattr(row, "y") for one in picture.series for row in one.rows[:1])
+    return draw_spots if spots else ARTISTS[picture.figure.kind]
 
 
-def _labels(picture: Picture) -> list[str]:
-    """Return the names of the series as a legend shows them, or as the axis of boxes does."""
-    width = picture.figure.width
-    room = width / 2 if picture.figure.kind == "box" else width - HANDLE
-    return [_plain(one.label, room) for one in picture.series]
+def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
+    """Return the axes of each panel, labelled on the left and below alone."""
+    figure, titles = picture.figure, picture.panels
+    columns = _columns(picture)
+    rows = ceil(len(titles) / columns)
+    width = figure.inches / columns
+    height = min(HIGHEST, max(LOWEST, HEIGHT * width)) if rows * columns == 1 else max(LOWEST, 0.8 * width)
+    canvas.set_size_inches(figure.inches, rows * height + (0.2 if figure.panels else 0))
+    grid = canvas.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    places = [*grid.flat]
+    for place in places[len(titles) :]:
+        place.remove()
+    for place in places[max(0, len(titles) - columns) : len(titles)]:
+        place.xaxis.set_tick_params(labelbottom=True)
+    x_label, y_label = plain(picture.x_label, figure.inches), wrapped(picture.y_label, 0.9 * rows * height)
+    if len(titles) == 1:
+        places[0].set(xlabel=x_label, ylabel=y_label)
+    else:
+        canvas.supxlabel(x_label, size=style.TEXT)
+        canvas.supylabel(y_label, size=style.TEXT)
+    return dict(zip(titles, places, strict=False))
 
 
-def _size(picture: Picture, labels: Sequence[str]) -> tuple[float, float]:
-    """Return width and height in inches, with room for boxes or for the rows of a legend."""
-    width = picture.figure.width
-    if picture.figure.kind == "box":
-        return width, 0.7 + 0.3 * len(labels)
-    return width, 0.55 * width + 0.18 * ceil(len(labels) / _columns(labels, width))
+def _columns(picture: Picture) -> int:
+    """Return how many panels stand beside each other, the rows being about equally long."""
+    count, most = len(picture.panels), max(1, int(picture.figure.inches / NARROWEST))
+    return ceil(count / ceil(count / most))
 
 
-def _columns(labels: Sequence[str], width: float) -> int:
-    """Return the most columns of a legend, filled one after the other, for which there is room."""
-    for columns in range(len(labels), 1, -1):
-        ends = [ceil(len(labels) * column / columns) for column in range(columns + 1)]
-        longest = (max(map(len, labels[start:end])) for start, end in pairwise(ends))
-        if sum(letters * LETTER + HANDLE for letters in longest) <= width:
-            return columns
-    return 1
-
-
-def _scale(axes: Axes, picture: Picture) -> None:
-    """Divide the axes; numbers are written out, rather than as powers of ten."""
-    from matplotlib.ticker import LogFormatter, StrMethodFormatter
-
-    axes.set(xscale=picture.figure.scales.x, yscale=picture.figure.scales.y)
-    for axis, scale in ((axes.xaxis, picture.figure.scales.x), (axes.yaxis, picture.figure.scales.y)):
-        if scale == "log":
-            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
-
-
-def _numbered(series: Sequence[Series]) -> Iterator[tuple[Series, int]]:
-    """Yield each series with its turn, those that all groups share apart, so that these take no colour."""
+def _numbers(series: Sequence[Series]) -> dict[tuple[str, bool], int]:
+    """Return the number of each series by its name, the same in all panels; what all groups share counts apart."""
+    found: dict[tuple[str, bool], int] = {}
     turns = [0, 0]
     for one in series:
-        yield one, turns[one.shared]
-        turns[one.shared] += 1
+        if (one.label, one.shared) not in found:
+            found[one.label, one.shared] = turns[one.shared]
+            turns[one.shared] += 1
+    return found
 
 
-def _line(number: int) -> dict[str, Any]:
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
+    """Set the ticks of the x axis: names, numbers of the suite, or whole numbers."""
+    inches = 0.85 * picture.figure.inches / _columns(picture)
+    if picture.places:
+        names = [plain(name, 1.3, NARROW) for name in picture.places]
+        higher = max(set_places(axes, names, inches) for axes in panels)
+        canvas.set_size_inches(picture.figure.inches, canvas.get_size_inches()[1] + higher)
+    elif picture.ticks:
+        for axes in panels:
+            set_ticks(axes, picture.ticks, inches)
+    elif picture.figure.history or picture.figure.kind == "survival":
+        for axes in panels:
+            if axes.get_xscale() == "linear":
+                whole_numbers(axes.xaxis)
 
 
-def _marker(number: int) -> dict[str, Any]:
-    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+def _name_series(
+    canvas: Canvas, picture: Picture, panels: Sequence[Axes],
+    numbers: Mapping[tuple[str, bool], int], artists: Mapping[tuple[str, bool], Any],
+) -> bool:  # fmt: skip
+    """Write the names of series, or of points, beside them; return whether a legend is needless."""
+    figure, needless = picture.figure, len(numbers) == 1
+    spots = [*_spot_names(picture, numbers)]
+    if len(panels) == 1 and spots and (figure.points or not needless):
+        ways = [*_spot_ways(panels[0], picture)]
+        named = name_points(canvas, panels[0], spots, ways)
+        return needless or (named and not figure.points)
+    if len(panels) == 1 and figure.kind in CURVED and not needless:
+        lines = {name: _drawn(artist) for name, artist in artists.items()}
+        named = [
+            (line, plain(name[0], figure.inches), style.ink(numbers[name])) for name, line in lines.items() if line
+        ]
+        return bool(named) and name_ends(canvas, panels[0], named)
+    return needless
 
 
-def _histograms(axes: Axes, series: Sequence[Series]) -> Artists:
-    artists: Artists = []
-    for one, number in _numbered(series):
-        edges, heights = [one.rows[0].low, *(bar.high for bar in one.rows)], [bar.percent for bar in one.rows]
-        style = {"fill": True, "color": SHADES[number % len(SHADES)], "zorder": 0.8} if one.shared else _line(number)
-        artists.append(axes.stairs(heights, edges, **style))
-    lowest = min(bar.percent for one in series for bar in one.rows if bar.percent)
-    axes.margins(x=0.02)
-    axes.set_ylim(bottom=lowest / 2 if axes.get_yscale() == "log" else 0)
-    return artists
+def _spot_names(
+    picture: Picture, numbers: Mapping[tuple[str, bool], int]
+) -> Iterator[tuple[tuple[float, float], str, str]]:
+    """Yield the points of a scatter plot with their own names, or those of their series."""
+    room = 0.4 * picture.figure.inches
+    for one in picture.series:
+        for spot in one.rows:
+            if hasattr(spot, "point"):
+                yield (
+                    (spot.x, spot.y),
+                    plain(spot.point or one.label, room),
+                    style.ink(numbers[one.label, one.shared]),
+                )
 
 
-def _curves(axes: Axes, series: Sequence[Series]) -> Artists:
-    from matplotlib.ticker import MaxNLocator
-
-    artists: Artists = []
-    log = axes.get_yscale() == "log"
-    if axes.get_xscale() == "linear":  # updates and epochs are whole
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    for one, number in _numbered(series):
-        x = [point.x for point in one.rows]
-        means = [point.mean if has_place(point.mean, log) else nan for point in one.rows]
-        spreads = [_spread(point.std) or 0 for point in one.rows]
-        (line,) = axes.plot(x, means, **(_marker(number) | _line(number)), markevery=ceil(len(x) / 12))
-        if any(spreads):
-            low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
-            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
-        artists.append(line)
-    return artists
+def _spot_ways(axes: Axes, picture: Picture) -> Iterator[list[tuple[float, float]]]:
+    """Yield the lines between points, and their error bars, as far as the axes show them."""
+    (left, _), (bottom, _) = axes.get_xlim(), axes.get_ylim()
+    for one in picture.series:
+        if picture.figure.kind == "line":
+            yield [(spot.x, spot.y) for spot in one.rows]
+        for spot in one.rows:
+            if spot.y_low is not None:
+                yield [(spot.x, max(spot.y_low, bottom)), (spot.x, spot.y_high)]
+            if spot.x_low is not None:
+                yield [(max(spot.x_low, left), spot.y), (spot.x_high, spot.y)]
 
 
-def _spread(std: float | None) -> float | None:
-    return std if std is not None and has_place(std, False) else None
+def _drawn(line: Any) -> list[tuple[float, float]]:
+    """Return the places of a line that are drawn, with the corners of its steps."""
+    xs, ys = line.get_xdata(), line.get_ydata()
+    places = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if y == y]
+    if line.get_drawstyle() != "steps-post":
+        return places
+    corners = ([(x, y), (next_x, y)] for (x, y), (next_x, _) in pairwise(places))
+    return [*chain.from_iterable(corners), *places[-1:]]
 
 
-def _spots(axes: Axes, series: Sequence[Series]) -> Artists:
-    artists: Artists = []
-    for one, number in _numbered(series):
-        (spot,) = one.rows
-        style = {"linestyle": "", "elinewidth": 0.8, "capsize": 2, **_marker(number)}
-        artists.append(axes.errorbar(spot.x, spot.y, _spread(spot.y_std), _spread(spot.x_std), **style))
-    return artists
-
-
-def _boxes(axes: Axes, series: Sequence[Series]) -> Artists:
-    """Draw boxes with the first on top."""
-    black = {"color": "black", "linewidth": 0.8}
-    boxes = axes.bxp(
-        [_statistics(one) for one in series],
-        orientation="horizontal",
-        patch_artist=True,
-        showmeans=True,
-        widths=0.55,
-        boxprops={"edgecolor": "black", "linewidth": 0.8},
-        medianprops={"color": COLOURS[1], "linewidth": 1.8},
-        meanprops={"marker": "D", "markersize": 3.5, "markerfacecolor": "white", "markeredgecolor": "black"},
-        flierprops={"marker": ".", "markersize": 3, "markerfacecolor": "0.4", "markeredgecolor": "none"},
-        whiskerprops=black,
-        capprops=black,
+def _draw_boxes(canvas: Canvas, picture: Picture) -> None:
+    """Draw boxes below each other, with their names."""
+    width = picture.figure.inches
+    canvas.set_size_inches(width, 0.6 + 0.24 * len(picture.series))
+    axes = canvas.add_subplot()
+    axes.set(xlabel=plain(picture.x_label, 0.8 * width))
+    set_scales(axes, picture)
+    ARTISTS["box"](axes, [(one, 0) for one in picture.series], picture)
+    axes.set_yticks(
+        range(1, len(picture.series) + 1), [plain(one.label, width / 2, NARROW) for one in picture.series]
     )
-    for one, patch in zip(series, boxes["boxes"], strict=True):
-        patch.set_facecolor(SHADES[0] if one.shared else "white")
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    return list(boxes["boxes"])
 
 
-def _statistics(one: Series) -> dict[str, Any]:
-    (box,) = one.rows
-    return {
-        "whislo": box.whisker_low,
-        "q1": box.first_quartile,
-        "med": box.median,
-        "q3": box.third_quartile,
-        "whishi": box.whisker_high,
-        "mean": box.mean,
-        "fliers": box.beyond,
-    }
-
-
-DRAWERS: Mapping[str, Callable[[Axes, Sequence[Series]], Artists]] = {
-    "histogram": _histograms,
-    "line": _curves,
-    "box": _boxes,
-    "scatter": _spots,
-}
+def _draw_matrix(canvas: Canvas, picture: Picture) -> None:
+    """Draw a heat map with what it shows above it."""
+    layout = Layout(picture, NARROW)
+    canvas.set_size_inches(layout.width, layout.height)
+    axes = canvas.add_subplot()
+    axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=wrapped(picture.y_label, 0.8 * layout.height))
+    axes.set_title(plain(picture.title, 0.8 * layout.width), loc="left", fontsize=style.TEXT)
+    room = layout.room if layout.leaning else layout.tile
+    columns = [plain(name, room, NARROW) for name in layout.columns]
+    draw_tiles(axes, picture, layout, (columns, [plain(name, layout.room, NARROW) for name in layout.rows]))

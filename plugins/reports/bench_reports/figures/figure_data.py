@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import hook
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
-from bench_core.suites.axes import AXES, TRAINING_AXES
+from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
 from bench_core.suites.cells import join
 from bench_core.suites.figure_schema import Figure
+from bench_core.suites.grids import word
+from bench_core.suites.setting_values import MISSING, Side, setting_value
 from bench_reports.content.grid import Status
-from bench_reports.content.sorting import name_on, names_on, ordered
+from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.document import Block
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-Names: TypeAlias = tuple[str, ...]  # on the axes that make the groups
+Names: TypeAlias = tuple[str, ...]  # on the axes, or values of the settings, that make the groups
 
 FARTHEST = 1e300  #: from 0 on an axis, beyond which its margins and steps are no numbers
 
@@ -36,21 +39,28 @@ class Bar(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a curve: mean and standard deviation over seeds."""
+    """A point of a curve, or a bar: mean and standard deviation over seeds, and the ends of its band or error bar."""
 
-    x: float
-    mean: float
+    x: float | str  # a place on a numeric axis, or a name
+    mean: float | None  # None where every seed lacks it
     std: float | None
+    low: float | None
+    high: float | None
     seeds: int
 
 
 class Spot(NamedTuple):
-    """A group of cells by two metrics: means and standard deviations over seeds."""
+    """A group of cells by two metrics or costs, as `Point`."""
 
+    point: str  # its name within the series
     x: float
     x_std: float | None
+    x_low: float | None
+    x_high: float | None
     y: float
     y_std: float | None
+    y_low: float | None
+    y_high: float | None
     seeds: int
 
 
@@ -69,10 +79,11 @@ class Series:
     """What is drawn of one group of cells, or once of all groups where they agree."""
 
     label: str
-    rows: Sequence[Any]  # bars, points, a spot, a box or the tiles of a row
+    rows: Sequence[Any]  # bars, points, spots, a box or the tiles of a row
     seeds: int
     values: int = 0  # of single examples; 0 where those do not show
     shared: bool = False  # by all groups
+    panel: str = ""  # the title of its panel
 
 
 @dataclass(frozen=True)
@@ -89,10 +100,22 @@ class Picture:
     missing: Sequence[tuple[str, str]] = ()  # what is left out, and why
     empty: str = ""  # why there is nothing to draw
     title: str = ""  # what stands above it
+    places: Sequence[str] = ()  # the names on x, in their order, if it has names
+    ticks: Sequence[float] = ()  # the numbers on x that the suite gives, if it has numbers
+
+    @property
+    def panels(self) -> list[str]:
+        """Return the titles of its panels in their order; one without a title if it has none."""
+        return list(dict.fromkeys(one.panel for one in self.series))
 
     def records(self) -> list[dict[str, Any]]:
         """Return one flat mapping for each thing that is drawn."""
-        return [{"series": one.label, **_flat(row._asdict())} for one in self.series for row in one.rows]
+        panels = bool(self.figure.panels)
+        return [
+            {**({"panel": one.panel} if panels else {}), "series": one.label, **_flat(row._asdict())}
+            for one in self.series
+            for row in one.rows
+        ]
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,45 +124,122 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class FigureData:
-    """The cells of a figure by group, and a list of those that have nothing to draw."""
+    """The cells of a figure by panel and group, and a list of those that have nothing to draw."""
 
     run: Run
     figure: Figure
-    groups: Mapping[Names, Sequence[CellResult]] = field(init=False)
     missing: dict[tuple[str, str], None] = field(default_factory=dict)  # what is left out, and why, each once
 
-    def __post_init__(self) -> None:
-        found: dict[Names, list[CellResult]] = defaultdict(list)
-        for one in ordered(self.run):
-            if self.figure.covers(one.cell):
-                found[tuple(name_on(one, axis) for axis in self.figure.grouped)].append(one)
-        known = [names_on(self.run, axis) for axis in self.figure.grouped]
-        place = lambda names: [order.index(name) for name, order in zip(names, known, strict=True)]  # noqa: E731
-        self.groups = {names: found[names] for names in sorted(found, key=place)}
-
-    @property
+    @cached_property
     def cells(self) -> list[CellResult]:
-        """Return all cells that the figure covers."""
-        return [one for group in self.groups.values() for one in group]
+        """All cells that the figure covers, in the order of the suite."""
+        return [one for one in ordered(self.run) if self.figure.covers(one.cell)]
+
+    @cached_property
+    def groups(self) -> Mapping[Names, Sequence[CellResult]]:
+        """The cells of each group, whatever its panel."""
+        return self.grouped(self.cells, self.figure.by)
+
+    @cached_property
+    def panels(self) -> Mapping[str, Mapping[Names, Sequence[CellResult]]]:
+        """The groups of each panel, by its title; of the only panel, whose title is empty, if there are none."""
+        panels = self.grouped(self.cells, [self.figure.panels] if self.figure.panels else [])
+        return {
+            self.label(names, [self.figure.panels]): self.grouped(own, self.figure.by)
+            for names, own in panels.items()
+        }
+
+    def grouped(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
+        """Return cells by their names on axes, or values of settings, in the order of the suite; numbers ascend."""
+        sides = [self.figure.sides[text] for text in texts]
+        found: dict[Names, list[CellResult]] = defaultdict(list)
+        for one in cells:
+            found[tuple(self.word(one, side) for side in sides)].append(one)
+        ranks = [self.order(side) for side in sides]
+        rank = lambda names: [rank[name] for name, rank in zip(names, ranks, strict=True)]  # noqa: E731
+        return {names: found[names] for names in sorted(found, key=rank)}
+
+    def order(self, side: Side) -> dict[str, int]:
+        """Return the rank of each name on an axis, or of each value of a setting."""
+        if side.setting is None:
+            return {name: rank for rank, name in enumerate(names_on(self.run, side.axis))}
+        ranks = {name: rank for rank, name in enumerate(names_on(self.run, side.axis))}
+        firsts: dict[Any, int] = {}
+        for one in self.cells:
+            value, rank = self.value(one, side), ranks[name_on(one, side.axis)]
+            firsts[word(value)] = min(rank, firsts.get(word(value), rank))
+        values = {word(value): value for value in (self.value(one, side) for one in self.cells)}
+        numbers = all(map(is_number, values.values()))
+        return {
+            text: rank
+            for rank, text in enumerate(sorted(values, key=values.__getitem__ if numbers else firsts.__getitem__))
+        }
+
+    def value(self, one: CellResult, side: Side) -> Any:
+        """Return the name of a cell on an axis, or its value of a setting; raise SuiteError if it is not given."""
+        name = name_on(one, side.axis)
+        if side.setting is None:
+            return name
+        if side == self.figure.place and name in self.figure.at:
+            return plain_number(self.figure.at[name])
+        section = getattr(self.run.suite, SECTIONS[side.axis])
+        found = setting_value(section, name, side.setting, name_on(one, "task"), self._training)
+        if found is MISSING:
+            raise SuiteError(f"{side.axis} {name} does not give {side.setting!r}.")
+        return found
+
+    @cached_property
+    def _training(self) -> Mapping[str, Any]:
+        return self.run.suite.training.model_dump()
+
+    def word(self, one: CellResult, side: Side) -> str:
+        """Return the name of a cell on an axis, or its value of a setting, as text."""
+        return word(self.value(one, side))
+
+    def label(self, names: Names, texts: Sequence[str] | None = None) -> str:
+        """Return the label of a group, such as `lstm/tied=true`, or the words of the suite for it."""
+        figure, sides = self.figure, [self.figure.sides[text] for text in (texts or self.figure.by) if text]
+        parts = [_part(name, side) for name, side in zip(names, sides, strict=True)]
+        return figure.called(join(*map(figure.called, parts)))
+
+    def axis_label(self, axis: Literal["x", "y"]) -> str:
+        """Return the label of an axis that holds names or values of a setting."""
+        text = self.figure.x if axis == "x" else self.figure.y
+        return self.figure.labels.get(axis) or text.replace(".", " ").replace("_", " ")
 
     def leave_out(self, one: CellResult, reason: str) -> None:
         """Note a cell, or the training of a cell, that has nothing to draw."""
-        axes = (*TRAINING_AXES, "seed") if self.figure.kind == "line" else AXES
+        axes = (*TRAINING_AXES, "seed") if self.figure.history else AXES
         name = cell_name({axis: one.cell[axis] for axis in axes if axis in one.cell})
         self.missing[name, reason or one.status] = None
 
     def number(self, metric: str) -> Number:
         """Return one of a metric's numbers; raise SuiteError if their kinds or signatures differ."""
         found: dict[tuple[str, str], tuple[str, Number]] = {}
-        for names, cells in self.groups.items():
-            for one in cells:
-                number = one.numbers.get(metric)
-                if number and number.value is not None:
-                    found.setdefault((number.kind, number.signature), (join(*names), number))
+        for one in self.cells:
+            number = one.numbers.get(metric)
+            if number and number.value is not None:
+                names = (name_on(one, axis) for axis in self.figure.grouped)
+                found.setdefault((number.kind, number.signature), (join(*names), number))
         if len(found) > 1:
             kinds = "; ".join(f"{label}: {', '.join(filter(None, kind))}" for kind, (label, _) in found.items())
             raise SuiteError(f"{metric} is not one number for all, but of several kinds or signatures ({kinds}).")
         return next((number for _, number in found.values()), Number())
+
+
+def _part(name: str, side: Side) -> str:
+    """Return a name, or the value of a setting beside its name."""
+    return name if side.setting in (None, "name") else f"{side}={name}"
+
+
+def one_of_each_seed(cells: Sequence[CellResult]) -> Sequence[CellResult]:
+    """Return cells; raise SuiteError if two share a seed, and thus a place in a figure."""
+    seen: dict[int, CellResult] = {}
+    for one in cells:
+        other = seen.setdefault(seed_of(one), one)
+        if other is not one:
+            raise SuiteError(f"{cell_name(other.cell)} and {cell_name(one.cell)} have the same place.")
+    return cells
 
 
 @dataclass(frozen=True)
@@ -158,9 +258,19 @@ def kind_of(name: str) -> FigureKind | None:
     return found
 
 
-def has_place(value: float, log: bool) -> bool:
+def has_place(value: float | None, log: bool) -> bool:
     """Return whether an axis can hold a value: it is finite, and above 0 where the axis is logarithmic."""
-    return abs(value) <= FARTHEST and (value > 0 or not log)
+    return value is not None and abs(value) <= FARTHEST and (value > 0 or not log)
+
+
+def is_number(value: object) -> bool:
+    """Return whether the value of a setting is a number."""
+    return type(value) in (int, float)
+
+
+def plain_number(value: float) -> float:
+    """Return a whole number as such, so that it is written without a point."""
+    return int(value) if value == int(value) else value
 
 
 def axis_label(metrics: Sequence[str], numbers: Mapping[str, Number]) -> str:

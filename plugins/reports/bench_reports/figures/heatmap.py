@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import log
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
-from bench_core.suites.axes import SECTIONS, Axis
-from bench_core.suites.cells import join
-from bench_core.suites.figure_check import label
 from bench_reports.content.numbers import rounded
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, Tile, has_place, with_unit
+from bench_reports.figures.figure_data import (
+    FigureData,
+    Picture,
+    Series,
+    Tile,
+    has_place,
+    one_of_each_seed,
+    with_unit,
+)
 from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Place: TypeAlias = tuple[str, str]  # names of column and row
 
 ROW, HEAD = 0.36, 0.85  # inches of a row, and of what stands above and below
 LABELS = 0.35  # of the width, at most, for the names of rows
@@ -36,43 +39,20 @@ def heat_picture(data: FigureData) -> Picture:
     if figure.value not in data.run.suite.metrics:
         raise SuiteError(f"the run does not measure {figure.value}.")
     number = data.number(figure.value)
-    groups = dict(_placed(data))
-    columns, rows = (list(dict.fromkeys(place[side] for place in groups)) for side in (0, 1))
-    tiles = {place: _tile(data, place[0], cells) for place, cells in groups.items()}
+    groups = {place: one_of_each_seed(own) for place, own in data.grouped(data.cells, [figure.x, figure.y]).items()}
+    ranks = [data.order(figure.sides[text]) for text in (figure.x, figure.y)]
+    columns, rows = (sorted({place[way] for place in groups}, key=ranks[way].__getitem__) for way in (0, 1))
+    tiles = {place: _tile(data, figure.called(place[0]), cells) for place, cells in groups.items()}
     series = [
-        Series(row, found, max(tile.seeds for tile in found))
+        Series(figure.called(row), found, max(tile.seeds for tile in found))
         for row in rows
-        if (found := [tiles.get((column, row), Tile(column)) for column in columns])
+        if (found := [tiles.get((column, row), Tile(figure.called(column))) for column in columns])
     ]
     if not any(tile.seeds for tile in tiles.values()):
         series = []
     notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.value, number)
-    return Picture(figure, series, figure.x, figure.y, {figure.value: number}, notes, title=title)
-
-
-def _placed(data: FigureData) -> Iterator[tuple[Place, Sequence[CellResult]]]:
-    """Yield the cells of each place of the matrix."""
-    seen: dict[Place, Names] = {}
-    for names, cells in data.groups.items():
-        place = _place(data, dict(zip(data.figure.grouped, names, strict=True)))
-        if place in seen:
-            raise SuiteError(f"{join(*seen[place])} and {join(*names)} have one place: {join(*place)}.")
-        seen[place] = names
-        yield place, cells
-
-
-def _place(data: FigureData, names: Mapping[Axis, str]) -> Place:
-    """Return the names of a group's column and row; raise SuiteError if one goes by a setting that is not given."""
-    found = []
-    for axis, setting in data.figure.sides:
-        name = next(known for own, known in names.items() if own == axis)
-        section = getattr(data.run.suite, SECTIONS[axis]) if setting is not None else {}
-        one = label(name, setting, section)
-        if one is None:
-            raise SuiteError(f"{axis} {name} does not give a single {setting!r}.")
-        found.append(one)
-    column, row = found
-    return column, row
+    x, y = data.axis_label("x"), data.axis_label("y")
+    return Picture(figure, series, x, y, {figure.value: number}, notes, title=title)
 
 
 def _tile(data: FigureData, column: str, cells: Sequence[CellResult]) -> Tile:
@@ -111,7 +91,7 @@ class Layout:
     def __init__(self, picture: Picture, letter: float) -> None:
         self.rows = [one.label for one in picture.series]
         self.columns = [tile.x for tile in picture.series[0].rows]
-        self.width = picture.figure.width
+        self.width = picture.figure.inches
         self.room = LABELS * self.width  # for the name of a row, or of a column that leans
         side = min(self.room, letter * max(map(len, self.rows)))
         self.tile = (self.width - side - EDGES) / len(self.columns)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import ceil, floor, fsum
 from typing import NamedTuple
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import Number
+from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.distributions import Counts, distributions, identity, pooled
+from bench_reports.figures.distributions import DISTRIBUTIONS, Counts, pooled
 from bench_reports.figures.figure_data import Bar, FigureData, Names, Picture, Series, axis_label, has_place
+from bench_reports.figures.kept_files import identity
 
 BINS = 50  #: of a histogram that does not say
 UNKEPT = "the run keeps its {} alone, not that of each example; run the suite again"
@@ -47,6 +48,7 @@ class Spread:
     counts: Counts
     seeds: int
     shared: bool = False  # by all groups
+    panel: str = ""
 
 
 def spread_picture(data: FigureData) -> Picture:
@@ -54,25 +56,34 @@ def spread_picture(data: FigureData) -> Picture:
     figure, log = data.figure, data.figure.scales.x == "log"
     numbers = {metric: data.number(metric) for metric in figure.values}
     measured = [metric for metric in figure.values if metric in data.run.suite.metrics]
-    spreads = [spread for metric in measured for spread in _spreads(data, metric)]
+    spreads = [
+        spread
+        for panel, groups in data.panels.items()
+        for metric in measured
+        for spread in _spreads(data, metric, panel, groups)
+    ]
     own = list(dict.fromkeys(one.metric for one in spreads if not one.shared)) or [*figure.values]
     if len(own) > 1:
-        spreads = [one if one.shared else replace(one, label=join(one.label, one.metric)) for one in spreads]
-    same = [one.metric for one in spreads if one.shared]
+        spreads = [
+            one if one.shared else replace(one, label=join(one.label, figure.called(one.metric))) for one in spreads
+        ]
+    same = list(dict.fromkeys(one.metric for one in spreads if one.shared))
     notes = [f"{' and '.join(same)}: the same in all groups, drawn once."] if same else []
     notes += _outside(spreads, log)
-    label = axis_label(own, numbers)
+    label = figure.labels.get("x") or axis_label(own, numbers)
     if figure.kind == "box":
         return Picture(figure, _boxes(spreads, log), label, "", numbers, [*notes, BOXES])
-    bars = _histograms(spreads, figure.bins or BINS, log)
-    return Picture(figure, bars, label, "share of examples (%)", numbers, notes)
+    bars = _histograms(spreads, figure.bins if isinstance(figure.bins, int) else BINS, log)
+    return Picture(figure, bars, label, figure.labels.get("y") or "share of examples (%)", numbers, notes)
 
 
-def _spreads(data: FigureData, metric: str) -> Iterator[Spread]:
+def _spreads(
+    data: FigureData, metric: str, panel: str, groups: Mapping[Names, Sequence[CellResult]]
+) -> Iterator[Spread]:
     """Yield the values of each group; once those that all groups share, where there are metrics beside it."""
-    known = {identity(one.cell): one for one in distributions(data.run) if one.metric == metric}
+    known = {identity(one.cell): one for one in DISTRIBUTIONS.read(data.run) if one.metric == metric}
     found: dict[Names, list[Counts]] = defaultdict(list)
-    for names, cells in data.groups.items():
+    for names, cells in groups.items():
         for one in applicable(data.run, cells, metric):
             kept = known.get(identity(one.cell))
             if kept is None:
@@ -86,10 +97,10 @@ def _spreads(data: FigureData, metric: str) -> Iterator[Spread]:
                 data.leave_out(one, "it has no examples")
     several = [counts for group in found.values() for counts in group]
     if len(found) > 1 and len(data.figure.values) > 1 and all(counts == several[0] for counts in several):
-        yield Spread(metric, metric, several[0], 1, shared=True)
+        yield Spread(data.figure.called(metric), metric, several[0], 1, shared=True, panel=panel)
         return
     for names, group in found.items():
-        yield Spread(join(*names), metric, pooled(group), len(group))
+        yield Spread(data.label(names), metric, pooled(group), len(group), panel=panel)
 
 
 def _histograms(spreads: Sequence[Spread], most: int, log: bool) -> list[Series]:
@@ -98,7 +109,7 @@ def _histograms(spreads: Sequence[Spread], most: int, log: bool) -> list[Series]
     for one in spreads if values else ():
         n, found = size(one.counts), heights(drawable(one.counts, log), bins)
         bars = [Bar(low, high, bar, 100 * bar / n) for (low, high), bar in zip(pairwise(bins), found, strict=True)]
-        series.append(Series(one.label, bars, one.seeds, n, one.shared))
+        series.append(Series(one.label, bars, one.seeds, n, one.shared, one.panel))
     return series
 
 
@@ -114,7 +125,8 @@ def _outside(spreads: Sequence[Spread], log: bool) -> Iterator[str]:
     for one in spreads:
         left = size(one.counts) - size(drawable(one.counts, log))
         if left:
-            yield f"{one.label or one.metric}: {left:,} of {size(one.counts):,} values are off the axis ({why})."
+            name = join(one.panel, one.label) or one.metric
+            yield f"{name}: {left:,} of {size(one.counts):,} values are off the axis ({why})."
 
 
 def size(counts: Counts) -> int:

@@ -1,0 +1,201 @@
+"""Draws the series of one panel: bins, lines, bars, boxes, points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, nan
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bench_reports.figures import style
+from bench_reports.figures.figure_data import Picture, Series, has_place
+from bench_reports.figures.limits import floor_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKS = 10  # on a long line, at most
+SURVIVING = 6  # likewise, on a survival curve
+GROUP = 0.8  # of the distance of two names, the width of the bars at one
+CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
+
+#: A series with its number, by which it has its style
+Numbered: TypeAlias = Sequence[tuple[Series, int]]
+Artists: TypeAlias = list[Any]  # what a legend shows of each series
+
+
+def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw outlines; what all groups share is filled with grey."""
+    artists: Artists = []
+    for one, number in series:
+        edges, heights = [one.rows[0].low, *(bar.high for bar in one.rows)], [bar.percent for bar in one.rows]
+        shade = {"fill": True, "color": style.SHADES[number % len(style.SHADES)], "zorder": 0.8}
+        look = shade if one.shared else {**style.dashed(number), "linewidth": 1.1}
+        artists.append(axes.stairs(heights, edges, **look))
+    return artists
+
+
+def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw lines with bands; a line of a single point has an error bar instead."""
+    floor, artists = floor_of(picture), list[Any]()
+    for one, number in series:
+        xs = [place_on_x(picture, point.x) for point in one.rows]
+        means = _drawable(axes, xs, [point.mean for point in one.rows])
+        every = max(1, ceil(len(xs) / MARKS))
+        look = {**style.marked(number), **style.dashed(number)}
+        (line,) = axes.plot(xs, means, **look, markevery=(number % every, every), zorder=2.5)
+        ends = _ends(axes, one.rows, floor)
+        if sum(mean == mean for mean in means) == 1:
+            _draw_error_bars(axes, xs, means, ends, style.colour(number))
+        else:
+            _draw_band(axes, xs, ends, style.colour(number), None)
+        artists.append(line)
+    return artists
+
+
+def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw steps with bands, and a mark where outputs were cut."""
+    floor, artists = floor_of(picture), list[Any]()
+    for one, number in series:
+        xs = [float(point.x) for point in one.rows]
+        shares = _drawable(axes, xs, [point.mean for point in one.rows])
+        every = max(1, ceil(len(xs) / SURVIVING))
+        look = {**style.marked(number), **style.dashed(number)}
+        start = (1 + number * every // 3) % every
+        (line,) = axes.plot(xs, shares, **look, drawstyle="steps-post", markevery=(start, every), zorder=2.5)
+        _draw_band(axes, xs, _ends(axes, one.rows, floor), style.colour(number), "post")
+        cut = [(x, share) for x, share, point in zip(xs, shares, one.rows, strict=True) if point.cut]
+        if cut:
+            (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
+            marks.set_in_layout(False)
+        artists.append(line)
+    return artists
+
+
+def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw bars beside each other at each name, from 0, with a dash where there is no number."""
+    floor, artists = floor_of(picture), list[Any]()
+    count = len({number for _, number in series})
+    width = GROUP / count
+    for rank, (one, number) in enumerate(series):
+        xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP / 2 for point in one.rows]
+        means = _drawable(axes, xs, [point.mean for point in one.rows])
+        artists.append(axes.bar(xs, means, width, **style.hatched(number)))
+        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, floor), "black")
+        for x, mean in zip(xs, means, strict=True):
+            if mean != mean:
+                axes.text(
+                    x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4"
+                )
+    return artists
+
+
+def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw points with error bars in both directions, joined if the figure is a line."""
+    artists: Artists = []
+    for one, number in series:
+        joined = style.dashed(number)["linestyle"] if picture.figure.kind == "line" else ""
+        look = {"elinewidth": 0.6, **style.marked(number), "linestyle": joined, "zorder": 2.5}
+        xs, ys = [spot.x for spot in one.rows], [spot.y for spot in one.rows]
+        across = _distances(xs, [(spot.x_low, spot.x_high) for spot in one.rows])
+        along = _distances(ys, [(spot.y_low, spot.y_high) for spot in one.rows])
+        artists.append(axes.errorbar(xs, ys, along, across, **look)[0])
+    axes.grid(visible=True, axis="both")
+    return artists
+
+
+def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
+    """Draw boxes with the first on top."""
+    black = {"color": "black", "linewidth": 0.7}
+    boxes = axes.bxp(
+        [_statistics(one) for one, _ in series],
+        orientation="horizontal",
+        patch_artist=True,
+        showmeans=True,
+        widths=0.55,
+        boxprops={"edgecolor": "black", "linewidth": 0.7},
+        medianprops={"color": style.COLOURS[2], "linewidth": 1.6},
+        meanprops={"marker": "D", "markersize": 3, "markerfacecolor": "white", "markeredgecolor": "black"},
+        flierprops={"marker": ".", "markersize": 2.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
+        whiskerprops=black,
+        capprops=black,
+    )
+    for (one, _), patch in zip(series, boxes["boxes"], strict=True):
+        patch.set_facecolor(style.SHADES[0] if one.shared else "white")
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
+    return list(boxes["boxes"])
+
+
+def _statistics(one: Series) -> dict[str, Any]:
+    (box,) = one.rows
+    return {
+        "whislo": box.whisker_low,
+        "q1": box.first_quartile,
+        "med": box.median,
+        "q3": box.third_quartile,
+        "whishi": box.whisker_high,
+        "mean": box.mean,
+        "fliers": box.beyond,
+    }
+
+
+def place_on_x(picture: Picture, x: float | str) -> float:
+    """Return where a number or a name stands on the x axis."""
+    return float(picture.places.index(x)) if isinstance(x, str) else float(x)
+
+
+def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -> list[float]:
+    """Return values, with nan in place of those for which the axes have no place."""
+    log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
+    return [
+        value if value is not None and has_place(value, log_y) and has_place(x, log_x) else nan
+        for x, value in zip(xs, values, strict=True)
+    ]
+
+
+def _ends(axes: Axes, points: Sequence[Any], floor: float) -> list[tuple[float, float]]:
+    """Return the lower and the upper ends of bands, nan where there are none; none ends below the floor."""
+    log = axes.get_yscale() == "log"
+    known = [(point.low, point.high) if has_place(point.high, log) else (nan, nan) for point in points]
+    return [(max(low, floor), high) for low, high in known]
+
+
+def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
+    lows, highs = zip(*ends, strict=True)
+    if any(low == low for low in lows):
+        axes.fill_between(xs, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
+
+
+def _draw_error_bars(
+    axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str
+) -> None:
+    known = [
+        (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
+    ]
+    if known:
+        places, middles, own = zip(*known, strict=True)
+        reach = _distances(middles, own)
+        axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
+
+
+def _distances(
+    means: Sequence[float], ends: Sequence[tuple[float | None, float | None]]
+) -> tuple[list[float], list[float]] | None:
+    """Return how far error bars reach below and above means, nan where there are none; None if no mean has any."""
+    if all(low is None for low, _ in ends):
+        return None
+    return (
+        [nan if low is None else max(0.0, mean - low) for mean, (low, _) in zip(means, ends, strict=True)],
+        [nan if high is None else max(0.0, high - mean) for mean, (_, high) in zip(means, ends, strict=True)],
+    )
+
+
+ARTISTS: Mapping[str, Callable[[Axes, Numbered, Picture], Artists]] = {
+    "histogram": draw_histograms,
+    "line": draw_lines,
+    "survival": draw_survival,
+    "bar": draw_bars,
+    "box": draw_boxes,
+    "scatter": draw_spots,
+}

@@ -1,0 +1,125 @@
+"""Data of training curves, from the histories of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from bench_core.errors import SuiteError
+from bench_core.registry import suggestion
+from bench_core.runs.results import SHORT, CellResult, Number
+from bench_core.suites.axes import TRAINING_AXES
+from bench_reports.figures.estimates import estimate
+from bench_reports.figures.figure_data import FigureData, Names, Picture, Point, Series, has_place, with_unit
+
+History: TypeAlias = Sequence[Mapping[str, Any]]  # the evaluations of one training
+Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one seed
+
+
+def history_picture(data: FigureData) -> Picture:
+    """Return training curves; raise SuiteError if no history contains what is asked for."""
+    figure = data.figure
+    found = {
+        (panel, names): [*_histories(data, cells)]
+        for panel, groups in data.panels.items()
+        for names, cells in groups.items()
+    }
+    _check_entry(figure.y, [history for group in found.values() for _, history in group])
+    series, groups = [], []
+    for (panel, names), group in found.items():
+        if curves := [*_curves(data, group)]:
+            groups.append(curves)
+            series.append(_series(data, panel, names, curves))
+    x_label = figure.labels.get("x") or {"step": "updates", "epoch": "epochs"}[figure.x]
+    notes = [*_uneven(groups), *outside(data, series)]
+    return Picture(figure, series, x_label, figure.labels.get("y") or _entry_label(data), notes=notes)
+
+
+def _check_entry(entry: str, histories: Sequence[History]) -> None:
+    keys = list(dict.fromkeys(key for history in histories for evaluation in history for key in evaluation))
+    if keys and entry not in keys:
+        known = [key for key in keys if key not in ("step", "epoch", "best")]
+        raise SuiteError(f"no training of this run tells its {entry!r}. {suggestion(entry, known)}")
+
+
+def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, History]]:
+    """Yield one cell of every training, and how that went."""
+    for one in {tuple(one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")): one for one in cells}.values():
+        history = data.run.histories.get(one.artifacts.get("train", "")[:SHORT])
+        if history:
+            yield one, history
+        else:
+            data.leave_out(one, one.reason or "the run keeps no history of it; run the suite again")
+
+
+def _curves(data: FigureData, group: Iterable[tuple[CellResult, History]]) -> Iterator[Curve]:
+    """Yield the curve of each seed of a group."""
+    figure = data.figure
+    for one, history in group:
+        if curve := _curve(history, figure.x, figure.y):
+            yield curve
+        else:
+            lacks = not any(figure.y in entry for entry in history)
+            reason = f"its history does not tell {figure.y}" if lacks else "it ended before its first epoch did"
+            data.leave_out(one, reason)
+
+
+def _curve(history: History, x: str, y: str) -> Curve:
+    """Return the points of one training; none if it has not gone through an epoch, where those are counted.
+
+    A history tells which epochs are over, not how far the next one is: the updates say that.
+    """
+    points = [(entry["step"], float(entry[y])) for entry in history if isinstance(entry.get(y), int | float)]
+    if x == "step":
+        return points
+    updates = [entry["step"] / entry["epoch"] for entry in history if entry["epoch"]]  # of an epoch, at most
+    return [(step / min(updates), value) for step, value in points] if updates else []
+
+
+def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Curve]) -> Series:
+    """Return the mean of each evaluation by its turn, since seeds may be evaluated after different updates."""
+    points = []
+    for turn in _turns(curves):
+        xs, found = [x for x, _ in turn], estimate([y for _, y in turn], Number(), data.figure.spread)
+        points.append(Point(xs[0] if len(set(xs)) == 1 else fmean(xs), *found))
+    return Series(data.label(names), points, len(curves), panel=panel)
+
+
+def _turns(curves: Sequence[Curve]) -> list[Curve]:
+    return [[point for point in turn if point is not None] for turn in zip_longest(*curves)]
+
+
+def _uneven(groups: Iterable[Sequence[Curve]]) -> Iterator[str]:
+    """Yield what readers must know of means over seeds that differ in when they are evaluated, or end."""
+    several = list(groups)
+    if any(len({len(curve) for curve in curves}) > 1 for curves in several):
+        yield "Where some seeds end before others, the mean is over those that go on."
+    if any(len({x for x, _ in turn}) > 1 for curves in several for turn in _turns(curves)):
+        yield "Seeds are judged at different places; each point is at the mean of those."
+
+
+def outside(data: FigureData, series: Iterable[Series]) -> Iterator[str]:
+    """Say how many points of each series have no place on the axes."""
+    scales = data.figure.scales
+    for one in series:
+        known = [point for point in one.rows if point.mean is not None]
+        places = [
+            (isinstance(point.x, str) or has_place(point.x, scales.x == "log"))
+            and has_place(point.mean, scales.y == "log")
+            for point in known
+        ]
+        if left := places.count(False):
+            name = "/".join(filter(None, [one.panel, one.label])) or data.figure.y
+            yield f"{name}: {left} of {len(known)} points are off the axes, such as infinities."
+
+
+def _entry_label(data: FigureData) -> str:
+    """Return the entry of a history with its unit: that of the metric behind it, or per token for a loss."""
+    name = data.figure.y
+    if name.split()[-1] == "loss":
+        return f"{name} (per token)"
+    metrics = {metric for metric, part in data.run.suite.metrics.items() if name.endswith(f" {part.get('name')}")}
+    units = {number.unit for one in data.run.cells for metric, number in one.numbers.items() if metric in metrics}
+    return with_unit(name, Number(unit=units.pop() if len(units) == 1 else ""))

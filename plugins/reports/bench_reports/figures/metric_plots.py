@@ -1,0 +1,152 @@
+"""Data of lines, bars and scatter plots of a metric or a cost: against an axis, a setting, or another metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench_core.errors import SuiteError
+from bench_core.runs.results import CellResult, Number
+from bench_reports.content.cost_tables import Spent, cost_label
+from bench_reports.content.tables import applicable, why_missing
+from bench_reports.figures.estimates import estimate
+from bench_reports.figures.figure_data import (
+    FigureData,
+    Picture,
+    Point,
+    Series,
+    Spot,
+    axis_label,
+    has_place,
+    is_number,
+    one_of_each_seed,
+)
+from bench_reports.figures.histories import outside
+from bench_reports.figures.tick_text import EXACT, tick_text
+
+COSTED = "Costs are those of the machine where a stage was computed, whatever else it did then."
+
+
+@dataclass
+class Quantity:
+    """A metric or a cost of the cells of a figure."""
+
+    data: FigureData
+    spent: Spent
+    name: str
+
+    @property
+    def cost(self) -> bool:
+        return self.name in self.data.figure.costs
+
+    @cached_property
+    def number(self) -> Number:
+        """One of its numbers; raises SuiteError if there are several kinds, or none is measured."""
+        if not self.cost and self.name not in self.data.run.suite.metrics:
+            raise SuiteError(f"the run does not measure {self.name}.")
+        return Number() if self.cost else self.data.number(self.name)
+
+    def label(self, axis: str) -> str:
+        """Return the label of the axis `x` or `y`."""
+        usual = cost_label(self.name) if self.cost else axis_label([self.name], {self.name: self.number})
+        return self.data.figure.labels.get(axis) or usual
+
+    def applicable(self, cells: Sequence[CellResult]) -> Sequence[CellResult]:
+        """Return the cells from which it was not left out on purpose."""
+        return cells if self.cost else applicable(self.data.run, cells, self.name)
+
+    def value(self, one: CellResult) -> float | None:
+        """Return its value in a cell, if there is one."""
+        return self.spent.of(one, self.name) if self.cost else one.numbers.get(self.name, Number()).value
+
+    def leave_out(self, one: CellResult) -> None:
+        """Note a cell that lacks it."""
+        unknown = one.reason or f"the run does not tell its {cost_label(self.name)}" if self.cost else ""
+        self.data.leave_out(one, unknown or why_missing(one, self.name))
+
+
+def place_picture(data: FigureData) -> Picture:
+    """Return lines or bars against an axis or a setting; raise SuiteError where two cells share a place."""
+    figure, quantity = data.figure, Quantity(data, Spent(data.run), data.figure.y)
+    assert figure.place
+    values = {data.word(one, figure.place): data.value(one, figure.place) for one in data.cells}
+    numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
+    names = {
+        one: figure.called(tick_text(value, EXACT) if is_number(value) else one) for one, value in values.items()
+    }
+    series = []
+    for panel, groups in data.panels.items():
+        for own, cells in groups.items():
+            points = [*_points(data, quantity, quantity.applicable(cells), values if numeric else names)]
+            if any(point.seeds for point in points):
+                series.append(Series(data.label(own), points, max(one.seeds for one in points), panel=panel))
+    shown = {point.x for one in series for point in one.rows}
+    order = sorted(names, key=data.order(figure.place).__getitem__)
+    places = [] if numeric else list(dict.fromkeys(names[one] for one in order if names[one] in shown))
+    ticks = sorted(shown) if numeric else []
+    notes = [*([COSTED] if figure.costs else []), *outside(data, series)]
+    numbers = {} if quantity.cost else {quantity.name: quantity.number}
+    return Picture(
+        figure, series, data.axis_label("x"), quantity.label("y"), numbers, notes, places=places, ticks=ticks
+    )
+
+
+def _points(
+    data: FigureData, quantity: Quantity, cells: Sequence[CellResult], xs: Mapping[str, float | str]
+) -> Iterator[Point]:
+    """Yield a point for each place of a series; one that no seed has is empty."""
+    for (name,), own in data.grouped(cells, [data.figure.x]).items():
+        values = []
+        for one in one_of_each_seed(own):
+            value = quantity.value(one)
+            if value is None:
+                quantity.leave_out(one)
+            else:
+                values.append(value)
+        if values:
+            yield Point(xs[name], *estimate(values, quantity.number, data.figure.spread))
+        else:
+            yield Point(xs[name], None, None, None, None, 0)
+
+
+def scatter_picture(data: FigureData) -> Picture:
+    """Return points by two metrics or costs, means over seeds that have both; a line joins them by their x."""
+    figure, spent = data.figure, Spent(data.run)
+    x, y = Quantity(data, spent, figure.x), Quantity(data, spent, figure.y)
+    unknown = {x.name, y.name}.difference(data.run.suite.metrics, figure.costs)
+    if unknown:
+        raise SuiteError(f"the run does not measure {' and '.join(sorted(unknown))}.")
+    numbers = {one.name: one.number for one in (x, y) if not one.cost}
+    series, notes = [], [COSTED] if figure.costs else []
+    for panel, groups in data.panels.items():
+        for names, cells in groups.items():
+            spots = []
+            for spot in _spots(data, x, y, y.applicable(x.applicable(cells))):
+                if has_place(spot.x, figure.scales.x == "log") and has_place(spot.y, figure.scales.y == "log"):
+                    spots.append(spot)
+                else:
+                    name = "/".join(filter(None, [panel, data.label(names), spot.point]))
+                    notes.append(f"{name} is off the axes, at {spot.x:g} and {spot.y:g}.")
+            if spots:
+                spots = sorted(spots, key=lambda spot: spot.x) if figure.kind == "line" else spots
+                series.append(Series(data.label(names), spots, max(spot.seeds for spot in spots), panel=panel))
+    return Picture(figure, series, x.label("x"), y.label("y"), numbers, notes)
+
+
+def _spots(data: FigureData, x: Quantity, y: Quantity, cells: Sequence[CellResult]) -> Iterator[Spot]:
+    """Yield the points of a series."""
+    for names, own in data.grouped(cells, data.figure.points).items():
+        pairs = []
+        for one in own:
+            pair = x.value(one), y.value(one)
+            if pair[0] is not None and pair[1] is not None:
+                pairs.append((pair[0], pair[1]))
+            else:
+                (x if pair[0] is None else y).leave_out(one)
+        if pairs:
+            across, along = zip(*pairs, strict=True)
+            name = data.label(names, data.figure.points) if data.figure.points else ""
+            one_x = estimate(across, x.number, data.figure.spread)
+            one_y = estimate(along, y.number, data.figure.spread)
+            yield Spot(name, *one_x[:4], *one_y[:4], one_y.seeds)

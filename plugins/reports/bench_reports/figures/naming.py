@@ -1,0 +1,146 @@
+"""Names the series of a figure: at the ends of lines or at points where they fit, otherwise in a legend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import ceil
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bench_core.terminal import visible
+from bench_reports.figures.placing import Box, Position, along, beside_points, spread_out
+from bench_reports.figures.style import SMALL, TEXT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+LETTER = 0.57 * TEXT / 72  #: inches of a usual letter of a label
+NARROW = 0.56 * SMALL / 72  #: inches of a usual letter of a legend or at a tick
+HANDLE, LEADING = 0.45, 0.148  #: inches in a legend, around a name, and of a line
+AWAY = 4.0  # points from the end of a line to its name
+NEAR = 0.9  # of the width of an axis, beyond which a line has to end
+WIDEST = 0.34  # of the width of a figure, for names at lines
+RADIUS = 3.2  # points of a mark and the space around it
+MOVED = 1.5  # heights of a name, that it may be away from the end of its line
+
+#: The end of a line, or a point, in pixels; the name at it, and the colour of that
+End: TypeAlias = tuple[Position, str, str]
+#: The places of a line on its axes, its name, and the colour of that
+Line: TypeAlias = tuple[Sequence[Position], str, str]
+
+
+def plain(text: str, inches: float, letter: float = LETTER) -> str:
+    """Return text that is drawn as it is, cut where it does not fit.
+
+    Dollars begin no mathematics, and an SVG can hold every character.
+    """
+    shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / letter))
+    return (shown if len(shown) <= most else f"{shown[: most - 2]} …").replace("$", r"\$")
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return the label of a y axis, in two lines where it is longer than the axis."""
+    room = max(8, int(inches / LETTER))
+    lines = wrap(visible(text), room) or [""]
+    return "\n".join(plain(line, inches) for line in [lines[0], " ".join(lines[1:])] if line)
+
+
+def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:
+    """Write the names of lines at their ends, and return True; return False, and write nothing, if they do not fit.
+
+    Those of lines that end at the right stand beside the axes, in the order of the lines; those of others within.
+    """
+    canvas.draw_without_rendering()
+    frame = axes.get_window_extent()
+    drawn = [([_pixels(axes, place) for place in places], name, ink) for places, name, ink in lines]
+    right = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] >= frame.x0 + NEAR * frame.width]
+    early = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] < frame.x0 + NEAR * frame.width]
+    heights = _heights(canvas, right, frame)
+    ways = [box for way, _, _ in drawn for box in along(way, RADIUS * canvas.dpi / 72, RADIUS / 2 * canvas.dpi / 72)]
+    corners = _corners(canvas, early, frame, ways)
+    if heights is None or corners is None:
+        return False
+    for height, (_, name, ink) in zip(heights, right, strict=True):
+        place = 1.0, (height - frame.y0) / frame.height
+        text = axes.annotate(name, place, (AWAY, 0), "axes fraction", "offset points", annotation_clip=False)
+        text.set(size=SMALL, color=ink, va="center")
+    _write_within(axes, early, corners, frame)
+    return True
+
+
+def _heights(canvas: Canvas, ends: Sequence[End], frame: Any) -> list[float] | None:
+    """Return the heights at which names stand beside the axes; None if they do not fit."""
+    if not ends:
+        return []
+    sizes = [_size(canvas, name) for _, name, _ in ends]
+    height = 1.12 * max(size[1] for size in sizes)
+    found = spread_out([y for (_, y), _, _ in ends], height, frame.y0 + height / 2, frame.y1)
+    if found is None or max(size[0] for size in sizes) > WIDEST * canvas.bbox.width:
+        return None
+    near = all(abs(own - y) <= MOVED * height for own, ((_, y), _, _) in zip(found, ends, strict=True))
+    return found if near else None
+
+
+def name_points(
+    canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]], ways: Sequence[Sequence[Position]]
+) -> bool:
+    """Write names beside points, and return True; return False, and write nothing, if they do not all fit.
+
+    They keep away from `ways`, such as lines between points and error bars, if there is room for that.
+    """
+    axes.margins(x=0.1, y=0.1)
+    canvas.draw_without_rendering()
+    ends = [(_pixels(axes, place), name, ink) for place, name, ink in points]
+    frame, radius = axes.get_window_extent(), RADIUS / 2 * canvas.dpi / 72
+    drawn = [box for way in ways for box in along([_pixels(axes, place) for place in way], 2 * radius, radius / 2)]
+    corners = _corners(canvas, ends, frame, drawn) or _corners(canvas, ends, frame, ())
+    if corners is not None:
+        _write_within(axes, ends, corners, frame)
+    return corners is not None
+
+
+def _corners(canvas: Canvas, ends: Sequence[End], frame: Any, obstacles: Sequence[Box]) -> list[Position] | None:
+    sizes = [_size(canvas, name) for _, name, _ in ends]
+    bounds = Box(frame.x0, frame.y0, frame.x1, frame.y1)
+    own = {end for end, _, _ in ends}
+    others = [box for box in obstacles if not any(box.overlaps(Box(x, y, x + 1, y + 1)) for x, y in own)]
+    return beside_points([end for end, _, _ in ends], sizes, bounds, RADIUS * canvas.dpi / 72, others)
+
+
+def _write_within(axes: Axes, ends: Sequence[End], corners: Sequence[Position], frame: Any) -> None:
+    for (left, bottom), (_, name, ink) in zip(corners, ends, strict=True):
+        place = (left - frame.x0) / frame.width, (bottom - frame.y0) / frame.height
+        axes.annotate(name, place, xycoords="axes fraction", size=SMALL, color=ink, va="bottom", in_layout=False)
+
+
+def _pixels(axes: Axes, place: Position) -> Position:
+    x, y = axes.transData.transform(place)
+    return float(x), float(y)
+
+
+def _size(canvas: Canvas, name: str) -> Position:
+    """Return width and height of a name, in pixels."""
+    text = canvas.text(0, 0, name, size=SMALL)
+    box = text.get_window_extent()
+    text.remove()
+    return float(box.width), float(box.height)
+
+
+def add_legend(canvas: Canvas, artists: Sequence[Any], labels: Sequence[str]) -> None:
+    """Add a legend above everything, and make the figure higher by it."""
+    width, height = canvas.get_size_inches()
+    columns = columns_of(labels, width)
+    canvas.set_size_inches(width, height + LEADING * ceil(len(labels) / columns) + 0.05)
+    canvas.legend(artists, labels, loc="outside upper center", ncols=columns)
+
+
+def columns_of(labels: Sequence[str], width: float) -> int:
+    """Return the number of columns of a legend, filled one after the other, that makes it as low as possible."""
+    for columns in range(len(labels), 1, -1):
+        rows = ceil(len(labels) / columns)
+        longest = (max(map(len, labels[start : start + rows])) for start in range(0, len(labels), rows))
+        if sum(letters * NARROW + HANDLE for letters in longest) <= width:
+            return ceil(len(labels) / rows)
+    return 1

@@ -1,0 +1,118 @@
+"""The axes of a figure: their scales, ticks and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil, log10, radians, sin
+from typing import TYPE_CHECKING, Any
+
+from bench_reports.figures.style import SMALL
+from bench_reports.figures.tick_text import EXACT, FROM, TO, tick_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+    from bench_reports.figures.figure_data import Picture
+
+MOST_TICKS = 9  # at the numbers that a suite gives
+LEANING, CLOSE = 35, 0.2  # degrees of names too long to stand side by side; inches where these would overlap
+ROOM = 3.0  # points between the numbers of two ticks
+
+
+def set_scales(axes: Axes, picture: Picture) -> None:
+    """Set the scale of both axes, and write their numbers out rather than as powers of ten."""
+    scales = picture.figure.scales
+    axes.set(xscale=scales.x, yscale=scales.y)
+    for axis, scale in ((axes.xaxis, scales.x), (axes.yaxis, scales.y)):
+        _write_numbers(axis, scale == "log")
+
+
+def _write_numbers(axis: Axis, log: bool) -> None:
+    from matplotlib.ticker import Formatter, LogFormatter, MaxNLocator
+
+    class Numbers(Formatter):
+        """Writes as many digits as neighbouring ticks need to differ, and powers of ten for all ticks or for none."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return tick_text(x)
+
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            low, high = sorted(axis.get_view_interval())
+            shown = [tick for tick in values if low <= tick <= high]
+            digits, plain = digits_of(shown), all(tick == 0 or FROM <= abs(tick) < TO for tick in shown)
+            return [tick_text(tick, digits, powers=not plain) for tick in values]
+
+    class Between(LogFormatter):
+        """Writes numbers between powers of ten where an axis holds few of these."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return tick_text(x) if super().__call__(x, pos) else ""
+
+    axis.set_major_formatter(Numbers())
+    if log:
+        axis.set_minor_formatter(Between(minor_thresholds=(1.5, 0.5)))
+    else:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10]))
+
+
+def digits_of(ticks: Sequence[float]) -> int:
+    """Return how many digits tell neighbouring ticks apart."""
+    steps = [abs(after - before) for before, after in pairwise(sorted(ticks)) if after != before]
+    largest = max(map(abs, ticks), default=0.0)
+    if not steps or largest / min(steps) > 1e14:
+        return 6
+    return max(6, ceil(log10(largest / min(steps))) + 1)
+
+
+def whole_numbers(axis: Axis) -> None:
+    """Let the ticks of a linear axis stand at whole numbers, such as updates."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+
+
+def set_places(axes: Axes, names: Sequence[str], inches: float) -> float:
+    """Write names below an axis: side by side where they fit, else leaning, else upright, in smaller type at last.
+
+    Returns by how many inches the names that do not lie stand higher.
+    """
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    widest, slot = max((_inches(label) for label in axes.get_xticklabels()), default=0.0), inches / max(1, len(names))
+    if widest * 1.15 <= slot:
+        return 0.0
+    angle = LEANING if slot > CLOSE else 90
+    look: dict[str, Any] = {"rotation": angle, "ha": "right", "rotation_mode": "anchor"}
+    if angle == 90:
+        look |= {"va": "center", "size": min(SMALL, 72 * slot)}
+    axes.set_xticks(range(len(names)), names, **look)
+    return widest * sin(radians(angle))
+
+
+def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
+    """Let ticks stand at the numbers that a suite gives, if they are few and their texts do not touch."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    drawable = [number for number in numbers if axes.get_xscale() == "linear" or number > 0]
+    if not drawable or len(drawable) > MOST_TICKS:
+        return
+    texts = [tick_text(number, EXACT) for number in drawable]
+    labels = [axes.text(0, 0, text, size=SMALL) for text in texts]
+    widths = [_inches(label) for label in labels]
+    for label in labels:
+        label.remove()
+    across = axes.transData + axes.transAxes.inverted()
+    ends = across.transform([(number, axes.get_ylim()[1]) for number in drawable])
+    gaps = [inches * (after[0] - before[0]) for before, after in pairwise(ends)]
+    needed = [sum(pair) / 2 + ROOM / 72 for pair in pairwise(widths)]
+    if all(gap >= need for gap, need in zip(gaps, needed, strict=True)):
+        axes.xaxis.set_major_locator(FixedLocator(drawable))
+        axes.xaxis.set_major_formatter(FixedFormatter(texts))
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _inches(label: Any) -> float:
+    """Return how wide a text is."""
+    return float(label.get_window_extent().width) / float(label.get_figure(root=True).dpi)

@@ -1,0 +1,99 @@
+"""Fonts, lines, colours and marks of figures, at the size at which they are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TEXT, SMALL = 8.0, 7.0  #: points, of labels and titles, and of ticks, legends and names at lines
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "0.3",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.labelsize": TEXT,
+    "axes.linewidth": 0.5,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 4,
+    "axes.titlesize": TEXT,
+    "errorbar.capsize": 1.8,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.wspace": 0.03,
+    "font.size": TEXT,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.4,
+    "hatch.linewidth": 0.5,
+    "legend.borderaxespad": 0.2,
+    "legend.borderpad": 0.2,
+    "legend.columnspacing": 1.4,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "legend.handletextpad": 0.6,
+    "legend.labelspacing": 0.35,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.6,
+    "pdf.fonttype": 42,  # publishers refuse type 3
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "bench",
+    "xtick.color": "0.3",
+    "xtick.labelcolor": "black",
+    "xtick.labelsize": SMALL,
+    "xtick.major.size": 2.5,
+    "xtick.major.width": 0.5,
+    "xtick.minor.pad": 4.5,  # so that names of minor ticks stand in line with those of major ones
+    "xtick.minor.size": 1.5,
+    "xtick.minor.width": 0.4,
+    "ytick.color": "0.3",
+    "ytick.labelcolor": "black",
+    "ytick.labelsize": SMALL,
+    "ytick.major.size": 2.5,
+    "ytick.major.width": 0.5,
+    "ytick.minor.pad": 4.5,
+    "ytick.minor.size": 1.5,
+    "ytick.minor.width": 0.4,
+}
+# Three colours and black by Tol (2021), whose lightness differs by 20 and more, then one of his and two by Okabe and
+# Ito (2008): all can be told apart by the colour-blind, and neighbours also in grey.
+COLOURS = ("#004488", "#ddaa33", "#bb5566", "#000000", "#66ccee", "#009e73", "#cc79a7")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "*", "p")
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo", "++++", "||||", "oo..", "**")
+SHADES = ("0.85", "0.7", "0.55")  #: of what all groups share
+
+
+def colour(number: int) -> str:
+    """Return the colour of a series by its number; that of the next differs in lightness too."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def marked(number: int) -> dict[str, Any]:
+    """Return the colour and the mark of a series; no two of 77 have both in common."""
+    return {"color": colour(number), "marker": MARKERS[number % len(MARKERS)]}
+
+
+def dashed(number: int) -> dict[str, Any]:
+    """Return the colour and the dashes of a series; no two of 35 have both in common."""
+    return {"color": colour(number), "linestyle": DASHES[number % len(DASHES)]}
+
+
+def hatched(number: int) -> dict[str, Any]:
+    """Return the colour and the hatching of a bar, which is white on a dark colour."""
+    face = colour(number)
+    line = "white" if lightness(face) < 0.5 else "black"
+    return {"facecolor": face, "hatch": HATCHES[number % len(HATCHES)], "edgecolor": line, "linewidth": 0.5}
+
+
+def lightness(face: str) -> float:
+    """Return how light a colour is, from 0 (black) to 1 (white), as in a grey print."""
+    red, green, blue = (int(face[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def ink(number: int) -> str:
+    """Return the colour of a series dark enough for letters."""
+    face = colour(number)
+    share = min(1.0, 0.4 / max(lightness(face), 0.01))
+    return "#" + "".join(f"{round(int(face[place : place + 2], 16) * share):02x}" for place in (1, 3, 5))

@@ -1,0 +1,236 @@
+"""How figures look in print: letters, colours, numbers on axes, and names that do not collide."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from dataclasses import replace
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
+
+import pytest
+from bench_small.figures import beyond, canvas_of, measured, overlapping, plotted, texts, the_picture
+
+from bench_reports.figures import style
+from bench_reports.figures.drawing import draw
+from bench_reports.figures.naming import columns_of
+from bench_reports.figures.scales import digits_of
+from bench_reports.figures.tick_text import EXACT, tick_text
+
+#: How deuteranopes and protanopes see linear RGB (Machado, Oliveira and Fernandes, 2009, severity 1).
+SIGHT = {
+    "full": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+}
+
+
+def lab(colour, sight="full"):
+    """Return a colour as CIE L*a*b*, as somebody sees it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    seen = [min(1, max(0, sum(a * b for a, b in zip(row, linear, strict=True)))) for row in SIGHT[sight]]
+    matrix = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    white = (0.9505, 1.0, 1.089)
+    xyz = [sum(a * b for a, b in zip(row, seen, strict=True)) / one for row, one in zip(matrix, white, strict=True)]
+    f = [value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz]
+    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_can_be_told_apart_by_everybody(sight):
+    for one, other in combinations(style.COLOURS, 2):
+        assert math.dist(lab(one, sight), lab(other, sight)) > 12
+    for one, other in combinations(style.COLOURS[:4], 2):
+        assert math.dist(lab(one, sight), lab(other, sight)) > 40
+
+
+def test_the_first_four_colours_and_all_neighbours_differ_in_grey_too():
+    light = [lab(colour)[0] for colour in style.COLOURS]
+    assert all(abs(one - other) > 15 for one, other in combinations(light[:4], 2))
+    assert all(abs(one - other) > 3 for one, other in pairwise(light))
+
+
+def test_no_two_of_forty_series_look_alike_in_grey():
+    for looks in (style.marked, style.dashed, style.hatched):
+        found = [{**looks(number)} for number in range(40)]
+        for one in found:
+            one["light"] = round(lab(one.pop("color", None) or one.pop("facecolor"))[0])
+        assert len({str(one) for one in found}) >= 35
+    both = [str({**style.marked(number), **style.dashed(number), "color": ""}) for number in range(40)]
+    assert len(set(both)) == 40
+
+
+def test_letters_in_the_colour_of_a_series_are_dark_enough_to_read():
+    for number in range(len(style.COLOURS)):
+        assert style.lightness(style.ink(number)) <= 0.42
+        if style.lightness(style.colour(number)) <= 0.4:
+            assert style.ink(number) == style.colour(number)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (-0.0, "0"), (10_000, "10,000"), (1_000_000, "1,000,000"), (1e7, "10⁷"), (2e8, "2×10⁸"), (-2.5e9, "−2.5×10⁹"),
+        (0.5, "0.5"), (0.0001, "0.0001"), (5e-5, "5×10⁻⁵"), (1e56, "10⁵⁶"), (0.1 + 0.2, "0.3"), (-3, "−3"), (1e308, "10³⁰⁸"),
+        (math.inf, ""), (math.nan, ""),
+    ],
+)  # fmt: skip
+def test_numbers_on_axes(value, text):
+    assert tick_text(value) == text
+
+
+def test_a_number_of_a_suite_is_written_so_that_it_can_be_read_back():
+    draw = random.Random(0)
+    back = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+    for _ in range(500):
+        value = float(f"{draw.uniform(-10, 10) * 10 ** draw.randint(-200, 200):.8g}")
+        text = tick_text(value, EXACT).replace(",", "")
+        factor, _, power = text.partition("10") if re.search(r"10[⁻⁰-⁹¹²³]", text) else (text, "", "")
+        found = (
+            float((factor.rstrip("×") or "1").translate(back).replace("--", "-1") or 1)
+            if factor not in ("−",)
+            else -1.0
+        )
+        assert found * 10.0 ** int(power.translate(back) or 0) == pytest.approx(value, rel=1e-9)
+
+
+def test_neighbouring_ticks_never_have_one_text():
+    for start, step in ((1000, 0.001), (0, 1e-7), (123_456, 0.5), (1e9, 1), (-5, 2.5)):
+        ticks = [start + step * place for place in range(6)]
+        digits = digits_of(ticks)
+        assert len({tick_text(tick, digits) for tick in ticks}) == 6
+
+
+DECODERS = {f"beam-{width}": {"width": width} for width in (1, 2, 4, 8, 16)}
+CURVES = {"kind": "line", "x": "decoder.width", "y": "rate", "by": "model", "scale": {"x": "log"}, "width": "column"}
+
+
+def lines(tmp_path, ends, names=None, **figure):
+    """Return a run with a line for each of the `ends`, of their heights at the right."""
+    names = names or [f"model-{place}" for place in range(len(ends))]
+    values = {
+        (name, decoder, 0): end - 10 + 2.5 * place
+        for name, end in zip(names, ends, strict=True)
+        for place, decoder in enumerate(DECODERS)
+    }
+    return plotted(
+        tmp_path, measured(values, units=[""]), {name: {} for name in names}, DECODERS, **{**CURVES, **figure}
+    )
+
+
+def test_names_stand_at_the_ends_of_lines_where_they_fit(tmp_path):
+    run = lines(tmp_path, [10, 20, 21, 30, 40])
+    canvas = canvas_of(run)
+    names = [one.label for one in the_picture(run).series]
+    assert not canvas.legends
+    assert {text for text, _ in texts(canvas)} >= {*names}
+    assert overlapping(canvas, names) == []
+    frame = canvas.axes[0].get_window_extent()
+    found = {text: box for text, box in texts(canvas) if text in names}
+    assert all(box.x0 >= frame.x1 for box in found.values())
+    assert sorted(names, key=lambda name: found[name].y0) == names, "in the order of the lines"
+    assert beyond(canvas) == []
+
+
+def test_names_that_do_not_fit_at_their_lines_are_in_a_legend(tmp_path):
+    for ends, names in (([10.0] * 12, None), ([10, 20], ["a" * 60, "b"]), ([float(end) for end in range(40)], None)):
+        run = lines(tmp_path, ends, names)
+        canvas = canvas_of(run)
+        (legend,) = canvas.legends
+        assert [text.get_text()[:20] for text in legend.get_texts()] == [
+            one.label[:20] for one in the_picture(run).series
+        ]
+        assert beyond(canvas) == []
+
+
+def test_a_line_that_ends_early_has_its_name_beside_its_end(tmp_path):
+    run = lines(tmp_path, [10, 40])
+    cells = [one for one in run.cells if one.cell["model"] != "model-0" or one.cell["decoder"] == "beam-1"]
+    canvas = canvas_of(replace(run, cells=cells))
+    assert not canvas.legends
+    (box,) = (box for text, box in texts(canvas) if text == "model-0")
+    x, y = canvas.axes[0].transData.transform((1, 0))
+    assert abs(box.x0 - x) < 12
+    assert box.y0 - 12 < y < box.y1 + 12
+
+
+def test_a_single_series_needs_no_name(tmp_path):
+    canvas = canvas_of(lines(tmp_path, [10]))
+    assert not canvas.legends
+    assert "model-0" not in {text for text, _ in texts(canvas)}
+
+
+def test_points_are_named_where_there_is_room_and_share_a_legend_where_there_is_none(tmp_path):
+    about = {"kind": "scatter", "x": "rate", "y": "nats", "by": "model", "width": "column"}
+    names = [f"model-{place}" for place in range(6)]
+    apart = {(name, "greedy", 0): (10.0 * place, (place * 7) % 5 + 1.0) for place, name in enumerate(names)}
+    canvas = canvas_of(plotted(tmp_path, measured(apart), names, **about))
+    assert not canvas.legends
+    assert overlapping(canvas, names) == []
+    assert {text for text, _ in texts(canvas)} >= {*names}
+    alike = {(name, "greedy", 0): (10.0, 1.0) for name in names * 1}
+    canvas = canvas_of(plotted(tmp_path, measured(alike), names, **about))
+    assert [text.get_text() for text in canvas.legends[0].get_texts()] == names
+
+
+@pytest.mark.parametrize("count", [2, 6, 12, 40])
+def test_names_below_an_axis_do_not_collide_however_many_and_long(tmp_path, count):
+    names = [f"a-model-with-a-long-name-{place}" for place in range(count)]
+    cells = measured({(name, "greedy", 0): 1.0 + place for place, name in enumerate(names)})
+    canvas = canvas_of(plotted(tmp_path, cells, names, kind="bar", x="model", y="rate", width="column"))
+    labels = canvas.axes[0].get_xticklabels()
+    assert len(labels) == count
+    assert beyond(canvas) == []
+    slots = [axes_x for axes_x, _ in (canvas.axes[0].transData.transform((place, 0)) for place in range(count))]
+    step = slots[1] - slots[0]
+    angle = math.radians(labels[0].get_rotation())
+    height = labels[0].get_fontsize() * canvas.dpi / 72
+    widest = max(label.get_window_extent().width for label in labels)
+    assert (step * math.sin(angle) >= 0.9 * height) if angle else widest <= step
+
+
+def test_ticks_stand_at_the_numbers_of_the_suite_if_these_do_not_touch(tmp_path):
+    run = lines(tmp_path, [10])
+    assert [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()] == ["1", "2", "4", "8", "16"]
+    run = lines(tmp_path, [10], scale="linear")
+    shown = [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()]
+    assert shown != ["1", "2", "4", "8", "16"], "1 and 2 stand too near to each other on this axis"
+
+
+@pytest.mark.parametrize(("width", "inches"), [("column", 3.25), ("page", 6.75), (4, 4.0)])
+def test_figures_are_as_wide_as_they_are_printed_with_letters_of_seven_to_nine_points(tmp_path, width, inches):
+    for about in (
+        {},
+        {"kind": "bar", "x": "model", "by": "decoder", "scale": "linear"},
+        {"panels": "model", "by": "decoder", "x": "model.a"},
+    ):
+        run = lines(tmp_path, [10, 30], width=width, **about)
+        if about.get("x") == "model.a":
+            models = {name: {"a": place + 1} for place, name in enumerate(run.suite.models)}
+            run = replace(run, suite=run.suite.model_copy(update={"models": models}))
+        svg = draw(the_picture(run))["svg"].decode()
+        assert float(re.search(r'width="([\d.]+)pt"', svg)[1]) == pytest.approx(72 * inches)
+        sizes = {float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)}
+        assert sizes
+        assert all(7 <= size <= 9 for size in sizes), sizes
+
+
+def test_signs_of_tex_and_xml_are_drawn_as_they_are(tmp_path):
+    names = ["$x_1$ & <b>", "100 % \\alpha", "a^b_c{d}", "“ε = 10⁻³”"]
+    run = lines(tmp_path, [10, 20, 30, 40], names, labels={"x": "<width> $w$", "y": "BLEU & more"})
+    tree = ElementTree.fromstring(draw(the_picture(run))["svg"])
+    drawn = {"".join(text.itertext()) for text in tree.iter("{http://www.w3.org/2000/svg}text")}
+    assert drawn >= {*names, "<width> $w$", "BLEU & more"}
+
+
+def test_a_legend_is_as_low_as_its_width_allows():
+    assert columns_of(["a", "b", "c"], 6.75) == 3
+    assert columns_of(["a" * 400, "b"], 6.75) == 1
+    assert columns_of(["aaaaaaaaaa"] * 4, 3.25) == 2, "two rows of two, not three and one"
+    assert columns_of(["a"], 1.0) == 1
