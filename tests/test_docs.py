@@ -291,10 +291,10 @@ def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
 def test_the_worked_examples_of_the_statistics_are_right():
     from scipy.stats import binomtest
 
-    from bench_core.suites.published import Value
-    from bench_reports.content.verdicts import comparison
-    from bench_reports.statistics.intervals import Summary, summary
-    from bench_reports.statistics.significance import holm
+    from bench_reports.statistics.comparisons import holm
+    from bench_reports.statistics.equivalence import verdict_of
+    from bench_reports.statistics.estimate import NONE, Estimate, Part, together
+    from bench_reports.statistics.intervals import summary
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     found = summary([6.2, 59.8, 0.0])
@@ -303,22 +303,10 @@ def test_the_worked_examples_of_the_statistics_are_right():
         low, high = binomtest(k, 500).proportion_ci(method="exact")
         assert f"[{100 * low:.2f}, {100 * high:.2f}]" in text
     assert holm([0.01, 0.03, 0.04]) == pytest.approx([0.03, 0.06, 0.06])
-    theirs, several = Value(mean=12.35, std=5.18), Summary(11.0, 4.0, 5)
-    assert comparison(several, theirs, 10, 0.05, -1).verdict == "reproduced"
-    assert comparison(Summary(11.0, None, 1), theirs, 10, 0.05, -1).verdict == "reproduced"
-    assert comparison(Summary(8.0, None, 1), theirs, 10, 0.05, -1).verdict == "better"
-    assert f"{(4.0**2 / 5 + 5.18**2 / 10) ** 0.5:.2f}, difference −1.35" in text
-    assert f"{2 * 5.18 / 10**0.5:.2f}" in text
-
-
-def test_draws_of_few_seeds_vary_too_little_by_as_much_as_is_said():
-    import numpy as np
-
-    from bench_reports.statistics.significance import nested
-
-    text = (ROOT / "docs" / "statistics.md").read_text()
-    assert "(S - 1)/S" in text
-    for seeds in (2, 3, 10):
-        values = np.arange(seeds, dtype=np.float64)
-        drawn = nested(np.repeat(values[:, None], 1000, axis=1))
-        assert drawn.var() == pytest.approx((seeds - 1) / seeds * values.var(ddof=1) / seeds, rel=0.15)
+    part = together([Part(4.0**2 / 5, 4), Part(5.18**2 / 10, 9)])
+    apart = Estimate(11.0 - 12.35, part, NONE, NONE)
+    assert f"difference −{-apart.value:.2f}, standard error {part.variance**0.5:.2f}" in text
+    assert [verdict_of(apart, tolerance, -1) for tolerance in (6, 5)] == ["equivalent", "cannot tell"]
+    for freedom, multiple in ((1, "39.1"), (2, "8.8"), (4, "4.7"), (9, "3.5"), (1e9, "2.8")):
+        assert f"{Estimate(0.0, Part(1.0, freedom), NONE, NONE).detectable():.1f}" == multiple
+        assert multiple in text

@@ -229,9 +229,9 @@ METRICS = {
     "resample none": r"resample gave None for 1000 samples",
     "resample text": r"resample gave '1' for 1000 samples",
     "resample few": r"resample gave \d+ scores for 1000 samples",
-    "interval text": r"interval gave \('a', 'b'\)",
-    "interval one": r"interval gave \(1\.0,\)",
-    "interval nan": r"interval gave \(nan, 1\.0\)",
+    "error text": r"error gave 'a'",
+    "error negative": r"error gave -1\.0",
+    "error nan": r"error gave nan",
 }
 
 

@@ -118,13 +118,24 @@ def test_cells_that_lack_something_or_have_something_else_are_refused(place, fie
             read_run(path.parent)
 
 
-@pytest.mark.parametrize("ends", [[], [1.0], [1.0, 2.0, 3.0], ["a", "b"], [None, None], "ab"])
-def test_intervals_have_two_ends_that_are_numbers(place, ends):
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("units", -1),
+        ("units", 1.5),
+        ("block", "two"),
+        ("error", None),
+        ("error", "a"),
+        ("scale", "square"),
+        ("interval", [0, 1]),
+    ],
+)
+def test_what_tests_need_of_a_number_is_checked(place, field, value):
     path = place.folder / "runs" / "run" / "cells.jsonl"
     cells = [json.loads(line) for line in path.read_text().splitlines()]
-    cells[0]["numbers"]["ended"]["interval"] = ends
+    cells[0]["numbers"]["ended"][field] = value
     path.write_text("".join(f"{json.dumps(one)}\n" for one in cells))
-    with pytest.raises(BenchError, match=r"cells\.jsonl: numbers\.ended\.interval"):
+    with pytest.raises(BenchError, match=rf"cells\.jsonl: numbers\.ended\.{field}"):
         read_run(path.parent)
 
 

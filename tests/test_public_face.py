@@ -27,7 +27,7 @@ WITH_TORCH = {
     "guarded_log_probs.py",
 }  # a worker imports these when it trains or evaluates a model, and nothing else does
 #: A worker that measures imports these, and a report.
-WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py"}
+WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py", "block_length.py"}
 #: Models import these, through the face of the kit, which loads them on first use.
 KIT_WITH_TORCH = {f"kit/{name}.py" for name in ("cache", "encoder_decoder", "head", "language_model", "recurrent")}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)

@@ -277,7 +277,7 @@ def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):
 
 @pytest.mark.parametrize(
     ("word", "value"),
-    [("value", 1e6), ("value", "nan"), ("examples", 7), ("unit", "km"), ("interval", [0, 1]), ("signature", "x"), ("better", 0)],
+    [("value", 1e6), ("value", "nan"), ("examples", 7), ("unit", "km"), ("error", 0.5), ("signature", "x"), ("better", 0)],
 )  # fmt: skip
 def test_every_changed_number_is_named(bench, word, value):
     rewritten("one", lambda cell: cell["numbers"]["nats"].update({word: value}))

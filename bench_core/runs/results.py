@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import NonNegativeInt, PositiveInt, ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
@@ -61,8 +61,8 @@ class Number:
     kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
     sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
     scale: Scale | Literal[""] = ""  # of its tests; empty in runs of older versions, which cannot be tested
-    units: int = 0  # independent examples or groups of them; 0 of a whole population
-    block: int = 1  # how many examples in a row depend on each other
+    units: NonNegativeInt = 0  # independent examples or groups of them; 0 of a whole population
+    block: PositiveInt = 1  # how many examples in a row depend on each other
     error: Real = 0.0  # of its own, by sampling in a model
 
 

@@ -15,13 +15,13 @@ from bench_core.suites.axes import AXES, Axis
 
 LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
 MOST_POWER, MOST_PROBLEMS = 8, 20
-FEWEST = {"mean": 1, "min": 1, "max": 1, "std": 2, "all": 1, "any": 1}  # what functions of several terms ask for
+FEWEST = {"mean": 1, "min": 1, "max": 1, "all": 1, "any": 1}  # what functions of several terms ask for
 FUNCTIONS = ("v", "ratio", "abs", *FEWEST)
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LANGUAGE = (
     "A claim consists of v('metric', axis='name'), numbers, + - * / **, comparisons, and, or, not, "
-    "and mean, std, ratio, abs, min, max, all, any."
+    "and mean, ratio, abs, min, max, all, any."
 )
 
 Bound: TypeAlias = Mapping[str, "str | float"]  # what the variables of comprehensions stand for
@@ -42,7 +42,7 @@ class Query:
 class Term:
     """A node of a checked expression, with comprehensions unrolled."""
 
-    operation: str  # v, number, an operator, a function, or a function "of seeds"
+    operation: str  # v, number, an operator or a function
     parts: tuple[Term, ...] = ()
     number: float = 0.0
     query: Query | None = None
@@ -140,9 +140,9 @@ class _Reader:
                 return self._term("abs", self._arguments(node, 1, bound), node)
             case ast.Call(func=ast.Name(id="ratio")):
                 return self._term("/", self._arguments(node, 2, bound), node)
-            case ast.Call(func=ast.Name(id="mean" | "std" | "min" | "max" as name)):
+            case ast.Call(func=ast.Name(id="mean" | "min" | "max" as name)):
                 if len(node.args) == 1 and _calls(node.args[0], "v"):
-                    return self._term(f"{name} of seeds", self._arguments(node, 1, bound), node)
+                    self._note(f"{_shown(node)}: a value is the mean over seeds already; {name} takes several.")
                 return self._term(name, self._several(name, node, self.number, bound), node)
         return self._wrong(node, "a number", bound)
 

@@ -187,8 +187,8 @@ class BrokenRate(Ended):
         made = {"resample none": [None] * len(counts), "resample text": ["1"] * len(counts), "resample few": [1.0]}
         return made.get(self.config.way, [50.0] * len(counts))
 
-    def interval(self, parts, level=0.95):
-        return {"interval text": ("a", "b"), "interval one": (1.0,), "interval nan": (nan, 1.0)}.get(self.config.way)
+    def error(self, parts):
+        return {"error text": "a", "error negative": -1.0, "error nan": nan}.get(self.config.way, 0.0)
 
 
 BATCHES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
@@ -15,10 +15,10 @@ from bench_core.terminal import counted
 from bench_reports.content.numbers import summarized
 from bench_reports.content.sorting import name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.statistics.claim_tests import ClaimTest, is_true, undefined
-from bench_reports.statistics.estimate import LEVEL, Measured
 from bench_reports.statistics.intervals import Summary, rounded, summary
-from bench_reports.statistics.measurements import measured
+
+if TYPE_CHECKING:
+    from bench_reports.statistics.estimate import Measured
 
 FEWEST = 3  #: seeds of a verdict on other trainings than these
 SHOWN = 3  # comparisons in a remark
@@ -112,6 +112,9 @@ def _judged(run: Run, claim: Claim) -> Judgement:
 
 
 def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds: Sequence[int]) -> Judgement:
+    from bench_reports.statistics.claim_tests import is_true, undefined
+    from bench_reports.statistics.measurements import measured
+
     means = {one.query: summary(one.over(seeds)).mean for one in values}
     without = [f"{part} is no number" for part in dict.fromkeys(map(str, undefined(term, means)))]
     mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if len(_variants(one)) > 1]
@@ -120,7 +123,8 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
         return Judgement(claim, "unclear", values, remarks=remarks)
     if premises := _unmet(run, claim):
         return Judgement(claim, "not tested", values, remarks=[*premises, *remarks])
-    known, reasons = dict[Query, Measured](), []
+    known: dict[Query, Measured] = {}
+    reasons = []
     for one in values:
         found = measured(run, [one.cells[seed] for seed in seeds], one.query.metric)
         if isinstance(found, str):
@@ -135,6 +139,8 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
 
 def _unmet(run: Run, claim: Claim) -> list[str]:
     """Return the premises of a claim that are not true of the means, or that nothing is known of."""
+    from bench_reports.statistics.claim_tests import is_true
+
     found = []
     for premise, condition in claim.requires.items():
         expression = read(condition)
@@ -152,6 +158,9 @@ def _unmet(run: Run, claim: Claim) -> list[str]:
 def _tested(
     claim: Claim, term: Term, values: Sequence[Found], known: Mapping[Query, Measured], remarks: Sequence[str]
 ) -> Judgement:
+    from bench_reports.statistics.claim_tests import ClaimTest
+    from bench_reports.statistics.estimate import LEVEL
+
     seeds = min((len(one.values) for one in known.values() if one.trained), default=FEWEST)
     test = ClaimTest(known, only_these=seeds < FEWEST)
     pair = test.p_values(term)

@@ -41,7 +41,6 @@ SMOOTH: Mapping[str, Callable[..., float]] = {
     "**": lambda a, b: a**b if a or b >= 0 else inf,
     "negative": lambda a: -a,
     "mean": lambda *some: fsum(some) / len(some),
-    "mean of seeds": lambda a: a,
     "min": min,
     "max": max,
     "abs": abs,
@@ -52,7 +51,7 @@ COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
+    "!=": lambda a, b: a < b or a > b,
 }
 
 
@@ -91,7 +90,7 @@ def words(term: Term) -> str:
     parts = [words(part) for part in term.parts]
     if term.operation in COMPARED or term.operation in ("+", "-", "*", "/", "**"):
         return f"{parts[0]} {term.operation} {parts[1]}"
-    return f"{term.operation.removesuffix(' of seeds')}({', '.join(parts)})"
+    return f"{term.operation}({', '.join(parts)})"
 
 
 def undefined(term: Term, values: Values) -> Iterator[Term]:
