@@ -29,7 +29,7 @@ def compared(run: Run, grid: Grid) -> Grid:
         better = column.number.better or directions.get(column.label, 0)
         tolerance = printed.tolerance_of(columns.get(column.label, column.label))
         within = tolerance.within if tolerance else None
-        found = comparison(entry, entry.published, printed.runs or 1, within, better)
+        found = comparison(entry, entry.published, entry.published.runs or printed.runs or 1, within, better)
         if found and not comparable:
             found = replace(found, verdict="not comparable", seeds=None)
         return replace(entry, comparison=found)
