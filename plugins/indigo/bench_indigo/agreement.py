@@ -19,12 +19,12 @@ class Ratio(Additive[Sequence[float]]):
     """A sum over another, of all examples; undefined (nan) where the other is 0."""
 
     better, unit = 0, ""
-    scale = 1.0
+    factor = 1.0
     may_be_nan = True
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         above, below = sums or (0, 0)
-        return self.scale * above / below if below else nan
+        return self.factor * above / below if below else nan
 
 
 class OrderAgreement(Ratio):
@@ -80,7 +80,7 @@ class FirstWords(Ratio):
     word that was generated after it comes in its place.
     """
 
-    unit, scale = "%", 100.0
+    unit, factor = "%", 100.0
 
     def __init__(
         self, config: FirstWordsConfig, common: frozenset[int] = frozenset(), skipped: frozenset[int] = frozenset()

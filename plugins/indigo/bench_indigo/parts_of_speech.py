@@ -22,7 +22,7 @@ class FirstParts(Ratio):
     which is generated when the first of its pieces is. What the words of the finished output are decides their parts.
     """
 
-    unit, scale = "%", 100.0
+    unit, factor = "%", 100.0
 
     def __init__(
         self, config: FirstPartsConfig, vocabulary: Sequence[str] = (), tags: Mapping[str, Any] | None = None

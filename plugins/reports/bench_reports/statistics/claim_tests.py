@@ -188,10 +188,15 @@ class ClaimTest:
 
 
 def _is_vacuous(gap: Estimate, own: Sequence[Measured]) -> bool:
-    """Return whether a comparison could not be otherwise: equal without variation, or all shares at one bound."""
+    """Return whether a comparison could not be otherwise: equal without variation, or all shares at one bound.
+
+    A measurement beside a plain number always could.
+    """
+    if len(own) == 1:
+        return False
     if not gap.varies and not gap.value:
         return True
-    return len(own) > 1 and {one.mean for one in own} in ({0.0}, {100.0}) and all(map(_is_at_bound, own))
+    return {one.mean for one in own} in ({0.0}, {100.0}) and all(map(_is_at_bound, own))
 
 
 def _is_at_bound(one: Measured) -> bool:
