@@ -188,16 +188,22 @@ def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
 
 def _cell_from_json(line: bytes) -> CellResult:
     """Return a cell; one of an older run belongs to the single environment of the run."""
-    fields = json.loads(line)
-    if "environments" not in fields:
-        for number in (fields.get("numbers") or {}).values():
-            number.pop("interval", None)
-        line = json.dumps(fields).encode()
-    found = parsed(CellResult, line)
+    line = _without_intervals(line)
+    found, fields = parsed(CellResult, line), json.loads(line)
     for name in ("reason", "numbers", "artifacts"):
         if name not in fields:
             raise ValueError(f"{name}: Field required")
     return found if "environments" in fields else replace(found, environments=(0,))
+
+
+def _without_intervals(line: bytes) -> bytes:
+    """Return a cell without the intervals that numbers of version 0.1 have."""
+    fields = json.loads(line)
+    numbers = fields.get("numbers") if isinstance(fields, dict) and "environments" not in fields else None
+    for number in numbers.values() if isinstance(numbers, dict) else ():
+        if isinstance(number, dict):
+            number.pop("interval", None)
+    return json.dumps(fields).encode() if numbers else line
 
 
 def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:

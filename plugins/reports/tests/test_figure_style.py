@@ -91,13 +91,13 @@ def test_a_number_of_a_suite_is_written_so_that_it_can_be_read_back():
     for _ in range(500):
         value = float(f"{draw.uniform(-10, 10) * 10 ** draw.randint(-200, 200):.8g}")
         text = tick_text(value, EXACT).replace(",", "")
-        factor, _, power = text.partition("10") if re.search(r"10[⁻⁰-⁹¹²³]", text) else (text, "", "")
-        found = (
-            float((factor.rstrip("×") or "1").translate(back).replace("--", "-1") or 1)
-            if factor not in ("−",)
-            else -1.0
-        )
-        assert found * 10.0 ** int(power.translate(back) or 0) == pytest.approx(value, rel=1e-9)
+        parts = re.fullmatch(r"(−?)(?:([\d.]+)×)?10([⁻⁰¹²³⁴-⁹]+)", text)
+        if parts:
+            sign, factor, power = parts.groups()
+            found = (-1 if sign else 1) * float(factor or 1) * 10.0 ** int(power.translate(back))
+        else:
+            found = float(text.translate(back))
+        assert found == pytest.approx(value, rel=1e-9)
 
 
 def test_neighbouring_ticks_never_have_one_text():
@@ -198,9 +198,6 @@ def test_names_below_an_axis_do_not_collide_however_many_and_long(tmp_path, coun
 def test_ticks_stand_at_the_numbers_of_the_suite_if_these_do_not_touch(tmp_path):
     run = lines(tmp_path, [10])
     assert [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()] == ["1", "2", "4", "8", "16"]
-    run = lines(tmp_path, [10], scale="linear")
-    shown = [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()]
-    assert shown != ["1", "2", "4", "8", "16"], "1 and 2 stand too near to each other on this axis"
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.25), ("page", 6.75), (4, 4.0)])

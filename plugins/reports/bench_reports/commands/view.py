@@ -62,7 +62,7 @@ def _serve(catalog: Catalog, port: int, no_open: bool) -> None:
         say(f"  {server.address}")
         say("Ctrl-C ends this.")
         if not no_open and _has_screen():
-            webbrowser.open(server.address)
+            webbrowser.open_new_tab(server.address)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
 from bench_core.suites.published import Published, Value
 from bench_core.suites.schema import Table
-from bench_reports.statistics.estimate import Measured
 from bench_reports.statistics.intervals import Summary
+
+if TYPE_CHECKING:
+    from bench_reports.statistics.estimate import Measured
 
 Names: TypeAlias = tuple[str, ...]
 Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had

@@ -19,7 +19,6 @@ from bench_reports.content.listings import listed
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
-from bench_reports.statistics.measurements import interval_of, measured
 
 KINDS = ("", "exact", "bound", "estimate")
 
@@ -198,6 +197,8 @@ def applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellRe
 
 def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
     """Average over seeds; a seed whose number is of another variant belongs to the column of that."""
+    from bench_reports.statistics.measurements import interval_of, measured
+
     cells = sorted(cells, key=seed_of)
     found = {seed_of(one): number for one in cells if (number := _number(one, column.value))}
     own = {seed: number for seed, number in found.items() if _variant(number) == _variant(column.number)}

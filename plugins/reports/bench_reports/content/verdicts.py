@@ -10,7 +10,6 @@ from bench_core.runs.results import Run
 from bench_core.suites.published import Published, Value, number
 from bench_core.suites.schema import Reference, Table
 from bench_reports.content.grid import Column, Comparison, Entry, Grid
-from bench_reports.statistics.equivalence import Printed, beside
 
 FULL = (None, "paper")  # the profiles under which a suite is what its paper did
 
@@ -51,6 +50,8 @@ def comparison(entry: Entry, printed: Value, runs: int, tolerance: float | None,
 
     Numbers that are tested as logarithms are compared as such: a deviation or tolerance is relative to the published.
     """
+    from bench_reports.statistics.equivalence import Printed, beside
+
     theirs = number(printed.mean)
     if entry.summary is None or theirs is None or isnan(entry.summary.mean - theirs):
         return None

@@ -41,8 +41,8 @@ SMOOTH: Mapping[str, Callable[..., float]] = {
     "**": lambda a, b: a**b if a or b >= 0 else inf,
     "negative": lambda a: -a,
     "mean": lambda *some: fsum(some) / len(some),
-    "min": min,
-    "max": max,
+    "min": lambda *some: min(some),
+    "max": lambda *some: max(some),
     "abs": abs,
 }
 COMPARED: Mapping[str, Callable[[float, float], bool]] = {
