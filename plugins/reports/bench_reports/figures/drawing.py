@@ -71,7 +71,7 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
     _divide_x(canvas, picture, [*panels.values()])
     if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
         order = sorted(artists, key=lambda name: (name[1], numbers[name]))
-        names = [plain(label, picture.figure.inches - HANDLE, NARROW) for label, _ in order]
+        names = [plain(label, 0.88 * (picture.figure.inches - HANDLE), NARROW) for label, _ in order]
         add_legend(canvas, [artists[name] for name in order], names)
 
 

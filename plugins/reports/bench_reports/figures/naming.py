@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 LETTER = 0.57 * TEXT / 72  #: inches of a usual letter of a label
-NARROW = 0.63 * SMALL / 72  #: inches of a usual letter of a legend or at a tick
+NARROW = 0.56 * SMALL / 72  #: inches of a usual letter of a legend or at a tick
 HANDLE, LEADING = 0.45, 0.148  #: inches in a legend, around a name, and of a line
 AWAY = 4.0  # points from the end of a line to its name
 NEAR = 0.9  # of the width of an axis, beyond which a line has to end
