@@ -21,7 +21,10 @@ AXES_OF: Mapping[str, tuple[Axis, ...]] = {
 
 def check_tables(names: Names) -> None:
     """Report every problem of a table."""
-    checks = (_check_values, check_chosen, check_shown, check_id, _check_where, _check_axes, _check_reference)
+    checks = (
+        _check_values, check_chosen, check_shown, check_id, _check_where, _check_axes,
+        _check_baseline, _check_reference,
+    )  # fmt: skip
     names.each("tables", names.suite.tables, checks)
     names.unlike("tables", "table", names.suite.tables)
 
@@ -49,6 +52,15 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
                 text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
+
+
+def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report a baseline that is no row."""
+    with suppress(Unreadable):
+        rows = names.labels(table, table.rows) if table.baseline else []
+        if table.baseline and table.baseline not in rows:
+            text = f"no row of this table is called {table.baseline!r}. {suggestion(table.baseline, rows, 'Rows')}"
+            names.problems.add([*keys, "baseline"], text)
 
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:

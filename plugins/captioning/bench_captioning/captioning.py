@@ -117,6 +117,13 @@ class Captioning(SequenceTask):
         """Join words by spaces, as the captions were cut: the metrics of captions cut them again, and alike."""
         return join("word", [self.vocabulary[token] for token in tokens])
 
+    def groups(self, split: Split) -> Mapping[int, int]:
+        """Return the image of each caption, by id: captions of one image are not independent."""
+        first = [*self.references(split)]
+        ends = [*first[1:], first[-1] + max(map(len, self.references(split).values()))] if first else []
+        pairs = enumerate(zip(first, ends, strict=True))
+        return {number: image for image, (start, end) in pairs for number in range(start, end)}
+
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield a caption a row, or an image a row to decode; sizes in tokens count captions with padding."""
         features, first = opened(self.folder, split), np.array([*self.references(split)])

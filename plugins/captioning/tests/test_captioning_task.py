@@ -150,3 +150,15 @@ for config in bench_metrics():
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_captions_of_an_image_are_a_group(prepare):
+    """Wherever a caption is scored, its group is the image that it is of."""
+    task, _ = prepare()
+    groups = task.groups("test")
+    first = [*task.references("test")]
+    for batch in task.batches("test", Purpose.SCORE, Size(7)):
+        for number in batch.ids.tolist():
+            image = max(place for place, one in enumerate(first) if one <= number)
+            assert groups[number] == image
+    assert len({groups[one] for one in first}) == len(first)

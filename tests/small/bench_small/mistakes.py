@@ -62,7 +62,7 @@ tables:
     columns: [model]
     values: [ended, nats]
     where: {split: test, hardware: slow, decoder: [argmax, draw]}
-  - {id: small, rows: [decoder], columns: [model], values: [ended], where: {split: test, task: words, hardware: slow, model: [one, two], decoder: [argmax, draw]}, reference: {table: printed, rows: {best: argmax, random: draw}, columns: {first: one}}}
+  - {id: small, baseline: draw, rows: [decoder], columns: [model], values: [ended], where: {split: test, task: words, hardware: slow, model: [one, two], decoder: [argmax, draw]}, reference: {table: printed, rows: {best: argmax, random: draw}, columns: {first: one}}}
   - {id: picked, of: choices, chosen: best, columns: [model, task, hardware]}
   - {id: data, of: tasks, values: [vocabulary]}
 claims:
@@ -144,6 +144,7 @@ MISTAKES: Mapping[str, tuple[str, str, str]] = {
     "an unknown kind of table": ("of: choices", "of: choics", "'of': 'choics' is not known here. Did you mean 'choices'"),
     "an unknown published table": ("{table: printed", "{table: prnted", "no published table has the id 'prnted'. Did you"),
     "an unknown published row": ("{best: argmax,", "{bset: argmax,", "the published table has no row or column 'bset'"),
+    "a baseline": ("baseline: draw", "baseline: darw", "no row of this table is called 'darw'. Did you mean 'draw'"),
     "a premise": ("is trained: v('nats'", "is trained: v('nast'", "no metric of this suite is called 'nast'"),
     "an id twice": ("{id: data,", "{id: picked,", "two tables have the id 'picked'"),
     "a claim without words": ("text: The second fits better.", "txt: The second fits better.", "unknown key 'txt'"),

@@ -113,7 +113,11 @@ def _statistic(value: float | None) -> str:
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return the footnotes of a table, as plain text."""
-    about = [_seeds(grid), *_significance(grid), *_metrics(grid), _limits(run)] if grid.table.of == "results" else []
+    about = (
+        [_seeds(grid), _joint(run, grid), *_significance(grid), *_metrics(grid), _limits(run)]
+        if grid.table.of == "results"
+        else []
+    )
     tasks = [row.label for row in grid.rows] if grid.table.of == "tasks" else []
     tasks += [name_on(one, "task") for one in grid.cells]
     environments, corpus = unlike(run, grid.cells), _corpus_note(run, tasks)
@@ -198,6 +202,21 @@ def _seeds(grid: Grid) -> str:
     if any(entry.error for entry in done):
         text += " Estimates have a standard error of their own (column `error` there)."
     return text
+
+
+def _joint(run: Run, grid: Grid) -> str:
+    """Name the models whose seeds were trained together, so that the spread of seeds leaves a part of it out."""
+    shown = dict.fromkeys(name_on(one, "model") for one in grid.cells)
+    joint = [name for name in shown if _is_joint(run, name)]
+    if not joint:
+        return ""
+    return f"Seeds saw the same batches, the variance of which is not in their spread: {', '.join(joint)}."
+
+
+def _is_joint(run: Run, model: str) -> bool:
+    own = (run.suite.models.get(model) or {}).get("training") or {}
+    several = sum(one.cell.get("model") == model for one in run.cells) > 1
+    return bool(own.get("together", run.suite.training.together)) and several
 
 
 def _significance(grid: Grid) -> Iterable[str]:
