@@ -126,6 +126,9 @@ def test_the_list_says_what_a_run_is(tmp_path):
     shown = Tags(text).text
     assert "Words <first> runs/words-20261101-120000 tests/report · small 2026-11-01 12:00 9 cells, 1 failed" in shown
     assert "1 cell failed: out of memory" in shown
+    lost = [cell("rnn", "greedy", seed, status="not run", reason="no time") for seed in range(3)]
+    put(tmp_path / "other", FIRST, run_of(tmp_path, lost, {}))
+    assert "3 cells not run: no time" in Tags(Catalog(tmp_path / "other").page()).text
     assert "2 runs, 1 report" in shown
 
 
@@ -233,6 +236,27 @@ def test_published_numbers_stand_beside_the_cells_that_their_table_sets_them_bes
         ("lstm", "greedy", "rate"): ("nan", None, "Table 1"),
         ("lstm", "beam", "rate"): (1.0, None, "Table 1"),
     }
+
+
+def test_published_numbers_of_a_table_stand_beside_the_cells_that_it_selects_alone(tmp_path):
+    cells = [cell("rnn", decoder, 0, {"rate": number(1.0)}) for decoder in ("greedy", "beam")]
+    published = paper({"rnn": {"rate": (3.5, None)}})
+    table = {"rows": ["model"], "columns": [], "where": {"decoder": ["beam"]}, "reference": {"table": "p"}}
+    put(tmp_path, FIRST, run_of(tmp_path, cells, table, published))
+    _, data = unpacked(Catalog(tmp_path).page())
+    assert [data[0]["groups"][one[0]][2] for one in data[0]["published"]] == ["beam"]
+
+
+def test_links_in_a_report_are_not_linked_to(tmp_path):
+    two_runs(tmp_path / "root")
+    (tmp_path / "secret.csv").write_text("private")
+    report = tmp_path / "root" / "reports" / "words"
+    (report / "tables" / "link.csv").symlink_to(tmp_path / "secret.csv")
+    (report / "figures").symlink_to(tmp_path)
+    catalog = Catalog(tmp_path / "root")
+    page = catalog.page()
+    assert "files/reports/words/tables/t.csv" in catalog.files
+    assert not [link for link in (*catalog.files, *Tags(page).attributes("href")) if re.search("link|secret", link)]
 
 
 def test_a_report_is_that_of_the_run_whose_digest_it_names(tmp_path):

@@ -164,6 +164,17 @@ def test_numbers_of_other_signatures_and_examples_are_marked_wherever_they_meet(
     assert "a over 100 examples, sample s2, signature a|c; b over 100 examples, sample s1, signature a|b" in note
 
 
+def test_numbers_of_other_examples_alone_are_marked_and_their_difference_says_so(show, tmp_path):
+    for name, sample in ((FIRST, "s1"), (SECOND, "s2")):
+        one = cell("rnn", "greedy", 0, {"rate": number(1.0, signature="a", sample=sample)})
+        put(tmp_path / "root", name, run_of(tmp_path, [one], {}))
+    shown = show(tmp_path / "root")
+    assert [row[1] for row in rows(shown)[1:]] == ["1.00a", "1.00b"]
+    for place in range(2):
+        click(shown, "#cells-of-runs tbody input", place)
+    assert rows(shown, "compared")[1][2] == "1.00b 0.00, other examples"
+
+
 def test_runs_stand_in_columns_for_cells_of_the_same_name(shown):
     after(shown, "state.metric = ['rate']; state.columns = 'runs'")
     head, *body = rows(shown)
