@@ -40,8 +40,11 @@ def test_heights_are_the_nearest_of_all_that_have_room():
             continue
         assert all(found[b] - found[a] >= gap - 1e-9 for a, b in pairwise(order))
         assert all(-1e-9 <= one <= 12 + 1e-9 for one in found)
-        far = lambda spots: sum((one - other) ** 2 for one, other in zip(spots, heights, strict=True))  # noqa: E731
-        assert far(found) <= min(map(far, allowed)) + 1e-9
+        assert _far(found, heights) <= min(_far(spots, heights) for spots in allowed) + 1e-9
+
+
+def _far(spots, heights):
+    return sum((one - other) ** 2 for one, other in zip(spots, heights, strict=True))
 
 
 BOUNDS = Box(0, 0, 400, 300)
