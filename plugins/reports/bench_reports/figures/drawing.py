@@ -150,10 +150,10 @@ def _name_series(
         return needless or (named and not figure.points)
     if len(panels) == 1 and figure.kind in CURVED and not needless:
         lines = {name: _drawn(artist) for name, artist in artists.items()}
-        named = [
+        shown = [
             (line, plain(name[0], figure.inches), style.ink(numbers[name])) for name, line in lines.items() if line
         ]
-        return bool(named) and name_ends(canvas, panels[0], named)
+        return bool(shown) and name_ends(canvas, panels[0], shown)
     return needless
 
 
