@@ -139,7 +139,7 @@ def test_names_stand_at_the_ends_of_lines_where_they_fit(tmp_path):
 
 
 def test_names_that_do_not_fit_at_their_lines_are_in_a_legend(tmp_path):
-    for ends, names in (([10.0] * 12, None), ([10, 20], ["a" * 60, "b"]), ([float(end) for end in range(40)], None)):
+    for ends, names in (([10.0] * 12, None), ([10, 20], ["a" * 40, "b"]), ([float(end) for end in range(40)], None)):
         run = lines(tmp_path, ends, names)
         canvas = canvas_of(run)
         (legend,) = canvas.legends
@@ -198,6 +198,10 @@ def test_names_below_an_axis_do_not_collide_however_many_and_long(tmp_path, coun
 def test_ticks_stand_at_the_numbers_of_the_suite_if_these_do_not_touch(tmp_path):
     run = lines(tmp_path, [10])
     assert [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()] == ["1", "2", "4", "8", "16"]
+    near = {"a": {"hidden": 1000}, "b": {"hidden": 1100}, "c": {"hidden": 90_000}}
+    cells = measured({(name, "greedy", 0): 1.0 for name in near})
+    run = plotted(tmp_path, cells, near, kind="line", x="model.hidden", y="rate", width="column")
+    assert "1,100" not in [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()]
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.25), ("page", 6.75), (4, 4.0)])

@@ -55,9 +55,9 @@ STYLE: dict[Any, Any] = {
     "ytick.minor.size": 1.5,
     "ytick.minor.width": 0.4,
 }
-# Three colours and black by Tol (2021), whose lightness differs by 20 and more, then one of his and two by Okabe and
-# Ito (2008): all can be told apart by the colour-blind, and neighbours also in grey.
-COLOURS = ("#004488", "#ddaa33", "#bb5566", "#000000", "#66ccee", "#882255", "#cc79a7")
+# Three colours and black by Tol (2021), whose lightness differs by 20 and more, then three that the colour-blind can
+# tell from these and from each other; neighbours also differ in grey.
+COLOURS = ("#004488", "#ddaa33", "#bb5566", "#000000", "#66ccee", "#776600", "#cc79a7")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "*", "p")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo", "++++", "||||", "oo..", "**")
