@@ -31,6 +31,7 @@ Population: TypeAlias = Literal["sample", "whole"]
 class Metric(ABC, Generic[X]):
     """Scores a cell from plain outcomes, without model or torch; built as `Class(config)`."""
 
+    label: ClassVar[str] = ""  #: in tables, such as "BLEU"; by default its name
     better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither is
     unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
     scale: ClassVar[Scale] = "linear"  #: on which scores are tested, see `Scale`

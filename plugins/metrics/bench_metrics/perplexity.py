@@ -17,6 +17,7 @@ class Perplexity(Additive[Sequence[float | None]]):
     Infinite if any target is impossible, undefined (nan) where there is nothing to count.
     """
 
+    label = "Perplexity"
     better, unit, scale = -1, "", "log"
     may_be_nan = True
     may_be_infinite = True

@@ -53,7 +53,7 @@ def test_p_values_are_those_of_the_engine_and_bold_follows_from_them(tmp_path):
     _, grid = table(
         tmp_path, {"a": rates(5, 5.2, 4.9, seed=1), "b": rates(5.3, 5.6, 5.4, seed=2), "c": rates(9, 9, 9)}
     )
-    rows = [[entries[0].measured] for entries in grid.entries]
+    rows = [[*entries[0].measured] for entries in grid.entries]
     for test, comparison in zip(grid.tests, with_best(rows, -1), strict=True):
         assert (test.p, test.adjusted) == (comparison.p, comparison.adjusted)
         assert test.interval == comparison.estimate.interval()
@@ -113,7 +113,7 @@ def test_files_hold_intervals_p_values_and_which_are_best(tmp_path):
     first, second = records(grid)
     assert first["p"] is None
     assert 0 < second["p"] <= 1
-    assert (first["low"], first["high"]) == interval_of(grid.entries[0][0].measured)
+    assert (first["low"], first["high"]) == interval_of(*grid.entries[0][0].measured)
     assert first["low"] < first["mean"] < first["high"]
 
 

@@ -96,6 +96,7 @@ class WordCrossEntropy(ScoredWords):
     omitted, over the entropy of P.
     """
 
+    label = "Cross-entropy"
     better = -1
     config: WordCrossEntropyConfig
     may_be_nan = True
@@ -124,6 +125,7 @@ class WordCrossEntropy(ScoredWords):
 class OmittedMass(ScoredWords):
     """The sum of P(w) over the words that the model omits, as a share of all."""
 
+    label = "Omitted mass"
     better, unit, digits = -1, "", 4
     config: OmittedMassConfig
     may_be_nan = True

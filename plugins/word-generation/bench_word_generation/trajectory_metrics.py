@@ -43,6 +43,7 @@ class MutualInformation(Reported):
     often as outputs reach it.
     """
 
+    label = "Mutual information"
     better, called = 1, "information"
     may_be_nan = True
     config: MutualInformationConfig
@@ -68,6 +69,7 @@ class MutualInformation(Reported):
 class LetterEntropy(Reported):
     """H[w_t | h_t], at position t, or its mean over positions."""
 
+    label = "Letter entropy"
     better, called = 0, "entropy"
     config: LetterEntropyConfig
 

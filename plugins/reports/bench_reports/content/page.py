@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from math import exp
 
 from bench_core.runs.results import Number, Run
@@ -10,7 +11,8 @@ from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
 from bench_reports.content.environments import abridged, computed_with, unlike
-from bench_reports.content.grid import Grid
+from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.labels import Labels
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on, names_on, ordered
 from bench_reports.content.verdicts import obstacles
@@ -44,7 +46,7 @@ def comparability(run: Run) -> list[str]:
     unlike = [f"Not comparable with the published: {shortened(one, LONGEST)}." for one in dict.fromkeys(differing)]
     missing = sum(one.status != "done" for one in run.cells)
     lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""
-    return [*filter(None, [_limits(run), *unlike, lacking])]
+    return [*filter(None, [*unlike, lacking])]
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -112,16 +114,31 @@ def _statistic(value: float | None) -> str:
 
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
-    """Return the footnotes of a table, as plain text."""
-    about = (
-        [_seeds(grid), _joint(run, grid), *_significance(grid), *_metrics(grid), _limits(run)]
-        if grid.table.of == "results"
-        else []
-    )
-    tasks = [row.label for row in grid.rows] if grid.table.of == "tasks" else []
-    tasks += [name_on(one, "task") for one in grid.cells]
-    environments, corpus = unlike(run, grid.cells), _corpus_note(run, tasks)
-    return [*filter(None, [*grid.notes, *about, environments, corpus, _published(grid), *_reasons(grid)])]
+    """Return what a reader of a table has to know, as plain text."""
+    of_results = [_content(run, grid), _seeds(grid), _joint(run, grid), *_significance(grid), _added(grid)]
+    about = of_results if grid.table.of == "results" else []
+    note = " ".join(grid.table.note.split())
+    corpora = _corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
+    return [*filter(None, [note, *grid.notes, *about, corpora, _published(grid), *_reasons(grid)])]
+
+
+def limits(run: Run) -> list[str]:
+    """Return the limits that all numbers of a run have in common, and what they were made of."""
+    return [*filter(None, [_limits(run), _corpus_note(run, names_on(run, "task"))])]
+
+
+def details(run: Run, grid: Grid) -> list[str]:
+    """Return how the numbers of a table were measured, for those who measure them again."""
+    about = [*_metrics([grid]), _limits(run)] if grid.table.of == "results" else []
+    tasks = [name_on(one, "task") for one in grid.cells]
+    return [*filter(None, [*about, unlike(run, grid.cells), _corpus_note(run, tasks)])]
+
+
+def measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
+    """Return how the numbers of all tables were measured."""
+    of_results = [grid for grid in filled if grid.table.of == "results"]
+    cells = {id(one): one for grid in of_results for one in grid.cells}
+    return [*filter(None, [*_metrics(of_results), unlike(run, [*cells.values()])])] if of_results else []
 
 
 def figure_notes(run: Run, picture: Picture) -> list[str]:
@@ -189,19 +206,52 @@ def rules(run: Run, grid: Grid) -> list[str]:
     return found if named else [*found, "No tolerance is given, so nothing is equivalent."]
 
 
+def _content(run: Run, grid: Grid) -> str:
+    """Say what a table is of where its headings do not: its only metric."""
+    table, labels = grid.table, Labels.of(run, grid.table)
+    columns = [column for column in grid.columns if column.value and column.names is not None]
+    if len(table.values) != 1 or not table.columns or not columns:
+        return ""
+    number = columns[0].number
+    way = {1: ", higher is better", -1: ", lower is better"}.get(number.better, "")
+    return f"{labels.metric(table.values[0], replace(number, better=0))}{way}."
+
+
 def _seeds(grid: Grid) -> str:
-    done = [entry for row in grid.entries for entry in row if entry.status == "done"]
+    done = [entry for entry in _entries(grid, "cells") if entry.status == "done"]
     if not done:
         return ""
     seeds = {entry.seeds for entry in done}
-    text = "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
+    over = f"over {_range(seeds)} seeds"
+    text = {
+        "std": f"Mean ± standard deviation {over}." if seeds != {1} else "One seed.",
+        "interval": f"Mean {over} and 95 % interval." if seeds != {1} else "One seed, and 95 % interval.",
+        "none": f"Mean {over}." if seeds != {1} else "One seed.",
+    }[grid.table.spread]
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
-    if any(entry.interval for entry in done):
+    if any(entry.interval for entry in done) and grid.table.spread != "interval":
         text += f" 95 % intervals are in tables/{grid.table.id}.csv."
     if any(entry.error for entry in done):
         text += " Estimates have a standard error of their own (column `error` there)."
     return text
+
+
+def _entries(grid: Grid, of: str) -> list[Entry]:
+    return [entry for row in grid.entries for entry, column in zip(row, grid.columns, strict=True) if column.of == of]
+
+
+def _added(grid: Grid) -> str:
+    """Say what averages, ranks and differences from a baseline are."""
+    kinds, found = {column.of for column in grid.columns}, []
+    if "average" in kinds:
+        logarithmic = any(column.of == "average" and column.number.scale == "log" for column in grid.columns)
+        found.append(f"Average: the {'geometric ' * logarithmic}mean of the columns of a metric.")
+    if "ranks" in kinds:
+        found.append("Rank: the mean rank in the columns of a metric, 1 for the best.")
+    if any(entry.change is not None for row in grid.entries for entry in row):
+        found.append(f"In parentheses: the difference from {grid.table.baseline}; * p < 0.05, ** p < 0.01.")
+    return " ".join(found)
 
 
 def _joint(run: Run, grid: Grid) -> str:
@@ -231,18 +281,21 @@ def _significance(grid: Grid) -> Iterable[str]:
         yield f"Numbers without tests: {reason}."
 
 
-def _metrics(grid: Grid) -> Iterable[str]:
+def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
     """Describe each metric, once for each kind and signature of its numbers."""
-    columns: dict[tuple[str, str, str], list[int]] = {}
-    for place, column in enumerate(grid.columns):
-        if any(row[place].status == "done" for row in grid.entries):
-            columns.setdefault((column.value, column.number.kind, column.number.signature), []).append(place)
-    for value, kind, signature in columns:
-        places = columns[value, kind, signature]
-        others = len([one for one in columns if one[0] == value]) > 1
-        where = f" ({', '.join(grid.columns[place].heading for place in places)})" if others else ""
-        examples = {count for row in grid.entries for place in places for count in row[place].examples}
-        yield f"{value}{where}: {_description(grid.columns[places[0]].number, examples)}."
+    found: dict[tuple[str, str, str], list[tuple[Column, set[int]]]] = {}
+    for grid in filled:
+        for place, column in enumerate(grid.columns):
+            entries = [row[place] for row in grid.entries if row[place].status == "done"]
+            if column.of == "cells" and entries:
+                counts = {count for entry in entries for count in entry.examples}
+                key = column.value, column.number.kind, column.number.signature
+                found.setdefault(key, []).append((column, counts))
+    for (value, *_), members in found.items():
+        others = len([one for one in found if one[0] == value]) > 1
+        where = f" ({', '.join(dict.fromkeys(column.heading for column, _ in members))})" if others else ""
+        examples = {count for _, counts in members for count in counts}
+        yield f"{value}{where}: {_description(members[0][0].number, examples)}."
 
 
 def _description(number: Number, examples: Collection[int]) -> str:

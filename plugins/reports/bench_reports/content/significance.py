@@ -22,13 +22,15 @@ def tested(grid: Grid) -> Grid:
 def _tests(grid: Grid) -> Iterator[Test]:
     baseline = next((place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline), None)
     for place, column in enumerate(grid.columns):
-        alike: dict[str, list[tuple[int, Measured]]] = defaultdict(list)
+        if column.of != "cells" and grid.table.test == "permutation":
+            continue  # which exchanges examples of one test set
+        alike: dict[str, list[tuple[int, Sequence[Measured]]]] = defaultdict(list)
         for row, entries in enumerate(grid.entries):
-            one = entries[place].measured
-            if one is not None and (column.number.better or baseline is not None):
-                alike[entries[place].sample].append((row, one))
+            own = entries[place].measured
+            if own and (column.number.better or baseline is not None):
+                alike[entries[place].sample].append((row, own))
         for members in alike.values():
-            rows, numbers = [row for row, _ in members], [[one] for _, one in members]
+            rows, numbers = [row for row, _ in members], [own for _, own in members]
             if not grid.table.baseline:
                 found = with_best(numbers, column.number.better)
             else:
@@ -37,7 +39,7 @@ def _tests(grid: Grid) -> Iterator[Test]:
                 )
             if not any(one.estimate.varies for one in found):
                 continue  # nothing is left to chance: one training, and no examples that are a sample
-            scale = members[0][1].scale
+            scale = numbers[0][0].scale
             yield from (_test(one, [(row, place) for row in rows], scale) for one in found)
 
 

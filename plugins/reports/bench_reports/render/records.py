@@ -33,6 +33,9 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
     return {
         "row": row.label,
         "column": column.label if column.names is None else join(*column.names),
+        "of": column.of,
+        "row_label": ", ".join(row.shown),
+        "column_label": ", ".join(column.shown),
         "value": column.value,
         "kind": column.number.kind,
         "signature": column.number.signature,
@@ -47,6 +50,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "error": entry.error or None,
         "best": entry.best,
         "p": rounded(entry.p),
+        "change": entry.change,
         "published_mean": printed.mean if printed else None,
         "published_std": printed.std if printed else None,
         "difference": compared.difference if compared else None,

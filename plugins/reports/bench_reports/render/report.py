@@ -19,7 +19,7 @@ from bench_reports.figures.figure_data import Picture
 from bench_reports.figures.figures import cost_pictures, pictures
 from bench_reports.render.code import code_digest
 from bench_reports.render.html import html_page
-from bench_reports.render.latex import latex_report, table_files
+from bench_reports.render.latex import latex_report, table_files, too_wide_tables
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
 from bench_reports.render.terminal import SCREEN, terminal_text
@@ -83,7 +83,7 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
         "report.html": html_page(document),
         "report.md": markdown_report(document),
         "report.tex": latex_report(document),
-        SCREEN: terminal_text(summary(run, tables, judged)),
+        SCREEN: "\n".join([terminal_text(summary(run, tables, judged)), *too_wide_tables(document)]),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import assert_never
 
 from tabulate import tabulate
@@ -10,7 +11,10 @@ from tabulate import tabulate
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
+from bench_reports.render.fitting import pieces
 
+WIDTH = 100  # characters of a line
+GAP = 2  # characters between columns
 SCREEN = "report.txt"  #: of a report: what a terminal shows of it
 
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
@@ -55,16 +59,33 @@ def _block(block: Block) -> list[str]:
 
 
 def _list(items: Iterable[str]) -> list[str]:
-    return [*(f"  {visible(item)}" for item in items), ""]
+    return [*(line for item in items for line in _wrapped(visible(item))), ""]
+
+
+def _wrapped(text: str) -> list[str]:
+    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
 
 
 def _table(table: doc.Table) -> list[str]:
     """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
-    rows = PLAIN.rows(table)
-    sides = ["left", *[table.side] * (len(rows[0]) - 1)]
-    text = str(tabulate(rows[1:], rows[0], colalign=sides, disable_numparse=True))
     above = [visible(table.description)] if table.description else []
-    return [*above, text, *_list(table.notes.items if table.notes else ())]
+    found = [_columns(rows, table.side) for rows in _pieces(table)]
+    return [*above, *"\n\n".join(found).split("\n"), *_list(table.notes.items if table.notes else ())]
+
+
+def _pieces(table: doc.Table) -> Iterable[list[list[str]]]:
+    """Yield the rows of tables that fit a line; of a table of text, the last column is wrapped instead."""
+    rows = PLAIN.rows(table)
+    if table.side == "right":
+        return pieces(rows, WIDTH, GAP)
+    rest = max(sum(len(word) + GAP for word in row[:-1]) for row in rows)
+    return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, WIDTH - rest))) or row[-1]] for row in rows]]
+
+
+def _columns(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
+    sides, lines = ["left", *[side] * (len(rows[0]) - 1)], max(word.count("\n") for word in rows[0])
+    head = ["\n" * (lines - word.count("\n")) + word for word in rows[0]]  # headings stand on the line below
+    return str(tabulate(rows[1:], head, colalign=sides, disable_numparse=True))
 
 
 def _example(example: doc.Example) -> list[str]:
