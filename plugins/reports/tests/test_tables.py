@@ -24,7 +24,7 @@ from bench_core.runs.results import Number
 from bench_core.suites.published import Value
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
-from bench_reports.content.page import footnotes
+from bench_reports.content.page import details, footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import LATEX, latex
 from bench_reports.render.records import records
@@ -42,7 +42,8 @@ def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):
     assert shown(run) == {"greedy": {"rnn": "7.0"}}
     assert footnotes(run, grids(run)[0])[:2] == ["rate (%), lower is better.", "One seed."]
     run = run_of(tmp_path, sampled(tmp_path, {"rnn": [[6.0, 7.0, 8.0]]}), {})
-    assert footnotes(run, grids(run)[0])[1] == "One seed. 95 % intervals are in tables/t.csv."
+    assert footnotes(run, grids(run)[0])[1] == "One seed."
+    assert details(run, grids(run)[0])[0] == "95 % intervals and p-values are in tables/t.csv."
     (record,) = records(grids(run)[0])
     assert (record["n"], record["std"]) == (1, None)
     assert record["low"] < 7 < record["high"]

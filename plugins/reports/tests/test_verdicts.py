@@ -238,7 +238,7 @@ def test_every_format_tells_the_verdicts(tmp_path):
     assert "- Difference: ours minus published.\n- Equivalent: the 90 % interval of the difference is within" in text
     assert "- Tolerance: 0.6 (half of the gain).\n" in text
     assert rb"\caption{t, beside the published}" in files["tables/t-published.tex"]
-    assert r"greedy & $-$0.09 equivalent & $-$2.490 better \\" in files["tables/t-published.tex"].decode()
+    assert r"greedy & $-$0.090 equivalent & $-$2.490 better \\" in files["tables/t-published.tex"].decode()
     rows = {(row["row"], row["column"]): row for row in csv.DictReader(files["tables/t.csv"].decode().splitlines())}
     assert float(rows["greedy", "rnn"]["difference"]) == pytest.approx(-0.09)
     assert rows["greedy", "rnn"]["verdict"] == "equivalent"

@@ -53,10 +53,14 @@ class Labels:
 
     def metric(self, name: str, number: Number) -> str:
         """Return the label of a metric with its unit, and an arrow where higher or lower is better."""
-        own = number.label if self.types.get(name, name) == name else ""
-        found = self.declared.get(name, own) or name
+        found = self.plain_metric(name, number)
         unit = f" ({number.unit})" if number.unit and number.unit not in found else ""
         return f"{found}{unit}{ARROWS.get(number.better, '')}"
+
+    def plain_metric(self, name: str, number: Number) -> str:
+        """Return the label of a metric alone: its own, if the suite calls it as it is called."""
+        own = number.label if self.types.get(name, name) == name else ""
+        return self.declared.get(name, own) or name
 
     def row(self, row: Row) -> Names:
         """Return the labels of a row: one for all its names, if that is declared, or one for each of them."""
@@ -83,7 +87,7 @@ class Labels:
         return (*found[:-1], f"{found[-1]} ({column.mark})") if column.mark else found
 
     def _headings(self, column: Column) -> Names:
-        if column.label in self.declared:
+        if column.label in self.declared and column.label != column.value:
             return (self.declared[column.label],)
         if self.table.of == "tasks":
             return tuple(self.name(part).replace("_", " ") for part in column.label.split("/"))
@@ -91,4 +95,6 @@ class Labels:
             return (self.name(column.label),)
         several = len(self.table.values) > 1 or not self.table.columns
         metric = (self.metric(column.value, column.number),) if several and column.value else ()
+        if column.of != "cells":
+            return (self.declared.get(column.label, column.label.capitalize()), *metric)
         return (*map(self.name, filter(None, column.names)), *metric) or (column.label,)

@@ -115,7 +115,7 @@ def _statistic(value: float | None) -> str:
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
-    of_results = [_content(run, grid), _seeds(grid), _joint(run, grid), *_significance(grid), _added(grid)]
+    of_results = [_content(run, grid), _seeds(grid), _joint(run, grid), *_significance(run, grid), _added(grid)]
     about = of_results if grid.table.of == "results" else []
     note = " ".join(grid.table.note.split())
     corpora = _corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
@@ -129,7 +129,7 @@ def limits(run: Run) -> list[str]:
 
 def details(run: Run, grid: Grid) -> list[str]:
     """Return how the numbers of a table were measured, for those who measure them again."""
-    about = [*_metrics([grid]), _limits(run)] if grid.table.of == "results" else []
+    about = [*_files(grid), *_metrics([grid]), _limits(run)] if grid.table.of == "results" else []
     tasks = [name_on(one, "task") for one in grid.cells]
     return [*filter(None, [*about, unlike(run, grid.cells), _corpus_note(run, tasks)])]
 
@@ -138,7 +138,8 @@ def measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
     """Return how the numbers of all tables were measured."""
     of_results = [grid for grid in filled if grid.table.of == "results"]
     cells = {id(one): one for grid in of_results for one in grid.cells}
-    return [*filter(None, [*_metrics(of_results), unlike(run, [*cells.values()])])] if of_results else []
+    files = [text for grid in of_results for text in _files(grid)]
+    return [*filter(None, [*_metrics(of_results), *files, unlike(run, [*cells.values()])])] if of_results else []
 
 
 def figure_notes(run: Run, picture: Picture) -> list[str]:
@@ -230,10 +231,6 @@ def _seeds(grid: Grid) -> str:
     }[grid.table.spread]
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
-    if any(entry.interval for entry in done) and grid.table.spread != "interval":
-        text += f" 95 % intervals are in tables/{grid.table.id}.csv."
-    if any(entry.error for entry in done):
-        text += " Estimates have a standard error of their own (column `error` there)."
     return text
 
 
@@ -249,8 +246,6 @@ def _added(grid: Grid) -> str:
         found.append(f"Average: the {'geometric ' * logarithmic}mean of the columns of a metric.")
     if "ranks" in kinds:
         found.append("Rank: the mean rank in the columns of a metric, 1 for the best.")
-    if any(entry.change is not None for row in grid.entries for entry in row):
-        found.append(f"In parentheses: the difference from {grid.table.baseline}; * p < 0.05, ** p < 0.01.")
     return " ".join(found)
 
 
@@ -269,16 +264,26 @@ def _is_joint(run: Run, model: str) -> bool:
     return bool(own.get("together", run.suite.training.together)) and several
 
 
-def _significance(grid: Grid) -> Iterable[str]:
-    """Say what bold numbers mean, and which differences there was little chance to see."""
+def _significance(run: Run, grid: Grid) -> Iterable[str]:
+    """Say what bold numbers and marks mean, and which differences there was little chance to see."""
     from bench_reports.content.significance import method, shown_differences, untested
 
+    labels = Labels.of(run, grid.table)
     if grid.tests:
-        yield method(grid)
-    if detectable := shown_differences(grid):
+        yield method(grid, labels)
+    if detectable := shown_differences(grid, labels):
         yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
     for reason in untested([entry for row in grid.entries for entry in row]):
         yield f"Numbers without tests: {reason}."
+
+
+def _files(grid: Grid) -> Iterable[str]:
+    """Say what the file of a table has beside what it shows."""
+    entries = [entry for row in grid.entries for entry in row]
+    if any(entry.interval for entry in entries):
+        yield f"95 % intervals and p-values are in tables/{grid.table.id}.csv."
+    if any(entry.error for entry in entries):
+        yield f"Estimates have a standard error of their own, the column `error` of tables/{grid.table.id}.csv."
 
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:

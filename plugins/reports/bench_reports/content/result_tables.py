@@ -107,7 +107,7 @@ def _cell(entry: Entry, digits: int, spread: str, footnotes: Mapping[str, str]) 
     marks += [footnotes[reason] for reason in entry.reasons[:1]]
     spans = [Span(ours(entry, digits, spread), "strong" if entry.best else "")]
     spans += [Span(" ".join(marks), "raised", joined=True)] if marks else []
-    if entry.change is not None:
+    if entry.change is not None and not isnan(entry.change):
         spans.append(Span(f"({signed(entry.change, digits)}{stars(entry.p)})"))
     spans += [Span(printed(entry.published, 0 if entry.text else digits), "small")] if entry.published else []
     return Cell(spans, _value(entry), "" if entry.text else entry.status)

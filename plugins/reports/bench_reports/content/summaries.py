@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import exp, isnan
-from statistics import fmean
+from statistics import fmean, geometric_mean
+
+import numpy as np
 
 from bench_core.runs.results import Number
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.sorting import seed_of
-from bench_reports.statistics.estimate import contrast
+from bench_reports.statistics.estimate import Measured, contrast
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.measurements import printed
 
@@ -52,30 +54,32 @@ def _numbered(column: Column, grid: Grid, places: Sequence[int]) -> Column:
 
 
 def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
-    """Return the mean of a row over columns, seed by seed; on a log scale the geometric mean.
+    """Return the mean of a row over columns; on a log scale the geometric mean.
 
     There is none where a column has no number, and no deviation where columns have other seeds.
     """
     entries = [row[place] for place in places]
-    if not all(entry.summary for entry in entries):
+    means = [entry.summary.mean for entry in entries if entry.summary]
+    if len(means) < len(entries):
         return Entry("none")
     measured = tuple(chain.from_iterable(entry.measured for entry in entries))
-    seeds = {tuple(seed_of(one) for one in entry.cells) for entry in entries}
-    together = len(seeds) == 1
     if len(measured) < len(entries):  # a number that is infinite, say
-        mean = fmean(entry.summary.mean for entry in entries if entry.summary)
-        return Entry("done", 1, Summary(mean, None, 1), untested="an average over numbers without tests")
-    scale = measured[0].scale
-    values = sum(one.values for one in measured) / len(measured) if together else None
-    shown = [exp(one) for one in values] if values is not None and scale == "log" else values
-    estimate = contrast(measured, [1 / len(measured)] * len(measured))
-    mean = exp(estimate.value) if scale == "log" else estimate.value
-    found = summary([*map(float, shown)]) if shown is not None else Summary(mean, None, 1)
+        return Entry("done", 1, Summary(fmean(means), None, 1))
+    scale, estimate = measured[0].scale, contrast(measured, [1 / len(measured)] * len(measured))
+    mean = geometric_mean(means) if scale == "log" else fmean(means)
+    seeds = [[seed_of(one) for one in entry.cells] for entry in entries]
+    spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
     interval = printed(scale, estimate.interval()) if estimate.varies else None
-    own = replace(found, mean=mean)
+    sample = "|".join(entry.sample for entry in entries)
     return Entry(
-        "done", own.n, own, interval=interval, measured=measured, sample="|".join(entry.sample for entry in entries)
-    )
+        "done", spread.n, replace(spread, mean=mean), interval=interval, measured=measured, sample=sample
+    )  # fmt: skip
+
+
+def _by_seed(measured: Sequence[Measured]) -> list[float]:
+    """Return the average over test sets of each seed."""
+    values = np.mean([one.values for one in measured], axis=0)
+    return [exp(one) if measured[0].scale == "log" else float(one) for one in values]
 
 
 def _ranks(grid: Grid, places: Sequence[int]) -> list[Entry]:
@@ -105,8 +109,12 @@ def changed(grid: Grid) -> Grid:
     if not grid.table.differences or not places:
         return grid
     baseline = grid.entries[places[0]]
+    numbers = [column.of != "ranks" for column in grid.columns]
     entries = [
-        [*map(_changed, row, baseline)] if place != places[0] else row for place, row in enumerate(grid.entries)
+        [_changed(*pair) if wanted else pair[0] for *pair, wanted in zip(row, baseline, numbers, strict=True)]
+        if place != places[0]
+        else row
+        for place, row in enumerate(grid.entries)
     ]
     return replace(grid, entries=entries)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+PADDING = 2  #: characters that tabulate adds to a heading
+
 
 def pieces(rows: Sequence[Sequence[str]], width: float, between: int, most: int = 1000) -> Iterator[list[list[str]]]:
     """Yield rows of cells, headings and labels first, as tables of at most `width` characters a line.
@@ -11,7 +13,11 @@ def pieces(rows: Sequence[Sequence[str]], width: float, between: int, most: int 
     A column that is wider than that stands alone with the labels; `between` columns are so many characters. Columns
     count as at most as many characters as `most`, beyond which their text is wrapped.
     """
-    widths = [min(most, max(_width(row[place]) for row in rows)) + between for place in range(len(rows[0]))]
+    head, *rest = rows
+    widths = [
+        min(most, max([_width(word) + PADDING, *(_width(row[place]) for row in rest)])) + between
+        for place, word in enumerate(head)
+    ]
     start = 1
     while True:
         end, used = start, widths[0]

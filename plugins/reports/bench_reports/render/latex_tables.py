@@ -73,7 +73,7 @@ class Tabular:
         cells = [[LATEX.line(cell.spans) for cell in row] for row in self.table.rows]
         if not self.is_grouped:
             return [[_line(row)] for row in cells]
-        found, before = [], ""
+        found, before = list[list[str]](), ""
         for (group, label), row in zip(self.table.within, cells, strict=True):
             new = bool(group) and group != before
             above = [r"\addlinespace"] * bool(found and new)
@@ -166,6 +166,7 @@ def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: 
         rf"\begin{{{kind}}}[tbp]",
         r"\centering",
         *head,
+        r"\par\medskip",
         rows,
         *(_notes(table) if last else ()),
         rf"\end{{{kind}}}",
@@ -178,7 +179,7 @@ def _notes(table: doc.Table) -> list[str]:
     if not notes:
         return []
     begin = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright"]
-    return [*begin, *(rf"{note}\par" for note in notes), r"\end{minipage}"]
+    return [*begin, *notes, r"\end{minipage}"]
 
 
 def breakable(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bench_core.runs.results import FORMAT, CellResult, Run, cell_as_json
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
+from bench_core.terminal import visible
 from bench_reports.content.choices import choices
 from bench_reports.content.claims import Judgement
 from bench_reports.content.environments import environments
@@ -34,8 +35,8 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "row": row.label,
         "column": column.label if column.names is None else join(*column.names),
         "of": column.of,
-        "row_label": ", ".join(row.shown),
-        "column_label": ", ".join(column.shown),
+        "row_label": visible(", ".join(row.shown)),
+        "column_label": visible(", ".join(column.shown)),
         "value": column.value,
         "kind": column.number.kind,
         "signature": column.number.signature,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import isclose
+from math import isclose, isnan, nan
 from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
@@ -264,8 +264,10 @@ def _is_summary(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]])
     columns: dict[str, dict[str, float]] = {}
     for one in records:
         if one["of"] == "cells" and all(one[key] == record[key] for key in alike) and one["n"]:
-            columns.setdefault(one["column"], {})[one["row"]] = float(one["mean"])
-    values = [column[record["row"]] for column in columns.values() if record["row"] in column]
+            value = columns.setdefault(one["column"], {})
+            if not isnan(float(one["mean"])):
+                value[one["row"]] = float(one["mean"])
+    values = [column.get(record["row"], nan) for column in columns.values()]
     if record["of"] == "average":
         positive = all(value > 0 for value in values)
         return _close(record["mean"], fmean(values)) or (positive and _close(record["mean"], geometric_mean(values)))
@@ -312,7 +314,9 @@ def _shows(cell: str, record: Mapping[str, Any]) -> bool:
         words = (str(record["mean"]), record["status"], "–")
         return any(letters(text) == letters(word) for word in words)
     change = CHANGE.search(plain_markdown(cell))
-    if (change is None) != (record["change"] is None) or (change and not _rounds(change[1], record["change"])):
+    if (change is None) != (record["change"] in (None, "nan")) or (
+        change and not _rounds(change[1], record["change"])
+    ):
         return False
     found = SHOWN_NUMBER.fullmatch(CHANGE.sub("", text).strip())
     return bool(found) and _fits(found, record["mean"], record["std"], [record["low"], record["high"]])  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TypeAlias
 
+from bench_core.terminal import visible
 from bench_reports.render.latex_text import SIGNS
 
 Rows: TypeAlias = list[list[str]]  # headings first, labels first in each row
@@ -42,7 +43,7 @@ def plain_markdown(text: str) -> str:
 
 def plain_latex(text: str) -> str:
     """Return LaTeX without its commands."""
-    found = CODE_POINT.sub(lambda one: chr(int(one[1], 16)), text)
+    found = CODE_POINT.sub(lambda one: visible(chr(int(one[1], 16))), text)
     found = SIGN.sub(lambda one: BACK[one[0]], COMMANDS.sub(" ", ACCENT.sub(r"\1", found)))
     return re.sub(r"(?<!\\)[{}]", "", found)
 
