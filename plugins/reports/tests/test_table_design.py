@@ -29,6 +29,7 @@ from bench_reports.render.latex_tables import INCH, SIZES, Tabular, too_wide
 from bench_reports.render.records import records
 from bench_reports.render.report import screen, write_report
 from bench_reports.render.terminal import WIDTH
+from bench_reports.render.written import report
 from bench_reports.verification.report import verify_report
 from bench_reports.verification.written_tables import latex_rows, letters, markdown_tables, plain_markdown
 
@@ -284,10 +285,21 @@ def test_a_terminal_shows_no_line_that_is_longer_than_it(tmp_path):
     names = [f"model-{place}" for place in range(12)]
     cells = [cell(name, decoder, 0, {"rate": number(1.0)}) for name in names for decoder in DECODERS]
     run = run_of(tmp_path, cells, {"rows": ["decoder"], "columns": ["model"]}, names=names)
+    for width in (40, 60, WIDTH, 300):
+        assert max(map(len, screen(run, width).split("\n"))) <= width
     text = screen(run)
-    assert max(map(len, text.split("\n"))) <= WIDTH
     assert all(text.count(name) >= 1 for name in names)
     assert text.count("Decoder ") > 1, "labels stand before each piece"
+
+
+def test_what_is_shown_of_a_report_that_is_there_fits_a_narrow_terminal_too(tmp_path, monkeypatch):
+    run = stored(several(tmp_path, {"average": True, "ranks": True}, metrics=("rate", "nats")))
+    shown = {}
+    for columns in ("50", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown[columns] = report(run, tmp_path / "report")
+    assert max(map(len, shown["50"].split("\n"))) <= 50
+    assert shown["200"] == (tmp_path / "report" / "report.txt").read_text()
 
 
 def test_markdown_is_cut_into_pieces_that_read_back_as_one(tmp_path):

@@ -22,7 +22,7 @@ from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files, too_wide_tables
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
-from bench_reports.render.terminal import SCREEN, terminal_text
+from bench_reports.render.terminal import SCREEN, WIDTH, terminal_text
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
@@ -52,9 +52,9 @@ def contents(run: Run) -> dict[str, bytes]:
     return files | (_costs(run, costs.read_bytes().decode("utf-8", "replace")) if costs.is_file() else {})
 
 
-def screen(run: Run) -> str:
-    """Return the tables and claims of a run with their footnotes, for a terminal."""
-    return terminal_text(summary(run, grids(run), judge(run)))
+def screen(run: Run, width: int = WIDTH) -> str:
+    """Return the tables and claims of a run with their footnotes, for a terminal of this width."""
+    return terminal_text(summary(run, grids(run), judge(run)), width)
 
 
 def _remove_former(folder: Path, files: Collection[str]) -> None:
