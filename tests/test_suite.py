@@ -145,6 +145,11 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("id: main", "id: main, width: narrow", "'width'"),
         ("id: main", "id: main, spread: all", "'spread'"),
         ("id: main", "id: main, differences: true", "`differences` are from a `baseline`, the name of a row"),
+        (
+            "  - {id: main,",
+            "  - {id: main, pairs: true, rows: [decoder], columns: [model], values: [ended]}\n  - {id: main-pairs,",
+            "S:21:6: the pairs of another table are in files called 'main-pairs'",
+        ),
         ("id: main", "id: main, baseline: drow", "no row of this table is called 'drow'. Did you mean 'draw'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 import shutil
@@ -21,6 +22,7 @@ from bench_core.storage.bootstrap_replicates import write_draws
 from bench_reports import document as doc
 from bench_reports.content.digits import worth
 from bench_reports.content.page import footnotes
+from bench_reports.content.pairs import pairs_of
 from bench_reports.content.result_tables import levels, results_table
 from bench_reports.content.tables import grids
 from bench_reports.document import spans_of
@@ -30,6 +32,7 @@ from bench_reports.render.records import records
 from bench_reports.render.report import screen, write_report
 from bench_reports.render.terminal import WIDTH
 from bench_reports.render.written import report
+from bench_reports.statistics.comparisons import holm
 from bench_reports.verification.report import verify_report
 from bench_reports.verification.written_tables import latex_rows, letters, markdown_tables, plain_markdown
 
@@ -121,7 +124,14 @@ def test_every_format_shows_the_same_headings_and_rows_of_any_design(tmp_path):
     """With labels, groups, averages, ranks, differences, pieces and transposition, in all combinations."""
     settings = product([False, True], ["std", "interval", "none"], [["model"], ["model", "split"]])
     for place, (transpose, spread, rows) in enumerate(settings):
-        table = {"transpose": transpose, "spread": spread, "rows": rows, "average": True, "ranks": True}
+        table = {
+            "transpose": transpose,
+            "spread": spread,
+            "rows": rows,
+            "average": True,
+            "ranks": True,
+            "pairs": True,
+        }
         table |= {"baseline": "rnn", "differences": True} if rows == ["model"] else {"labels": {"rnn": HOSTILE}}
         run = stored(several(tmp_path, table, metrics=("rate", "nats")))
         folder = tmp_path / f"report-{place}"
@@ -257,6 +267,37 @@ def test_differences_from_a_baseline_stand_beside_each_number_with_what_a_test_s
     assert entry(near, "lstm", "greedy").change == pytest.approx(
         by_seed(near, "lstm", "greedy")[0] - by_seed(near, "rnn", "greedy")[0]
     )
+
+
+def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path):
+    run = several(tmp_path, {"pairs": True, "average": True})
+    (grid,) = grids(run)
+    found = pairs_of(grid)
+    assert len(found) == 3 * 3, "pairs of models in two columns and their average"
+    greedy = [pair for pair in found if pair.column.label == "greedy"]
+    p = [pair.found.p for pair in greedy]
+    assert [pair.found.adjusted for pair in greedy] == holm(p)
+    for pair in greedy:
+        assert pair.difference == pytest.approx(
+            fmean(by_seed(run, pair.one.label, "greedy")) - fmean(by_seed(run, pair.other.label, "greedy"))
+        )
+        assert (pair.found.p < 0.05) == (not pair.interval[0] <= 0 <= pair.interval[1])
+    files = written(run, tmp_path / "report")
+    rows = [*csv.DictReader(files["tables/t-pairs.csv"].decode().splitlines())]
+    assert [(row["row"], row["other"], row["column"]) for row in rows] == [
+        (pair.one.label, pair.other.label, pair.column.label) for pair in found
+    ]
+    assert b"rnn $-$ gru" in files["tables/t-pairs.tex"]
+    assert b"t: all pairs" in files["report.md"]
+    assert not pairs_of(grids(several(tmp_path))[0])
+
+
+def test_pairs_of_perplexities_are_ratios(tmp_path):
+    run = several(tmp_path, {"pairs": True}, scale="log")
+    pair = pairs_of(grids(run)[0])[0]
+    ratio = geometric_mean(by_seed(run, "rnn", "greedy")) / geometric_mean(by_seed(run, "lstm", "greedy"))
+    assert pair.difference == pytest.approx(ratio)
+    assert pair.text.startswith(f"{ratio:.3f}× [")
 
 
 # Widths

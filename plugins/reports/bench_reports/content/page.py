@@ -115,7 +115,14 @@ def _statistic(value: float | None) -> str:
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
-    of_results = [_content(run, grid), _seeds(grid), _joint(run, grid), *_significance(run, grid), _added(grid)]
+    of_results = [
+        _content(run, grid),
+        _seeds(grid),
+        _joint(run, grid),
+        _errors(run, grid),
+        *_significance(run, grid),
+        _added(grid),
+    ]
     about = of_results if grid.table.of == "results" else []
     note = " ".join(grid.table.note.split())
     corpora = _corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
@@ -277,13 +284,25 @@ def _significance(run: Run, grid: Grid) -> Iterable[str]:
         yield f"Numbers without tests: {reason}."
 
 
+def _errors(run: Run, grid: Grid) -> str:
+    """Say how large the errors are that numbers have by sampling in a model."""
+    labels, found = Labels.of(run, grid.table), dict[str, tuple[Number, list[float]]]()
+    for row in grid.entries:
+        for column, entry in zip(grid.columns, row, strict=True):
+            if entry.error:
+                found.setdefault(column.value, (column.number, []))[1].append(entry.error)
+    words = [
+        f"{labels.plain_metric(name, number)} {' to '.join(dict.fromkeys(f'{end:.2g}' for end in (min(own), max(own))))}"
+        for name, (number, own) in found.items()
+    ]
+    return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
+
+
 def _files(grid: Grid) -> Iterable[str]:
     """Say what the file of a table has beside what it shows."""
     entries = [entry for row in grid.entries for entry in row]
     if any(entry.interval for entry in entries):
         yield f"95 % intervals and p-values are in tables/{grid.table.id}.csv."
-    if any(entry.error for entry in entries):
-        yield f"Estimates have a standard error of their own, the column `error` of tables/{grid.table.id}.csv."
 
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from bench_core.runs.results import COST_COLUMNS, Run
 from bench_core.storage.csv_files import to_csv
 from bench_reports.content.claims import judge
 from bench_reports.content.cost_tables import stages_of
+from bench_reports.content.grid import Grid
+from bench_reports.content.pairs import Pair, pairs_of
 from bench_reports.content.report_document import Drawn, costs_document, report_document, summary
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
@@ -85,10 +87,15 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
         "report.tex": latex_report(document),
         SCREEN: "\n".join([terminal_text(summary(run, tables, judged)), *too_wide_tables(document)]),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
+        **{f"tables/{name}-pairs.csv": csv_text([pair.record() for pair in pairs]) for name, pairs in _pairs(filled)},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),
     }
     return _encoded(files) | _figure_files("figures", drawn)
+
+
+def _pairs(filled: Iterable[Grid]) -> Iterator[tuple[str, list[Pair]]]:
+    return ((grid.table.id, found) for grid in filled if (found := pairs_of(grid)))
 
 
 def _costs(run: Run, table: str) -> dict[str, bytes]:
