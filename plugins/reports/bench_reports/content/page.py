@@ -291,10 +291,10 @@ def _errors(run: Run, grid: Grid) -> str:
         for column, entry in zip(grid.columns, row, strict=True):
             if entry.error:
                 found.setdefault(column.value, (column.number, []))[1].append(entry.error)
-    words = [
-        f"{labels.plain_metric(name, number)} {' to '.join(dict.fromkeys(f'{end:.2g}' for end in (min(own), max(own))))}"
-        for name, (number, own) in found.items()
-    ]
+    words = []
+    for name, (number, own) in found.items():
+        ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
+        words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
 
 
