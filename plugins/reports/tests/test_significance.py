@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
 from bench_reports.statistics.comparisons import with_best

@@ -21,9 +21,9 @@ from bench_core.computing.bootstrap import draws, mark
 from bench_core.storage.bootstrap_replicates import write_draws
 from bench_reports import document as doc
 from bench_reports.content.digits import worth
-from bench_reports.content.page import footnotes
 from bench_reports.content.pairs import pairs_of
 from bench_reports.content.result_tables import levels, results_table
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.document import spans_of
 from bench_reports.render.fitting import pieces

@@ -10,24 +10,18 @@ from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claims import MEANING, Judgement
+from bench_reports.content.conditions import limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.numbers import number
 from bench_reports.content.outputs import samples, side_by_side
-from bench_reports.content.page import (
-    comparability,
-    facts,
-    figure_notes,
-    incomplete,
-    limits,
-    measurement,
-    statistics,
-    title,
-)
+from bench_reports.content.page import comparability, facts, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
+from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 

@@ -12,7 +12,7 @@ from bench_core.suites.schema import Table as TableSchema
 from bench_reports.content.grid import Column, Entry, Grid, Names
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import judged, number, ours, printed, signed, stars
-from bench_reports.content.page import details, footnotes, rules
+from bench_reports.content.table_notes import details, footnotes, rules
 from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
 
 Cells: TypeAlias = Sequence[Sequence[Cell]]
