@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
-from math import fsum
+from math import fsum, inf, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
+
+from bench_core.sampling_error import sampling_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,8 +88,27 @@ class Additive(Metric[X]):
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
+    def by_quarters(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        """Return the score by each quarter of the draws behind an estimate; by default none, as it is exact.
+
+        `measure` finds the estimates by `quarters_of`. The error of the score follows from how far these scores are
+        from each other and from that by all draws.
+        """
+        return ()
+
+    def sums(self, parts: Sequence[X]) -> list[float]:
+        """Return the sums of the numbers of statistics [K], none if there are no statistics."""
+        return [_sum(column) for column in _columns(self, parts)]
+
     def combine(self, parts: Sequence[X]) -> float:
-        return self.from_sums([_sum(column) for column in _columns(self, parts)], len(parts))
+        return self.from_sums(self.sums(parts), len(parts))
+
+    def error(self, parts: Sequence[X]) -> float:
+        sums, examples = self.sums(parts), len(parts)
+        whole, quarters = self.from_sums(sums, examples), self.by_quarters(sums, examples)
+        if self.scale != "log":
+            return sampling_error(whole, quarters)
+        return whole * sampling_error(log(whole), [*map(log, quarters)]) if 0 < whole < inf else 0.0
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         return resample_table(self, table(self, parts), counts)

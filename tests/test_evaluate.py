@@ -162,7 +162,9 @@ def test_groups_and_sizes_of_a_task_in_guards_reach_the_outcomes():
         def target_sizes(self, split):
             return {number: TextSize(3 * number, number) for number in range(1, 10)}
 
-    asked = replace(examples(4), task=CheckedTask(Grouped(SimpleNamespace(source="none"), None), Words.prepare(None, None)))
+    asked = replace(
+        examples(4), task=CheckedTask(Grouped(SimpleNamespace(source="none"), None), Words.prepare(None, None))
+    )
     found = asked.scored(Short(4), "exact")
     assert [one.group for one in found] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert [one.target_bytes for one in found] == [None, *range(3, 30, 3)]
