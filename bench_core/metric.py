@@ -88,11 +88,10 @@ class Additive(Metric[X]):
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
-    def by_quarters(self, sums: Sequence[float], examples: int) -> Sequence[float]:
-        """Return the score by each quarter of the draws behind an estimate; by default none, as it is exact.
+    def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        """Return the scores by parts of the draws behind an estimate [5]; by default none, as it is exact.
 
-        `measure` finds the estimates by `quarters_of`. The error of the score follows from how far these scores are
-        from each other and from that by all draws.
+        They are made from the sums of what `estimates_of` finds in outcomes; the error of the score follows.
         """
         return ()
 
@@ -105,10 +104,10 @@ class Additive(Metric[X]):
 
     def error(self, parts: Sequence[X]) -> float:
         sums, examples = self.sums(parts), len(parts)
-        whole, quarters = self.from_sums(sums, examples), self.by_quarters(sums, examples)
+        whole, estimates = self.from_sums(sums, examples), self.estimates(sums, examples)
         if self.scale != "log":
-            return sampling_error(whole, quarters)
-        return whole * sampling_error(log(whole), [*map(log, quarters)]) if 0 < whole < inf else 0.0
+            return sampling_error(whole, estimates)
+        return whole * sampling_error(log(whole), [*map(log, estimates)]) if 0 < whole < inf else 0.0
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         return resample_table(self, table(self, parts), counts)

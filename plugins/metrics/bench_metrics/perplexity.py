@@ -8,7 +8,7 @@ from copy import copy
 from math import exp, inf, isnan, log, nan
 from typing import Self
 
-from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo, quarters_of
+from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo, estimates_of
 from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
 
@@ -38,15 +38,15 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         return told
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
-        """Yield the weighted log-probability, None for -inf, the weighted count, and estimates by quarters of draws.
+        """Yield the weighted log-probability, None for -inf, the weighted count, and what an estimate adds [0 or 5].
 
         Raises PluginError where a score is missing or not a log-probability, SuiteError where nothing is counted.
         """
         return map(self._part, outcomes)
 
     def row(self, part: Sequence[float | None]) -> Sequence[float]:
-        log_prob, count, *quarters = part
-        return [log_prob or 0.0, count or 0.0, log_prob is None, *(quarter or 0.0 for quarter in quarters)]
+        log_prob, count, *estimates = part
+        return [log_prob or 0.0, count or 0.0, log_prob is None, *(one or 0.0 for one in estimates)]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         log_prob, count, impossible, *_ = sums or (0, 0, 0)
@@ -54,21 +54,21 @@ class LogProbabilities(Additive[Sequence[float | None]]):
             return nan
         return inf if impossible else self.score(-log_prob / count)
 
-    def by_quarters(self, sums: Sequence[float], examples: int) -> Sequence[float]:
-        return [self.from_sums([quarter, *sums[1:3]], examples) for quarter in sums[3:]]
+    def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        return [self.from_sums([one, *sums[1:3]], examples) for one in sums[3:]]
 
     def _part(self, outcome: Outcome) -> Sequence[float | None]:
-        log_prob, weight, quarters = outcome.target_log_prob, outcome.weight, quarters_of(outcome)
+        log_prob, weight = outcome.target_log_prob, outcome.weight
         if log_prob is None or isnan(log_prob) or log_prob == inf:
             raise PluginError(
                 f"{self.called} cannot be computed: the score of example {outcome.id} is {log_prob}. "
                 "The model's `score` must give the natural logarithm of a probability, -inf where that is 0; "
                 "nan mostly means that its weights have diverged."
             )
+        estimates = estimates_of(outcome, lambda nats: weight * nats)
         if not weight:
-            return [0.0, 0.0, *(0.0 for _ in quarters)]
-        own = None if log_prob == -inf else weight * log_prob
-        return [own, weight * self.count(outcome), *(weight * quarter for quarter in quarters)]
+            return [0.0, 0.0, *estimates]
+        return [None if log_prob == -inf else weight * log_prob, weight * self.count(outcome), *estimates]
 
 
 class Perplexity(LogProbabilities):

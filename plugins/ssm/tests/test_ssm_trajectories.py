@@ -40,6 +40,10 @@ def naively(table, gold, length):
     return torch.stack(found)
 
 
+def by_all(table, gold, length):
+    return log_means(table, gold, length, [(0, table.shape[2])])[0]
+
+
 @pytest.mark.parametrize(("block", "products", "cross"), [(4096, 2**20, 8), (7, 100, 1000), (50, 100, 0)])
 def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, products, cross):
     monkeypatch.setattr(trajectories, "WORDS", block)
@@ -47,22 +51,22 @@ def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, product
     monkeypatch.setattr(trajectories, "CROSS", cross)
     gold, length = words(100)
     for lp in (table(), table(number=1), table(tokens=9)):
-        few = max(1, lp.shape[2] // 10)
-        fewer, found = log_means(lp, gold, length, few)
-        torch.testing.assert_close(found, naively(lp, gold, length), rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(fewer, naively(lp[:, :, :few], gold, length), rtol=1e-9, atol=1e-9)
+        number = lp.shape[2]
+        parts = [(0, number), (0, max(1, number // 10)), (0, (number + 1) // 2), (number // 4, number)]
+        for found, (start, end) in zip(log_means(lp, gold, length, parts), parts, strict=True):
+            torch.testing.assert_close(found, naively(lp[:, :, start:end], gold, length), rtol=1e-9, atol=1e-9)
 
 
 def test_the_trie_gives_what_a_product_of_matrices_gives():
     lp, (gold, length) = table(), words(100)
     ones = one_hot(gold, 5) * (torch.arange(7) < length[:, None])[:, :, None]
     found = (ones.flatten(1).to(lp) @ lp.flatten(0, 1)).logsumexp(1) - log(90)
-    torch.testing.assert_close(log_means(lp, gold, length, 9)[1], found, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(by_all(lp, gold, length), found, rtol=1e-9, atol=1e-9)
 
 
 def test_words_of_one_token_need_no_other():
     lp, zeros = table(), torch.zeros(2, 1, dtype=torch.long)
-    found = log_means(lp, zeros, torch.ones(2, dtype=torch.long), 9)[1]
+    found = by_all(lp, zeros, torch.ones(2, dtype=torch.long))
     torch.testing.assert_close(found, (lp[0, 0].logsumexp(0) - log(90)).expand(2))
 
 
@@ -70,7 +74,7 @@ def test_float32_is_close_to_float64_however_improbable_words_are():
     gold, length = words(200)
     for scale in (1.0, 5.0, 30.0):
         lp = table(scale=scale).float()
-        found = log_means(lp, gold, length, 9)[1]
+        found = by_all(lp, gold, length)
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, naively(lp, gold, length), rtol=1e-5, atol=1e-5)
     assert found.min() < -100  # where products of probabilities are 0 in float32
@@ -78,9 +82,9 @@ def test_float32_is_close_to_float64_however_improbable_words_are():
 
 def test_no_word_has_a_probability_of_its_own_twice_as_large_for_being_there_twice():
     lp, (gold, length) = table(), words(20)
-    both = log_means(lp, gold.repeat(2, 1), length.repeat(2), 9)[1]
+    both = by_all(lp, gold.repeat(2, 1), length.repeat(2))
     torch.testing.assert_close(both[:20], both[20:])
-    torch.testing.assert_close(both[:20], log_means(lp, gold, length, 9)[1])
+    torch.testing.assert_close(both[:20], by_all(lp, gold, length))
 
 
 def all_words(steps):
@@ -97,7 +101,7 @@ def batch(targets):
 
 def test_probabilities_of_all_words_and_of_the_unfinished_sum_to_one():
     rows = batch(all_words(3))
-    found = log_means(table(tokens=3, steps=3), rows.gold, rows.length, 9)[1]
+    found = by_all(table(tokens=3, steps=3), rows.gold, rows.length)
     torch.testing.assert_close(found.exp().sum(), torch.tensor(1.0))
 
 
