@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAli
 
 from typing_extensions import TypeVar
 
-from bench_core.sampling_error import sampling_error
+from bench_core.shared_draws import sampling_error
 
 if TYPE_CHECKING:
     import numpy as np

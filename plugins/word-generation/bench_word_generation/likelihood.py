@@ -20,7 +20,8 @@ from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, W
 class ScoredWords(Additive[list[float]]):
     """What is summed over scored words, each weighing as much as its probability in the corpus."""
 
-    population: ClassVar[Literal["sample", "whole"]] = "whole"  # all types of a split; a sample, if some of them were chosen
+    #: The whole, of all types of a split; a sample, if only some of them were scored.
+    population: ClassVar[Literal["sample", "whole"]] = "whole"
     config: ScoredWordsConfig
     words: Distributions | None = None
 
