@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
-    from bench_core.shared_draws import QUARTERS, estimates_of, sampling_error
+    from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
     from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
 
@@ -55,7 +55,7 @@ _HOMES = {
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
-    "shared_draws": ["QUARTERS", "estimates_of", "sampling_error"],
+    "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
     "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
 }  # fmt: skip

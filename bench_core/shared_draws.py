@@ -1,6 +1,8 @@
-"""The standard error of estimates of log p by draws that all examples share.
+"""The standard error of estimates of log p by sampling.
 
 A model that estimates the probability of every target by a mean over the same draws reports it by quarters of them.
+One that has other draws for each target reports it once more: where targets are a sample, as most are, their scatter
+contains the error of each; where they are all there are, as types of words, errors of targets add in quadrature.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 #: What a model calls its estimates of log p by each quarter of the draws alone, in `Scores.values`.
 QUARTERS = tuple(f"log_prob_by_quarter_{number}" for number in (1, 2, 3, 4))
+
+#: What a model calls log p by further draws of the same number, where each target has its own; in nats.
+AGAIN = "log_prob_again"
 
 #: Of errors from 4 numbers: with it, the normal interval is that of Student's t at 95 %.
 SMALL_SAMPLE = 3.182446 / 1.959964

@@ -111,7 +111,9 @@ def repeated(logs, weights):
     return np.array(found).T
 
 
-@pytest.mark.parametrize(("sigma", "shared", "draws"), [(1, 0.7, 200), (1, 0.0, 2000), (2, 0.7, 2000), (0.3, 1.0, 20)])
+@pytest.mark.parametrize(
+    ("sigma", "shared", "draws"), [(1, 0.7, 200), (1, 0.0, 2000), (2, 0.7, 2000), (0.3, 1.0, 20)]
+)
 def test_the_truth_is_within_two_errors_in_95_percent_of_experiments(sigma, shared, draws):
     """Whether targets agree on the draws that are good for them or not; 3 % are two errors of the simulation."""
     weights = np.full(8, 1 / 8)

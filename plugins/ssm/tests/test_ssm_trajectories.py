@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from bench_core import Batch, Noise, Scoring, TaskInfo
+from bench_core import QUARTERS, Batch, Noise, Outcome, Scoring, TaskInfo, estimates_of, sampling_error
 from bench_ssm import trajectories
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.trajectories import log_means
@@ -186,6 +186,34 @@ def test_a_tenth_of_the_trajectories_are_the_first_ones():
     told = model.score(rows, Scoring("trajectories", Noise(4))).values["log_prob_by_a_tenth"]
     fewer = chain(1, trajectories=100).score(rows, Scoring("trajectories", Noise(4))).log_probs
     torch.testing.assert_close(told, fewer)
+
+
+@pytest.mark.parametrize("trajectories", [1000, 4, 7])
+def test_the_quarters_of_the_trajectories_are_all_of_them(trajectories):
+    model, rows = chain(1, trajectories=trajectories), batch(list(product((A, B), repeat=3)))
+    found = model.score(rows, Scoring("trajectories", Noise(4)))
+    sizes = torch.tensor([trajectories * (n + 1) // 4 - trajectories * n // 4 for n in range(4)])
+    quarters = torch.stack([found.values[name] for name in QUARTERS]).exp()
+    torch.testing.assert_close((quarters * sizes[:, None]).sum(0) / trajectories, found.log_probs.exp())
+    assert len({round(one, 9) for one in quarters[:, 0].tolist()}) == 4
+
+
+@pytest.mark.parametrize("trajectories", [20, 400])
+def test_the_true_entropy_is_within_two_errors_of_its_estimate(trajectories):
+    """H = -sum_w P(w) ln P(w) over the 8 words of a logistic chain; 0.95 less two errors of 100 experiments."""
+    targets = list(product((A, B), repeat=3))
+    truth = torch.tensor([quadrature(word) for word in targets])
+    entropy, model, inside = -(truth * truth.log()).sum(), chain(1, trajectories=trajectories), []
+    for key in range(100):
+        found = model.score(batch(targets), Scoring("trajectories", Noise(key)))
+        rows = [
+            Outcome(n, values={name: float(each[n]) for name, each in found.values.items()})
+            for n in range(len(targets))
+        ]
+        parts = truth @ torch.tensor([estimates_of(one, lambda nats: -nats) for one in rows])
+        whole = -float(truth @ found.log_probs)
+        inside.append(abs(whole - entropy) <= 2 * sampling_error(whole, parts.tolist()))
+    assert sum(inside) / 100 >= 0.905
 
 
 def test_without_an_emission_every_token_is_as_probable_as_any_other():

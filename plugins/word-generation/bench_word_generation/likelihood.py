@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from math import hypot, inf, isfinite, log, nan
+from math import hypot, inf, isfinite, log, nan, sqrt
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import Additive, Outcome, PluginError, Split, SuiteError, TaskInfo, estimates_of, sampling_error
+from bench_core import (
+    AGAIN,
+    Additive,
+    Outcome,
+    PluginError,
+    Split,
+    SuiteError,
+    TaskInfo,
+    estimates_of,
+    sampling_error,
+)
 from bench_text.api import SPLITS
 from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
@@ -113,7 +123,8 @@ class WordCrossEntropy(ScoredWords):
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
         """Yield the probability of each word, the same or 0 if it is omitted, and what it costs times that.
 
-        Of an estimate, also what the word costs by parts of the draws [5], and by all of them [1].
+        Of an estimate by draws that words share, also what the word costs by parts of them [5] and by all [1]; by
+        draws of its own, the variance of that [1].
         """
         probs, log_probs = self._weighed(outcomes)
         told = self._told(log_probs) & (probs > 0)
@@ -123,8 +134,10 @@ class WordCrossEntropy(ScoredWords):
         columns = zip(*(column.tolist() for column in (probs, share, costs, least)), strict=True)
         for outcome, (prob, own, cost, low) in zip(outcomes, columns, strict=True):
             estimates = estimates_of(outcome, partial(self._costs, low, share=own))
-            by_all = [self._costs(low, outcome.target_log_prob, own)] if estimates else []
-            yield [prob, own, cost, *estimates, *by_all]
+            by_all = self._costs(low, outcome.target_log_prob, own) if own else 0.0
+            again = [outcome.values[AGAIN]] if AGAIN in outcome.values else []
+            variance = [(self._costs(low, one, own) - by_all) ** 2 / 2 for one in again]
+            yield [prob, own, cost, *estimates, *([by_all] if estimates else variance)]
 
     def _costs(self, least: Any, log_probs: Any, share: Any) -> Any:
         """Return what words cost, each a share of all."""
@@ -140,10 +153,15 @@ class WordCrossEntropy(ScoredWords):
         return [self.from_sums([*sums[:2], cost], examples) for cost in sums[3:8]]
 
     def error(self, parts: Sequence[list[float]]) -> float:
-        """Return that of the model's score; of another value that it reports, also how far that is from the score."""
+        """Return that of the model's score; of another value that it reports, also how far that is from the score.
+
+        0 of an exact score, and where all words are omitted.
+        """
         sums, examples = self.sums(parts), len(parts)
-        if len(sums) < 4:
+        if len(sums) < 4 or not sums[1]:
             return 0.0
+        if len(sums) == 4:
+            return sqrt(sums[3]) / sums[1]
         whole, by_all = (self.from_sums([*sums[:2], cost], examples) for cost in (sums[2], sums[8]))
         apart = abs(whole - by_all) if isfinite(whole) else 0.0
         return hypot(sampling_error(by_all, self.estimates(sums, examples)), apart)
