@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from math import log, log2
 from types import SimpleNamespace
@@ -10,9 +11,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from bench_core import STOP, Noise, Purpose, Scores, Size, SuiteError
+from bench_core import STOP, Noise, Purpose, Scores, Size, SuiteError, run
 from bench_core.computing.evaluate import Examples
+from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig, SequenceCompletionConfig
+from bench_language_modeling.settings import English
 from bench_metrics.perplexity import BitsPerByte, Perplexity
 from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 from bench_text.raw_text import byte_level
@@ -240,3 +243,31 @@ def test_each_byte_has_the_sign_that_the_library_gives_it():
     for text in ["".join(map(chr, range(0x800))), "日本🙂\x00\xad\xff"]:
         ((signs, _),) = level.pre_tokenize_str(text)
         assert byte_level(signs) == text.encode()
+
+
+def test_a_run_has_bits_per_byte_in_one_column_and_says_why_words_have_none(tmp_path):
+    """60 sentences leave words of the test unseen; their letters are all known."""
+    english = {"name": "language-modeling", "corpus": {"name": "english", "sentences": 60}}
+    suite = {
+        "suite": "tests/tokenizers",
+        "title": "One text through three tokenizers",
+        "tasks": {name: {**english, "tokenizer": TOKENIZERS[name]} for name in ("word", "char", "bpe")},
+        "models": {"counts": {"name": "ngram-lm", "order": 2}},
+        "metrics": {"perplexity": {"name": "perplexity"}, "bits": {"name": "bits-per-byte"}},
+        "training": {"epochs": 1},
+        "splits": ["test"],
+        "hardware": {"threads": 1, "device": "cpu"},
+    }
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    found = run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
+    numbers = {cell.cell["task"]: cell.numbers for cell in found.cells}
+    (data,) = [corpus.text(English(name="english", sentences=60), tmp_path).read("test")]
+    size = sum(len(line.encode()) + 1 for line in data)
+    for name in ("char", "bpe"):
+        tokens = found.info["tasks"][name]["statistics"]["test"]["tokens"]
+        nats = tokens * log(numbers[name]["perplexity"].value)
+        assert numbers[name]["bits"].value == pytest.approx(nats / log(2) / size, rel=1e-9)
+        assert numbers[name]["bits"].scale == "linear"
+    assert numbers["char"]["bits"].signature == numbers["bpe"]["bits"].signature
+    assert numbers["word"]["perplexity"].value is not None
+    assert "the raw text of example" in numbers["word"]["bits"].reason
