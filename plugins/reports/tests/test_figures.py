@@ -233,7 +233,7 @@ def test_a_curve_is_the_mean_over_seeds_of_each_evaluation(tmp_path):
     ]
     assert (the_picture(run).x_label, the_picture(run).y_label) == ("updates", "loss (per token)")
     assert notes(run)[:2] == [
-        "Means over 1 to 2 seeds, with bands of 95 % intervals of the mean over seeds.",
+        "Means over 1 to 2 seeds, with bands of 95 % intervals over seeds, of the same examples.",
         "Where some seeds end before others, the mean is over those that go on.",
     ]
 

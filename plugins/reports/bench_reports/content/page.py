@@ -14,13 +14,13 @@ from bench_reports.content.grid import Grid
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on, names_on, ordered
 from bench_reports.content.verdicts import obstacles
+from bench_reports.figures.error_bars import CALLED, variation
 from bench_reports.figures.figure_data import Picture, kind_of
 
 MEANING_OF_VERDICTS = (
     "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
     "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
 )
-SPREADS = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}  # by kind of figure
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 
 
@@ -142,20 +142,10 @@ def _behind(picture: Picture) -> str:
     if kind == "heat":
         seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
-    if kind in SPREADS:
-        return _variation(picture, seeds)
+    if kind in CALLED:
+        return variation(picture)
     pooled = "of one seed" if seeds == {1} else f"pooled over {_range(seeds)} seeds"
     return f"{_range({one.values for one in own})} values, {pooled}."
-
-
-def _variation(picture: Picture, seeds: Collection[int]) -> str:
-    """Say what means are over, and what bands or error bars around them show."""
-    shown = SPREADS[picture.figure.kind]
-    if max(seeds) < 2:
-        return f"One seed: no {shown}, as the variation over seeds is unknown."
-    about = {"interval": "95 % intervals of the mean over seeds", "std": "one standard deviation over seeds"}
-    what = about.get(picture.figure.spread)
-    return f"Means over {_range(seeds)} seeds{f', with {shown} of {what}' if what else ''}."
 
 
 def _measured(picture: Picture) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_reports.figures import style
 from bench_reports.figures.figure_data import Picture, Series, has_place
-from bench_reports.figures.limits import floor_of
+from bench_reports.figures.limits import Cuts, cuts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,14 +36,14 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw lines with bands; a line of a single point has an error bar instead."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     for one, number in series:
         xs = [place_on_x(picture, point.x) for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
         every = max(1, ceil(len(xs) / MARKS))
         look = {**style.marked(number), **style.dashed(number)}
         (line,) = axes.plot(xs, means, **look, markevery=(number % every, every), zorder=2.5)
-        ends = _ends(axes, one.rows, floor)
+        ends = _ends(axes, one.rows, cuts)
         if sum(mean == mean for mean in means) == 1:
             _draw_error_bars(axes, xs, means, ends, style.colour(number))
         else:
@@ -54,7 +54,7 @@ def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw steps with bands, and a mark where outputs were cut."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     for one, number in series:
         xs = [float(point.x) for point in one.rows]
         shares = _drawable(axes, xs, [point.mean for point in one.rows])
@@ -62,7 +62,7 @@ def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         look = {**style.marked(number), **style.dashed(number)}
         start = (1 + number * every // 3) % every
         (line,) = axes.plot(xs, shares, **look, drawstyle="steps-post", markevery=(start, every), zorder=2.5)
-        _draw_band(axes, xs, _ends(axes, one.rows, floor), style.colour(number), "post")
+        _draw_band(axes, xs, _ends(axes, one.rows, cuts), style.colour(number), "post")
         cut = [(x, share) for x, share, point in zip(xs, shares, one.rows, strict=True) if point.cut]
         if cut:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
@@ -73,14 +73,14 @@ def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw bars beside each other at each name, from 0, with a dash where there is no number."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     count = len({number for _, number in series})
     width = GROUP / count
     for rank, (one, number) in enumerate(series):
         xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP / 2 for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
         artists.append(axes.bar(xs, means, width, **style.hatched(number)))
-        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, floor), "black")
+        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black")
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
                 axes.text(
@@ -154,11 +154,13 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
     ]
 
 
-def _ends(axes: Axes, points: Sequence[Any], floor: float) -> list[tuple[float, float]]:
-    """Return the lower and the upper ends of bands, nan where there are none; none ends below the floor."""
-    log = axes.get_yscale() == "log"
-    known = [(point.low, point.high) if has_place(point.high, log) else (nan, nan) for point in points]
-    return [(max(low, floor), high) for low, high in known]
+def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
+    """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
+    log, found = axes.get_yscale() == "log", []
+    for point in points:
+        low, high = (nan, nan) if point.low is None else (max(point.low, cuts.low), min(point.high, cuts.high))
+        found.append((low, high) if has_place(high, log) else (nan, nan))
+    return found
 
 
 def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
@@ -174,7 +176,8 @@ def _draw_error_bars(
         (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
     ]
     if known:
-        places, middles, own = zip(*known, strict=True)
+        places, own = [x for x, _, _ in known], [end for _, _, end in known]
+        middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
         reach = _distances(middles, own)
         axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
 
