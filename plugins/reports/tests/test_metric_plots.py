@@ -199,7 +199,7 @@ def test_an_interval_far_beyond_all_means_is_cut_on_the_axis_and_whole_in_the_cs
         cells = measured(values, scale="log")
         run = plotted(tmp_path, cells, decoders=WIDTHS, **{**ACROSS, "kind": kind, "scale": {"y": "log"}})
         low, high = canvas_of(run).axes[0].get_ylim()
-        assert high == pytest.approx(5e59 * 1e3)
+        assert 1e60 < high < 1e64, "some times farther than usual intervals"
         assert 1e-3 < low < 3
         row = rows(run, tmp_path / "report")[0]
         assert float(row["low"]) < 1e-100

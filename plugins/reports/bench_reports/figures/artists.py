@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MARKS = 10  # on a long line, at most
 SURVIVING = 6  # likewise, on a survival curve
 GROUP = 0.8  # of the distance of two names, the width of the bars at one
+HALO = 1.9  # points of white around an error bar, so that black is seen on a dark bar
 CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
 
 #: A series with its number, by which it has its style
@@ -96,8 +97,8 @@ def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         joined = style.dashed(number)["linestyle"] if picture.figure.kind == "line" else ""
         look = {"elinewidth": 0.6, **style.marked(number), "linestyle": joined, "zorder": 2.5}
         xs, ys = [spot.x for spot in one.rows], [spot.y for spot in one.rows]
-        across = _distances(xs, [(spot.x_low, spot.x_high) for spot in one.rows])
-        along = _distances(ys, [(spot.y_low, spot.y_high) for spot in one.rows])
+        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_of(picture, "x")) for spot in one.rows])
+        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_of(picture, "y")) for spot in one.rows])
         artists.append(axes.errorbar(xs, ys, along, across, **look)[0])
     axes.grid(visible=True, axis="both")
     return artists
@@ -156,11 +157,18 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
     """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
-    log, found = axes.get_yscale() == "log", []
-    for point in points:
-        low, high = (nan, nan) if point.low is None else (max(point.low, cuts.low), min(point.high, cuts.high))
-        found.append((low, high) if has_place(high, log) else (nan, nan))
-    return found
+    log = axes.get_yscale() == "log"
+    known = [_cut(point.low, point.high, cuts) for point in points]
+    return [
+        (low, high) if low is not None and high is not None and has_place(high, log) else (nan, nan)
+        for low, high in known
+    ]
+
+
+def _cut(low: float | None, high: float | None, cuts: Cuts) -> tuple[float | None, float | None]:
+    if low is None or high is None:
+        return None, None
+    return max(low, cuts.lowest), min(high, cuts.highest)
 
 
 def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
@@ -172,6 +180,8 @@ def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, floa
 def _draw_error_bars(
     axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str
 ) -> None:
+    from matplotlib.patheffects import withStroke
+
     known = [
         (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
     ]
@@ -179,7 +189,9 @@ def _draw_error_bars(
         places, own = [x for x, _, _ in known], [end for _, _, end in known]
         middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
         reach = _distances(middles, own)
-        axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
+        drawn = axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
+        for part in (*drawn.lines[1], *drawn.lines[2]):
+            part.set_path_effects([withStroke(linewidth=HALO, foreground="white")])
 
 
 def _distances(

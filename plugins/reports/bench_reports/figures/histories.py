@@ -117,7 +117,7 @@ def outside(data: FigureData, series: Iterable[Series]) -> Iterator[str]:
 
 def _entry_label(data: FigureData) -> str:
     """Return the entry of a history with its unit: that of the metric behind it, or per token for a loss."""
-    name = data.figure.y
+    name = data.figure.y.replace("_", " ")
     if name.split()[-1] == "loss":
         return f"{name} (per token)"
     return with_unit(name, _metric_behind(data))
