@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from bench_reports.figures.figure_data import Picture
 
+STEPS = [1, 2, 2.5, 5, 10]  # between ticks, times powers of ten
+SHORT = 5.0  # a logarithmic axis whose ends are nearer than by this factor
 MOST_TICKS = 9  # at the numbers that a suite gives
 LEANING, CLOSE = 35, 0.2  # degrees of names too long to stand side by side; inches where these would overlap
 ROOM = 3.0  # points between the numbers of two ticks
@@ -31,7 +33,7 @@ def set_scales(axes: Axes, picture: Picture) -> None:
 
 
 def _write_numbers(axis: Axis, log: bool) -> None:
-    from matplotlib.ticker import Formatter, LogFormatter, MaxNLocator
+    from matplotlib.ticker import Formatter, LogFormatter, LogLocator, MaxNLocator
 
     class Numbers(Formatter):
         """Writes as many digits as neighbouring ticks need to differ, and powers of ten for all ticks or for none."""
@@ -61,11 +63,21 @@ def _write_numbers(axis: Axis, log: bool) -> None:
             taken = [*zip(_places(axis, major), axis.get_major_formatter().format_ticks(major), strict=True)]
             return beside(taken, _places(axis, values), texts, along)
 
+    class Decades(LogLocator):
+        """Puts ticks at powers of ten; on a short axis, which holds few of these, at steps of one size."""
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            low, high = sorted((vmin, vmax))
+            if 0 < low < high < SHORT * low:
+                return MaxNLocator("auto", steps=STEPS).tick_values(low, high)
+            return super().tick_values(vmin, vmax)
+
     axis.set_major_formatter(Numbers())
     if log:
+        axis.set_major_locator(Decades())
         axis.set_minor_formatter(Between(minor_thresholds=(1.5, 0.5)))
     else:
-        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(MaxNLocator("auto", steps=STEPS))
 
 
 def _lies(axis: Axis) -> bool:
