@@ -73,11 +73,14 @@ def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([9.0], [75.0])]
 
 
-@pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}])
-def test_a_curve_of_any_lengths_is_drawn_on_any_axes(tmp_path, scale):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spread", ["interval", "std", "none"])
+@pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}, {"y": "log"}])
+def test_a_curve_of_any_lengths_is_drawn_on_any_axes_without_a_warning(tmp_path, scale, spread):
     for ends in ([(1, 5, 0)], [(1, 0, 5)], [(3, 1, 0), (1500, 0, 1)], [(1, 1, 1), (2, 1, 1)]):
-        axes = canvas_of(ended(tmp_path, {("rnn", 0): ends, ("rnn", 1): ends}, scale=scale)).axes[0]
-        assert axes.get_xlim()[0] == (0 if scale == "linear" else 1)
+        run = ended(tmp_path, {("rnn", 0): ends, ("rnn", 1): ends}, scale=scale, spread=spread)
+        axes = canvas_of(run).axes[0]
+        assert axes.get_xlim()[0] == (0 if scale in ("linear", {"y": "log"}) else 1)
         assert axes.get_xlim()[1] >= ends[-1][0]
 
 

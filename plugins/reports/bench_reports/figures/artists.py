@@ -172,9 +172,11 @@ def _cut(low: float | None, high: float | None, cuts: Cuts) -> tuple[float | Non
 
 
 def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
-    lows, highs = zip(*ends, strict=True)
-    if any(low == low for low in lows):
-        axes.fill_between(xs, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
+    log = axes.get_xscale() == "log"
+    known = [(x, *end) for x, end in zip(xs, ends, strict=True) if has_place(x, log)]
+    if any(low == low for _, low, _ in known):
+        places, lows, highs = zip(*known, strict=True)
+        axes.fill_between(places, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
 
 
 def _draw_error_bars(
