@@ -288,6 +288,9 @@ def test_a_single_point_has_an_error_bar_in_place_of_a_band(tmp_path):
     axes = canvas_of(run).axes[0]
     point = the_picture(run).series[0].rows[0]
     (bar,) = axes.collections
+    (mark,) = (line for line in axes.lines if line.get_marker() == "o")
+    assert bar.get_zorder() < mark.get_zorder(), "no bar cuts the mark in two"
+    assert not bar.get_path_effects()
     ((low, high),) = [segment[:, 1] for segment in bar.get_segments()]
     assert (low, high) == pytest.approx((point.low, point.high))
 

@@ -81,7 +81,7 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP / 2 for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
         artists.append(axes.bar(xs, means, width, **style.hatched(number)))
-        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black")
+        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black", halo=True)
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
                 axes.text(
@@ -180,8 +180,10 @@ def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, floa
 
 
 def _draw_error_bars(
-    axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str
-) -> None:
+    axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str,
+    halo: bool = False,
+) -> None:  # fmt: skip
+    """Draw error bars below marks, or with a halo above bars."""
     from matplotlib.patheffects import withStroke
 
     known = [
@@ -191,9 +193,11 @@ def _draw_error_bars(
         places, own = [x for x, _, _ in known], [end for _, _, end in known]
         middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
         reach = _distances(middles, own)
-        drawn = axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
+        drawn = axes.errorbar(
+            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3 if halo else 2.4
+        )
         for part in (*drawn.lines[1], *drawn.lines[2]):
-            part.set_path_effects([withStroke(linewidth=HALO, foreground="white")])
+            part.set_path_effects([withStroke(linewidth=HALO, foreground="white")] if halo else [])
 
 
 def _distances(
