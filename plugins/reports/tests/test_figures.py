@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
-from math import inf, nan, sqrt
+from math import inf, log, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
@@ -263,6 +263,18 @@ def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
 def test_a_history_that_does_not_tell_is_named_with_what_it_does_tell(tmp_path):
     run = curves(tmp_path, [trained("rnn", 0, [(10, 1, 4.0)])], y="los")
     assert the_picture(run).empty == "no training of this run tells its 'los'. Did you mean 'loss'?"
+
+
+def test_the_band_of_a_perplexity_while_training_is_that_of_its_logarithm(tmp_path):
+    cells, histories = zip(*(trained("rnn", seed, [(10, 1, 4.0)]) for seed in (0, 1)), strict=True)
+    cells = [replace(one, numbers={"rate": number(9.0, scale="log", unit="")}) for one in cells]
+    merged = {}
+    for value, history in zip((10.0, 1000.0), histories, strict=True):
+        merged |= {key: [{**entry, "valid rate": value} for entry in entries] for key, entries in history.items()}
+    run = drawn_run(tmp_path, cells, histories=merged, kind="line", x="step", y="valid rate", by=["model"])
+    (point,) = the_picture(run).series[0].rows
+    reach = 12.7062 * log(1000 / 10) / 2
+    assert (log(point.low), log(point.high)) == pytest.approx((log(100) - reach, log(100) + reach))
 
 
 def test_an_entry_of_a_history_is_written_in_words(tmp_path):

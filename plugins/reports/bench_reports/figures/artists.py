@@ -92,13 +92,13 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw points with error bars in both directions, joined if the figure is a line."""
-    artists: Artists = []
+    cuts_x, cuts_y, artists = cuts_of(picture, "x"), cuts_of(picture, "y"), list[Any]()
     for one, number in series:
         joined = style.dashed(number)["linestyle"] if picture.figure.kind == "line" else ""
         look = {"elinewidth": 0.6, **style.marked(number), "linestyle": joined, "zorder": 2.5}
         xs, ys = [spot.x for spot in one.rows], [spot.y for spot in one.rows]
-        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_of(picture, "x")) for spot in one.rows])
-        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_of(picture, "y")) for spot in one.rows])
+        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_x) for spot in one.rows])
+        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_y) for spot in one.rows])
         artists.append(axes.errorbar(xs, ys, along, across, **look)[0])
     axes.grid(visible=True, axis="both")
     return artists
