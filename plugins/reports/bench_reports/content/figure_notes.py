@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from bench_core.runs.results import Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, run_limits, span
 from bench_reports.content.environments import abridged, unlike
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on
+from bench_reports.figures.error_bars import CALLED, variation
 from bench_reports.figures.figure_data import Picture, kind_of
-
-SPREADS = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}  # by kind of figure
 
 
 def figure_notes(run: Run, picture: Picture) -> list[str]:
@@ -32,20 +31,10 @@ def _behind(picture: Picture) -> str:
     if kind == "heat":
         seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {span(seeds)} seeds."
-    if kind in SPREADS:
-        return _variation(picture, seeds)
+    if kind in CALLED:
+        return variation(picture)
     pooled = "of one seed" if seeds == {1} else f"pooled over {span(seeds)} seeds"
     return f"{span({one.values for one in own})} values, {pooled}."
-
-
-def _variation(picture: Picture, seeds: Collection[int]) -> str:
-    """Say what means are over, and what bands or error bars around them show."""
-    shown = SPREADS[picture.figure.kind]
-    if max(seeds) < 2:
-        return f"One seed: no {shown}, as the variation over seeds is unknown."
-    about = {"interval": "95 % intervals of the mean over seeds", "std": "one standard deviation over seeds"}
-    what = about.get(picture.figure.spread)
-    return f"Means over {span(seeds)} seeds{f', with {shown} of {what}' if what else ''}."
 
 
 def _measured(picture: Picture) -> Iterable[str]:

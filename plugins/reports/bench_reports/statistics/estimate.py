@@ -168,10 +168,11 @@ def difference(ours: Measured, theirs: Measured) -> Estimate:
 
 def together(parts: Sequence[Part]) -> Part:
     """Return the sum of independent variances, with the degrees of freedom of Welch and Satterthwaite."""
-    total, squares = fsum(v for v, _ in parts), fsum(v**2 / freedom for v, freedom in parts)
-    if not squares:  # no variance, or one that is known
-        return Part(total, inf if total else min((freedom for _, freedom in parts), default=inf))
-    return Part(total, total**2 / squares)
+    total = fsum(v for v, _ in parts)
+    if not total:
+        return Part(total, min((freedom for _, freedom in parts), default=inf))
+    squares = fsum((v / total) ** 2 / freedom for v, freedom in parts)  # of shares, which no variance makes too large
+    return Part(total, 1 / squares if squares else inf)
 
 
 Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements of the same trainings, with their weights
