@@ -71,7 +71,7 @@ class Task(ABC):
         """Return the size of the raw text that each target stands for, by id; by default none is known.
 
         A raw text is what the corpus has, whatever the tokenizer; a stop stands for one line break. A target is left
-        out if its tokens do not tell that text, such as `<unk>` or lower case; all are, if some examples of the
+        out if its tokens do not spell that text, such as `<unk>` or lower case; all are, if some examples of the
         split were left out because of their tokens.
         """
         return {}

@@ -45,7 +45,7 @@ class TokenizedTask(Task):
         shutil.copyfile(given.file, self.folder / FILE)
         extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
         vocabulary = [*given.vocabulary, *[PAD] * pad]
-        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.pieces, given.unknown, extras)
+        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces)
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""

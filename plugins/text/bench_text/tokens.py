@@ -29,9 +29,9 @@ class Encoder:
     ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
     #: The text after the first k tokens of each text, given texts, their tokens and k.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
     unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
     extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
+    pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
 
 
 def learn(
@@ -62,7 +62,7 @@ def learn(
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
     texts = [utf8(token) for token in vocabulary]
     pieces = _pieces(texts, [b" " + text for text in texts] if isinstance(settings, Words) else texts)
-    return Encoder(vocabulary, encode, range(2, 2 + len(kept)), rest, pieces)
+    return Encoder(vocabulary, encode, range(2, 2 + len(kept)), rest, pieces=pieces)
 
 
 def _pieces(first: Sequence[bytes], others: Sequence[bytes]) -> Pieces:
@@ -110,7 +110,7 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
             yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
 
     pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
-    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest, pieces)
+    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest, pieces=pieces)
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
