@@ -229,7 +229,7 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     assert len(run.cells) == 3 * 4
     assert all(0 <= one.numbers["ending"].value <= 100 for one in run.cells)
     (report,) = (path.read_text() for path in (tutorial / "reports").glob("stop-quick+*/report.md"))
-    assert re.search(r"\| decoder +\| +tanh/non-termination \| +tanh/ending \|", report)
+    assert re.search(r"\| Decoder +\| +tanh<br>Non-termination \(%\) ↓ \| +tanh<br>ending", report)
     assert re.search(r"\| fresh +\|", report)
     assert r"signature ending\|sign:." in report
     assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))

@@ -72,6 +72,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     number = {
         "value": _as_json(value),
         "examples": len(outcomes),
+        "label": metric.label,
         "unit": metric.unit,
         "digits": metric.digits,
         "better": metric.better,

@@ -44,7 +44,7 @@ COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
 ]  # fmt: skip
-REPORTING = ("tables", "figures", "claims", "choose")  #: sections of a suite on which no key depends
+REPORTING = ("tables", "figures", "claims", "choose", "labels")  #: sections of a suite on which no key depends
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Number:
     value: Real | None = None
     reason: str = ""  # why there is no value
     examples: int = 0
+    label: str = ""  # of the metric
     unit: str = ""
     digits: Digits = 2
     better: int = 0

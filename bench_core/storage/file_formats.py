@@ -74,6 +74,7 @@ class Measurement(BaseModel):
 
     value: Real
     examples: int
+    label: str
     unit: str
     digits: Digits
     better: int

@@ -31,7 +31,9 @@ from bench_core.suites.yaml_source import Keys, Located
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
-AS_WRITTEN = ("title", "source", "splits", "limits", "skip", "tables", "figures", "claims", "choose", "hardware")
+AS_WRITTEN = (
+    "title", "source", "labels", "splits", "limits", "skip", "tables", "figures", "claims", "choose", "hardware",
+)  # fmt: skip
 REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 
 

@@ -16,10 +16,11 @@ from pydantic import (
 )
 
 from bench_core.suites.axes import Axes, Axis, Names, as_list
-from bench_core.suites.figure_schema import Figure
+from bench_core.suites.figure_schema import Figure, Width
 from bench_core.suites.training import Strict, TrainingConfig
 
 MOST_SEEDS = 100_000
+Digits: TypeAlias = Annotated[int, Field(ge=0, le=10)]  #: after the point
 
 
 _Chosen: TypeAlias = dict[Literal["chosen"], str]
@@ -105,7 +106,17 @@ class Table(Strict):
     where: dict[Axis, Shown] = {}  #: selects cells by names on axes; all by default
     chosen: Names = ()  #: a choice, or one among models and one among decoders, whose results are shown
     test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column, or the baseline
-    baseline: str = ""  #: the label of a row that all others are compared with, instead of with the best
+    baseline: str = ""  #: the name of a row that all others are compared with, instead of with the best
+    differences: bool = False  #: shows the difference from the baseline in each of the other rows
+    pairs: bool = False  #: adds a table of the differences of all pairs of rows, tested together
+    average: bool = False  #: adds the mean of the columns of each metric, tested over all of these test sets
+    ranks: bool = False  #: adds the mean rank of each row in the columns of each metric, 1 for the best
+    digits: Digits | dict[str, Digits] | None = None  #: after the point, or by metric; else two of the standard error
+    spread: Literal["std", "interval", "none"] = "std"  #: beside means: their deviation over seeds, or 95 % intervals
+    transpose: bool = False  #: swaps rows and columns where it is printed: metrics are rows
+    labels: dict[str, str] = {}  #: words for names in this table, beside those of the suite
+    width: Width = "page"  #: in print: `column` (3.25), `page` (6.75), or a number of inches
+    note: str = ""  #: a note for readers, below it
     reference: Reference | None = None  #: a published table to show beside ours
 
     @model_validator(mode="before")
@@ -163,6 +174,15 @@ class Table(Strict):
         return self
 
     @model_validator(mode="after")
+    def _has_numbers_to_add(self) -> Table:
+        for name in ("differences", "pairs", "average", "ranks"):
+            if getattr(self, name) and self.of != "results":
+                raise ValueError(f"a table of {self.of} has no results; leave `{name}` out")
+        if self.differences and not self.baseline:
+            raise ValueError("`differences` are from a `baseline`, the name of a row")
+        return self
+
+    @model_validator(mode="after")
     def _no_axis_twice(self) -> Table:
         if "seed" in (*self.rows, *self.columns, *self.where):
             raise ValueError("tables average over seeds; they have no seed axis")
@@ -203,6 +223,7 @@ class SuiteFile(Strict):
     title: str = ""  #: the title of the report
     source: str = ""  #: the paper or other origin of the question
     note: str = ""  #: a note for readers of the report
+    labels: dict[str, str] = {}  #: words for names of parts, splits and axes in all tables and figures
     tasks: dict[str, dict[str, Any]] = Field(
         min_length=1
     )  #: installed parts with their settings, by names of your choice

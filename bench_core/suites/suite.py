@@ -55,6 +55,7 @@ class Suite:
     tables: Sequence[Table]
     figures: Sequence[Figure]
     claims: Sequence[Claim] = field(default_factory=tuple)
+    labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
     choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)

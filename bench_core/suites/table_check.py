@@ -23,10 +23,14 @@ def check_tables(names: Names) -> None:
     """Report every problem of a table."""
     checks = (
         _check_values, check_chosen, check_shown, check_id, _check_where, _check_axes,
-        _check_baseline, _check_reference,
+        _check_baseline, _check_reference, _check_digits, _check_labels,
     )  # fmt: skip
     names.each("tables", names.suite.tables, checks)
     names.unlike("tables", "table", names.suite.tables)
+    names.each("tables", names.suite.tables, (_check_pairs,))
+    with suppress(Unreadable):
+        shown = {label for table in names.suite.tables for label in _labels(names, table)}
+        _check_labeled(names, ["labels"], names.suite.labels, shown)
 
 
 def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
@@ -94,3 +98,51 @@ def _check_mapping(
         if target is not None and target not in ours:
             text = f"published {name!r} must be mapped to a label of this table, or to null. "
             names.problems.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
+
+
+def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report a table that is called as the file of the pairs of another."""
+    others = [f"{one.id}-pairs" for one in names.suite.tables if getattr(one, "pairs", False) and hasattr(one, "id")]
+    if getattr(table, "id", "") in others:
+        text = f"the pairs of another table are in files called {table.id!r}. Rename this one."
+        names.problems.add([*keys, "id"], text)
+
+
+def _check_digits(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report digits of what is no value of the table."""
+    for name in table.digits if isinstance(table.digits, dict) else ():
+        if name not in table.values:
+            text = f"this table has no value {name!r}. {suggestion(name, [*table.values], 'Values')}"
+            names.problems.add([*keys, "digits", name], text)
+
+
+def _check_labels(names: Names, keys: list[str | int], table: Table) -> None:
+    _check_labeled(names, [*keys, "labels"], table.labels, {*_labels(names, table)})
+
+
+def _check_labeled(names: Names, keys: list[str | int], labels: Mapping[str, str], shown: set[str]) -> None:
+    """Report labels of what has no such name: neither a part, nor an axis, nor a row or column."""
+    known = dict.fromkeys([*_names(names), *sorted(shown)])
+    for name in labels:
+        if name not in known:
+            names.problems.add([*keys, name], f"nothing here is called {name!r}. {suggestion(name, [*known])}")
+
+
+def _names(names: Names) -> list[str]:
+    """Return every name of the suite, with those that a profile leaves out, and of its axes."""
+    found = [*AXES, "metric", "setting", "average", "rank"]
+    for axis in ("task", "model", "decoder", "split", "hardware", "metric"):
+        with suppress(Unreadable):
+            found += [*names.names(axis), *sorted(names.whole.get(f"{axis}s", ()))]
+    decoders = [name for one in names.suite.choose for name in getattr(one, "decoders", ())]
+    return [*found, *names.suite.grids, *decoders]
+
+
+def _labels(names: Names, table: Table) -> list[str]:
+    """Return the names of the rows and columns of a table, its own and the published."""
+    rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
+    found = [*rows, *names.labels(table, table.columns, table.values)]
+    if table.of == "tasks":
+        found += [part for value in table.values for part in value.split("/")]
+    published = names.suite.published.get(table.reference.table) if table.reference else None
+    return [*found, *(published.rows if published else ()), *(published.columns if published else ())]

@@ -20,6 +20,7 @@ class CaptionBleu(CaptionMetric[list[int]]):
     The length of the nearest reference counts, the shorter of two. Undefined (nan) without examples.
     """
 
+    label = "BLEU"
     config: CaptionBleuConfig
 
     def __init__(self, config: CaptionBleuConfig) -> None:

@@ -58,6 +58,7 @@ class CiderD(CaptionMetric[float]):
     references and over n = 1 to 4. Undefined (nan) without examples.
     """
 
+    label = "CIDEr-D"
     config: CiderDConfig
 
     def __init__(self, config: CiderDConfig) -> None:

@@ -14,6 +14,7 @@ from bench_metrics.api import Meteor, MeteorConfig, blocks
 class CaptionMeteor(CaptionMetric[list[int]]):
     """English METEOR of captions that are cut, lower-cased and freed of punctuation first, times 100."""
 
+    label = "METEOR"
     config: CaptionMeteorConfig
 
     def __init__(self, config: CaptionMeteorConfig) -> None:

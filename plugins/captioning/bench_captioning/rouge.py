@@ -20,6 +20,7 @@ class RougeL(CaptionMetric[float]):
     Of several references, precision may be best with one and recall with another. Undefined (nan) without examples.
     """
 
+    label = "ROUGE-L"
     config: RougeLConfig
 
     def __init__(self, config: RougeLConfig) -> None:

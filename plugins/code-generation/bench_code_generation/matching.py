@@ -38,6 +38,8 @@ class CodeExactMatch(Share):
     An example of which no reference parses cannot be right; the signature tells how many there are, if any.
     """
 
+    label = "Exact match"
+
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         told = super().prepare(info, references)
         lost = sum(not any(map(self._meaning, each)) for each in references.values() if each)
@@ -55,6 +57,8 @@ class CodeExactMatch(Share):
 
 class Parses(Share):
     """Share of programs that parse; one without a statement does not."""
+
+    label = "Parses"
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return itself: nothing is compared."""

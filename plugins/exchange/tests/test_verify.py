@@ -544,9 +544,10 @@ def report(name, old, new, count=1):
     path.write_text(text.replace(old, new, count))
 
 
-def shown():
-    """Return a number of the table as it is shown."""
-    return re.search(r"\| argmax +\| +\**([\d.]+)", (REPORT / "report.md").read_text())[1]
+def shown(sign="±"):
+    """Return a number of the table as it is shown, with its deviation."""
+    found = re.search(r"\| argmax +\| +\**([\d.]+ ± [\d.]+)", (REPORT / "report.md").read_text())[1]
+    return found.replace("±", sign)
 
 
 def bold():
@@ -584,13 +585,13 @@ REPORTED = {
     "csv": (lambda: report("tables/main.csv", "argmax,", "argmix,"), "tables/main.csv: its numbers are not those of table main"),
     "json": (lambda: record("mean", 99.0), "results.json: table main, argmax x one: 99.0 is the mean of no cells"),
     "n": (lambda: record("n", 7), "results.json: table main, argmax x one: "),
-    "markdown": (lambda: report("report.md", shown(), "0.01"), "report.md: table main, argmax x one: it shows '0.01"),
+    "markdown": (lambda: report("report.md", shown(), "0.01 ± 0"), "report.md: table main, argmax x one: it shows '0.01"),
     "rows": (lambda: report("report.md", "| argmax ", "| draw   "), "report.md: table main, argmax x one: the row is called 'draw'"),
-    "columns": (lambda: report("report.md", "one/ended", "two/ended"), "report.md: table main, argmax x one: the column is called 'two/ended'"),
+    "columns": (lambda: report("report.md", "one<br>ended", "two<br>ended"), "report.md: table main, argmax x one: the column is called 'two ended (%) ↑'"),
     "bold": (bold, "report.md: table main, draw x "),
-    "latex": (lambda: report("tables/main.tex", shown(), "0.01"), "tables/main.tex: main, argmax x one/ended: it is not what report.md shows"),
-    "latex rows": (lambda: report("tables/main.tex", "argmax", "draw"), "tables/main.tex: main, argmax x decoder: it is not what report.md shows"),
-    "html": (lambda: report("report.html", f">{shown()}", ">0.01"), "report.html: main, argmax x one/ended: it is not what report.md shows"),
+    "latex": (lambda: report("tables/main.tex", shown(r"$\pm$"), "0.01"), "tables/main.tex: main, argmax x one ended (%) ↑: it is not what report.md shows"),
+    "latex rows": (lambda: report("tables/main.tex", "argmax", "draw"), "tables/main.tex: main, argmax x Decoder: it is not what report.md shows"),
+    "html": (lambda: report("report.html", f">{shown()}", ">0.01"), "report.html: main, argmax x one ended (%) ↑: it is not what report.md shows"),
     "sorting": (lambda: report("report.html", 'data-value="', 'data-value="9'), "report.html: statistics, words/train: it shows"),
     "verdict": (lambda: edited_json(REPORT / "results.json", verdict), "report.md: the verdicts of C1 are not those of results.json"),
     "verdict shown": (lambda: report("report.html", "<th scope=\"row\">C1</th><td", "<th scope=\"row\">C2</th><td"), "report.html: the verdicts of C1, C2 are not"),

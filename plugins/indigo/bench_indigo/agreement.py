@@ -33,6 +33,7 @@ class OrderAgreement(Ratio):
     Outputs of fewer than two words have no order and are left out.
     """
 
+    label = "Order agreement"
     signature = "tau:a|mean over outputs of two words and more"
 
     def __init__(self, config: OrderAgreementConfig) -> None:
@@ -46,6 +47,7 @@ class OrderAgreement(Ratio):
 class OrderJump(Ratio):
     """Mean distance, in the finished output, of words that were generated one after the other; 1 left to right."""
 
+    label = "Jump"
     unit, signature = "words", "pooled over all pairs"
 
     def __init__(self, config: OrderJumpConfig) -> None:
@@ -62,6 +64,8 @@ class OrderChunks(Ratio):
 
     The mean over outputs that have any word, or the number of chunks a word.
     """
+
+    label = "Chunks"
 
     def __init__(self, config: OrderChunksConfig) -> None:
         super().__init__(config)
@@ -80,6 +84,7 @@ class FirstWords(Ratio):
     word that was generated after it comes in its place.
     """
 
+    label = "First words"
     unit, factor = "%", 100.0
 
     def __init__(

@@ -22,6 +22,7 @@ class FirstParts(Ratio):
     which is generated when the first of its pieces is. What the words of the finished output are decides their parts.
     """
 
+    label = "First parts of speech"
     unit, factor = "%", 100.0
 
     def __init__(

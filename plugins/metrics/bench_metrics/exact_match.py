@@ -13,6 +13,7 @@ from bench_metrics.texts import TextMetric, compared
 class ExactMatch(TextMetric[int]):
     """Share of examples whose text equals one of the references; undefined (nan) without examples."""
 
+    label = "Exact match"
     better, unit, scale = 1, "%", "share"
 
     def __init__(self, config: ExactMatchConfig) -> None:

@@ -16,6 +16,7 @@ class Length(Additive[int]):
     (nan) where there are no examples.
     """
 
+    label = "Length"
     better, unit = 0, "tokens"
 
     def __init__(self, config: LengthConfig) -> None:
@@ -37,6 +38,7 @@ class LengthDistance(Metric[list[int]]):
     belongs to which reference does not matter. Undefined (nan) where there are no examples.
     """
 
+    label = "Length distance"
     better, unit = -1, "tokens"
 
     def __init__(self, config: LengthDistanceConfig) -> None:

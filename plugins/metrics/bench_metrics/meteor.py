@@ -60,6 +60,7 @@ class Meteor(TextMetric[list[int]]):
     and `|||`, which METEOR takes for its separator, as three words. Undefined (nan) without examples.
     """
 
+    label = "METEOR"
     better = 1
 
     def __init__(self, config: MeteorConfig) -> None:

@@ -19,6 +19,7 @@ class NotesBleu(TextMetric[float]):
     match of some m, scores 0. Of several references the best counts. Undefined (nan) without examples.
     """
 
+    label = "BLEU"
     better, digits = 1, 4
 
     def __init__(self, config: NotesBleuConfig) -> None:

@@ -16,6 +16,7 @@ class Repetition(Additive[Sequence[int]]):
     Undefined (nan) where no output has n tokens.
     """
 
+    label = "Repetition"
     better, unit = -1, "%"
     may_be_nan = True
 

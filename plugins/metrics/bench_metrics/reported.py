@@ -51,6 +51,7 @@ class ReportedScore(Reported):
 class LogProbability(Additive[float]):
     """Mean log-probability of the first hypotheses, stop included; undefined (nan) where there are none."""
 
+    label = "Log-probability"
     better, unit = 0, "nats"
 
     def __init__(self, config: LogProbabilityConfig) -> None:

@@ -23,6 +23,7 @@ class Ribes(TextMetric[float]):
     (nan) without examples.
     """
 
+    label = "RIBES"
     better = 1
 
     def __init__(self, config: RibesConfig) -> None:

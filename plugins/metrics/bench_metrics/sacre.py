@@ -60,6 +60,7 @@ class Sacrebleu(TextMetric[list[float]]):
 class Bleu(Sacrebleu):
     """Corpus BLEU (Papineni et al., 2002): clipped n-gram precisions, their geometric mean, a brevity penalty."""
 
+    label = "BLEU"
     better = 1
 
     config: BleuConfig
@@ -84,6 +85,7 @@ class Chrf(Sacrebleu):
     Of several references, each example counts with the one for which it scores best.
     """
 
+    label = "chrF"
     better = 1
 
     config: ChrfConfig
@@ -99,6 +101,7 @@ class Ter(Sacrebleu):
     Of several references, the edits are those to the nearest, the words the average.
     """
 
+    label = "TER"
     better = -1
 
     config: TerConfig

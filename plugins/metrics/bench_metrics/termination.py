@@ -15,6 +15,7 @@ from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConf
 class NonTermination(Additive[int]):
     """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
 
+    label = "Non-termination"
     better, unit, scale = -1, "%", "share"
 
     def __init__(self, config: NonTerminationConfig) -> None:
@@ -36,6 +37,7 @@ class DistinctNonTerminated(Metric[str | None]):
     intervals lie too low.
     """
 
+    label = "Distinct non-terminated"
     better, unit = 0, "%"
     may_be_nan = True
 

@@ -44,6 +44,9 @@ class TableFile:
     name: str  # below `tables/`, without a suffix
     label: str  # by which a paper refers to it
     caption: str
+    inches: float = 6.75  # that it may be wide
+    in_column: bool = False  # of a page with two
+    details: Sequence[str] = ()  # how it was measured: in it, but not printed
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,8 @@ class Table:
     side: Side = "right"  # to which all columns but the labels are aligned
     notes: Notes | None = None
     description: str = ""  # a sentence on what it shows
-    #: Of neighbouring columns, what stands above all of them ("" for nothing) and below that above each
-    groups: Sequence[tuple[str, Sequence[str]]] = ()
+    above: Sequence[Sequence[str]] = ()  # headings above those, the widest first; neighbours may share one
+    within: Sequence[tuple[str, str]] = ()  # of each row, the group that it is in, and its label there
     file: TableFile | None = None  # if it has one
     folded: str = ""  # the words below which it is folded away, for formats that can
 
@@ -225,10 +228,14 @@ class Markup:
             written += word if span.joined or not (written and word) else f" {word}"
         return written
 
-    def rows(self, table: Table) -> list[list[str]]:
-        """Return a table with its headings first, and its labels first in each row."""
+    def rows(self, table: Table, between: str = "\n") -> list[list[str]]:
+        """Return a table with its headings first, and its labels first in each row.
+
+        Headings above others stand before them, `between` two.
+        """
+        parts = zip(*table.above, table.headings, strict=True)
         return [
-            [self.text(word) for word in table.headings],
+            [between.join(self.text(word) for word in words if word) for words in parts],
             *([self.line(cell.spans) for cell in row] for row in table.rows),
         ]
 
@@ -236,3 +243,17 @@ class Markup:
         escape = self.sign if self.sign and span.style == "sign" else self.text
         word = self.styles.get(span.style, "{}").format(escape(span.text))
         return self.link.format(text=word, link=self.text(span.link)) if span.link else word
+
+
+def spans_of(level: Sequence[str], above: Sequence[Sequence[str]]) -> list[tuple[str, int]]:
+    """Return the headings of one level, and over how many columns each stands; none is wider than those above it."""
+    found: list[tuple[str, int]] = []
+    before: Sequence[str] | None = None
+    for place, word in enumerate(level):
+        path = [*(one[place] for one in above), word]
+        if word and path == before:
+            found[-1] = word, found[-1][1] + 1
+        else:
+            found.append((word, 1))
+        before = path
+    return found

@@ -41,9 +41,15 @@ def blocks(text):
     spans = [doc.Span(text, style) for style in STYLES] + [doc.Span(text, joined=True), doc.Span(text, link="a.csv")]
     notes, pairs = doc.Notes([text, text]), [(text, text)]
     table = doc.Table(
-        "t", text, [text] * 3, [[doc.text_cell(text), doc.Cell(spans, 1.0, "done"), doc.text_cell(text)]]
+        "t", text, [text] * 3, [[doc.text_cell(text), doc.Cell(spans, 1.0, "done"), doc.text_cell(text)]], "left"
     )
-    about = {"notes": notes, "description": text, "groups": [(text, [text, text])], "folded": text}
+    about = {
+        "notes": notes,
+        "description": text,
+        "above": [["", text, text]],
+        "within": [(text, text)],
+        "folded": text,
+    }
     claim = doc.JudgedClaim(text, text, text, text, text)
     found = [
         doc.Heading(text),
@@ -63,7 +69,7 @@ def blocks(text):
 def whole(text):
     """Return a document of all types of blocks, and of those that there are in two ways."""
     found = blocks(text)
-    filed = replace(found[doc.Table], id="v", file=doc.TableFile("t", "tab:t", text))
+    filed = replace(found[doc.Table], id="v", file=doc.TableFile("t", "tab:t", text, details=[text]))
     undrawn = replace(found[doc.Figure], id="g", missing=text)
     compact = doc.Notes([text], compact=True)
     sections = [Section(text, [one]) for one in (*found.values(), filed, undrawn, compact)]
@@ -114,6 +120,7 @@ def test_hostile_text_is_escaped_in_every_format(name):
 def structure(name, text):
     """Return what a format reads of a text but for the words: elements, or commands."""
     if name == "latex":
+        text = re.sub("(?m)^% .*", "", text)
         return re.findall(
             r"\\(?:begin|end|item|section|subsection|subsubsection)\b|(?<!\\)[&%]|\\\\$", text, re.MULTILINE
         )
@@ -170,7 +177,7 @@ def test_a_report_is_one_document_and_a_terminal_shows_its_tables_and_claims(tmp
     ]
     run = run_of(tmp_path, cells, {"caption": "Rates"}, title="Report")
     document = report_document(run, grids(run), [], [], costs=True)
-    assert [one.heading for one in document.sections] == ["What limits comparability", "t: Rates", "Incomplete cells", "Provenance"]  # fmt: skip
-    assert [one.heading for one in document.shown("markdown")] == ["t: Rates", "Incomplete cells"]
-    assert [one.heading for one in summary(run, grids(run), judge(run)).shown("terminal")] == ["Rates"]
+    assert [one.heading for one in document.sections] == ["What limits comparability", "t: Rates", "Measurement", "Incomplete cells", "Provenance"]  # fmt: skip
+    assert [one.heading for one in document.shown("markdown")] == ["t: Rates", "Measurement", "Incomplete cells"]
+    assert [one.heading for one in summary(run, grids(run), judge(run)).shown("terminal")] == ["Rates", ""]
     assert document.sections[1].blocks[0] == summary(run, grids(run), judge(run)).sections[0].blocks[0]

@@ -27,7 +27,7 @@ from bench_core.storage.outcomes import read_lines
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
-from bench_reports.content.page import figure_notes
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
 from bench_reports.statistics.comparisons import with_best
@@ -53,7 +53,7 @@ def test_p_values_are_those_of_the_engine_and_bold_follows_from_them(tmp_path):
     _, grid = table(
         tmp_path, {"a": rates(5, 5.2, 4.9, seed=1), "b": rates(5.3, 5.6, 5.4, seed=2), "c": rates(9, 9, 9)}
     )
-    rows = [[entries[0].measured] for entries in grid.entries]
+    rows = [[*entries[0].measured] for entries in grid.entries]
     for test, comparison in zip(grid.tests, with_best(rows, -1), strict=True):
         assert (test.p, test.adjusted) == (comparison.p, comparison.adjusted)
         assert test.interval == comparison.estimate.interval()
@@ -113,7 +113,7 @@ def test_files_hold_intervals_p_values_and_which_are_best(tmp_path):
     first, second = records(grid)
     assert first["p"] is None
     assert 0 < second["p"] <= 1
-    assert (first["low"], first["high"]) == interval_of(grid.entries[0][0].measured)
+    assert (first["low"], first["high"]) == interval_of(*grid.entries[0][0].measured)
     assert first["low"] < first["mean"] < first["high"]
 
 
@@ -123,7 +123,7 @@ def test_a_baseline_is_compared_with_all_others_and_nothing_is_bold(tmp_path):
     assert [grid.rows[test.first[0]].label for test in grid.tests] == ["b", "b"]
     assert bold(grid) == []
     assert [entries[0].p is None for entries in grid.entries] == [False, True, False]
-    assert any(note.startswith("p: difference from b") for note in footnotes(run, grid))
+    assert any(note.startswith("Tested: the difference from b") for note in footnotes(run, grid))
     run, grid = table(tmp_path, samples, better=0, settings={"baseline": "b"})
     assert grid.tests, "a difference needs no direction"
 
@@ -134,7 +134,7 @@ def test_estimates_show_their_own_error_and_are_not_bold_by_less(tmp_path):
     run, grid = table(tmp_path, samples, error=2.0)
     assert bold(grid) == []
     assert records(grid)[0]["error"] == 2.0
-    assert "Estimates have a standard error of their own" in " ".join(footnotes(run, grid))
+    assert "Standard errors of estimates by sampling: rate 2." in footnotes(run, grid)
 
 
 def test_sums_over_a_whole_population_have_no_interval_with_one_seed(tmp_path):

@@ -24,7 +24,7 @@ from bench_core.runs.results import Number
 from bench_core.suites.published import Value
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import details, footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import LATEX, latex
 from bench_reports.render.records import records
@@ -34,15 +34,16 @@ def test_mean_and_sample_deviation_over_seeds(tmp_path):
     values = {"rnn": [1.0, 2.0, 6.0], "lstm": [0.5, 0.5, 0.5]}
     cells = [cell(m, "greedy", s, {"rate": number(v)}) for m in values for s, v in enumerate(values[m])]
     assert sqrt(((1 - 3) ** 2 + (2 - 3) ** 2 + (6 - 3) ** 2) / 2) == pytest.approx(2.6458, abs=1e-4)
-    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn": "3.00 ± 2.65", "lstm": "0.50 ± 0.00"}}
+    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn": "3.0 ± 2.6", "lstm": "0.50 ± 0.00"}}
 
 
 def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):
     run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(7.0, digits=1)})], {})
     assert shown(run) == {"greedy": {"rnn": "7.0"}}
-    assert footnotes(run, grids(run)[0])[0] == "One seed."
+    assert footnotes(run, grids(run)[0])[:2] == ["rate (%), lower is better.", "One seed."]
     run = run_of(tmp_path, sampled(tmp_path, {"rnn": [[6.0, 7.0, 8.0]]}), {})
-    assert footnotes(run, grids(run)[0])[0] == "One seed. 95 % intervals are in tables/t.csv."
+    assert footnotes(run, grids(run)[0])[1] == "One seed."
+    assert details(run, grids(run)[0])[0] == "95 % intervals and p-values are in tables/t.csv."
     (record,) = records(grids(run)[0])
     assert (record["n"], record["std"]) == (1, None)
     assert record["low"] < 7 < record["high"]
@@ -89,10 +90,10 @@ def test_published_numbers_stand_beside_ours_by_the_mapping(tmp_path):
     rows, columns = {"argmax": "greedy", "oracle": None}, {"tanh": "rnn", "gru": None}
     run = run_of(tmp_path, cells, {"reference": {"table": "p", "rows": rows, "columns": columns}}, published)
     assert shown(run) == {
-        "greedy": {"rnn": "11.00 ± 1.41 <sub>12.35 ± 5.18</sub>", "lstm": "11.00 ± 1.41 <sub>1.50</sub>"},
+        "greedy": {"rnn": "11.0 ± 1.4 <sub>12.35 ± 5.18</sub>", "lstm": "11.0 ± 1.4 <sub>1.5</sub>"},
         "beam": {"rnn": "not run <sub>1.38 ± 0.95</sub>", "lstm": "–"},
     }
-    assert shown(run, LATEX)["greedy"]["rnn"] == r"11.00 $\pm$ 1.41 {\scriptsize 12.35 $\pm$ 5.18}"
+    assert shown(run, LATEX)["greedy"]["rnn"] == r"11.0 $\pm$ 1.4 {\scriptsize 12.35 $\pm$ 5.18}"
 
 
 def test_published_rows_and_columns_that_a_profile_leaves_out_are_shown_last(tmp_path):
@@ -127,8 +128,8 @@ def test_a_row_fails_where_all_seeds_do_and_is_marked_where_some_do(tmp_path):
     ]
     run = run_of(tmp_path, cells, {})
     assert shown(run) == {
-        "greedy": {"rnn": r"failed<sup>\[1\]</sup>", "lstm": r"5.00 ± 1.41<sup>†2/3 \[2\]</sup>"},
-        "beam": {"rnn": r"not run<sup>\[3\]</sup>", "lstm": r"4.00<sup>†1/2 \[3\]</sup>"},
+        "greedy": {"rnn": r"failed<sup>\[1\]</sup>", "lstm": r"5.0 ± 1.4<sup>†2/3 \[2\]</sup>"},
+        "beam": {"rnn": r"not run<sup>\[3\]</sup>", "lstm": r"4.0<sup>†1/2 \[3\]</sup>"},
     }
     text = written(run, tmp_path / "report")["report.md"].decode()
     for line in (r"- \[1\] the loss is nan", r"- \[2\] out of memory", r"- \[3\] interrupted", "- Mean ±"):
@@ -161,7 +162,7 @@ def test_different_kinds_never_share_a_column(tmp_path):
     published = paper({"b": {"rate": (8.0, None)}})
     table = {"rows": ["model"], "columns": [], "reference": {"table": "p"}}
     run = run_of(tmp_path, cells, table, published, names=kinds)
-    headings = ["rate (exact)", "rate (≤ bound)", r"rate (\~ estimate)"]
+    headings = ["rate (exact)", "rate (≤ bound)", r"rate (~ estimate)"]
     assert [list(row.values()) for row in shown(run).values()] == [
         ["1.00", "–", "–"],
         ["–", r"1.00<sup>†1/2 \[1\]</sup> <sub>8.00</sub>", "–"],
@@ -187,7 +188,7 @@ def test_different_signatures_never_share_a_column_and_the_heading_says_where_th
 def test_seeds_of_two_signatures_are_not_averaged(tmp_path):
     cells = [cell("rnn", "greedy", s, {"rate": number(float(s), signature=f"v{s}")}) for s in (1, 2)]
     cells.append(cell("rnn", "greedy", 3, {"rate": number(4.0, signature="v2")}))
-    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn (v1)": "1.00", "rnn (v2)": "3.00 ± 1.41"}}
+    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn (v1)": "1.00", "rnn (v2)": "3.0 ± 1.4"}}
 
 
 def test_a_row_that_failed_has_failed_in_every_part_of_a_split_column(tmp_path):

@@ -20,6 +20,7 @@ class KnownWords(Additive[float]):
     counts as one over how often its word was generated, and so it does when outputs are resampled.
     """
 
+    label = "Known words"
     better, unit = 1, ""
     config: KnownWordsConfig
     words: Set[str] | None = None

@@ -99,6 +99,7 @@ class WittenBell:
 class NGramPerplexity(Additive[list[float]]):
     """exp(-sum of ln p / number of symbols) of the first hypotheses, stop included where they have one."""
 
+    label = "n-gram perplexity"
     better, unit, scale = -1, "", "log"
     config: NGramPerplexityConfig
     may_be_nan = True

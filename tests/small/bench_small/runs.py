@@ -82,10 +82,12 @@ def paper(rows, **more):
 
 
 def shown(run, markup=MARKDOWN):
-    """Return the run's only table as {row: {heading: text}}."""
+    """Return the run's only table as {row: {column: text}}, by their names."""
     (grid,) = grids(run)
-    headings, *rows = markup.rows(results_table(run, grid))
-    return {row[0]: dict(zip(headings[1:], row[1:], strict=True)) for row in rows}
+    _, *rows = markup.rows(results_table(run, grid))
+    columns = [column.heading for column in grid.columns]
+    pairs = zip(grid.rows, rows, strict=True)
+    return {row.label: dict(zip(columns, texts[1:], strict=True)) for row, texts in pairs}
 
 
 def written(run, folder):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench_core.runs.results import CellResult, Number
-from bench_core.suites.cells import join
 from bench_core.suites.published import Published, Value
 from bench_core.suites.schema import Table
 from bench_reports.statistics.intervals import Summary
@@ -49,6 +48,7 @@ class Row:
 
     label: str
     names: Names | None  # on the axes of the rows; None where only the published table has it
+    shown: Names = ()  # its label to readers, one for each name
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Column:
     number: Number = field(default_factory=Number)  # one of its numbers, for unit, digits, kind and signature
     first: bool = True  # of those that share its label
     mark: str = ""  # what tells it from those
+    of: Literal["cells", "average", "ranks"] = "cells"  # what its numbers are made of: cells, or other columns
+    shown: Names = ()  # its headings to readers, the widest first
 
     @property
     def heading(self) -> str:
@@ -83,12 +85,19 @@ class Entry:
     text: str = ""  # in place of a rounded mean
     comparison: Comparison | None = None  # of ours with the published
     cells: tuple[CellResult, ...] = ()  # behind it, by seed
-    measured: Measured | None = None  # None where it cannot be tested
+    #: Reads what tests take, when it is asked for: draws of all numbers together would fill the memory
+    measure: Callable[[], tuple[Measured, ...]] = tuple
     untested: str = ""  # why it cannot
     keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
     sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
     best: bool = False  # better than every other of its column, by more than chance
     p: float | None = None  # that it is as good as the best of its column or the baseline, for all of it together
+    change: float | None = None  # its mean less the baseline's
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Return its measurement, or those behind an average; none where it cannot be tested."""
+        return self.measure()
 
     @property
     def complete(self) -> bool:
@@ -108,11 +117,6 @@ class Grid:
     published: Published | None
     notes: Sequence[str] = ()  # for its footnotes
     tests: Sequence[Test] = ()  # of each column: its best number, or the baseline's, against the others
-
-    @property
-    def corner(self) -> str:
-        """Return the heading of the labels of its rows."""
-        return "setting" if self.table.of == "choices" else join(*self.table.rows)
 
     @property
     def reasons(self) -> list[str]:

@@ -14,14 +14,19 @@ from bench_reports.statistics.intervals import Summary
 
 NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")
 
+STARS = ((0.01, "**"), (0.05, "*"))  #: marks of p-values below these
 
-def ours(entry: Entry, digits: int) -> str:
-    """Return what we found, or the word for what became of it."""
+
+def ours(entry: Entry, digits: int, spread: str = "std") -> str:
+    """Return what we found with its `spread`, or the word for what became of it."""
     if entry.text:
         return entry.text
     if entry.summary is None:
         return "–" if entry.status == "none" else entry.status
-    return summarized(entry.summary, digits)
+    if spread == "std":
+        return summarized(entry.summary, digits)
+    ends = [rounded(end, digits) for end in entry.interval or ()] if spread == "interval" else []
+    return rounded(entry.summary.mean, digits) + (f" [{', '.join(ends)}]" if ends else "")
 
 
 def summarized(found: Summary, digits: int) -> str:
@@ -36,6 +41,11 @@ def judged(comparison: Comparison | None, digits: int) -> str:
         return "–"
     more = f" ({comparison.seeds:,} seeds would)" if comparison.seeds else ""
     return f"{signed(comparison.difference, digits)} {comparison.verdict}{more}"
+
+
+def stars(p: float | None) -> str:
+    """Return the marks of a p-value: two below 1 %, one below 5 %."""
+    return "" if p is None else next((mark for below, mark in STARS if p < below), "")
 
 
 def signed(value: float, digits: int) -> str:

@@ -1,27 +1,19 @@
-"""Facts, statistics and footnotes of a report as plain text."""
+"""Title, facts and statistics of a report as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from math import exp
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
-from bench_reports.content.environments import abridged, computed_with, unlike
-from bench_reports.content.grid import Grid
+from bench_reports.content.conditions import LONGEST, corpora, span
+from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
-from bench_reports.content.sorting import name_on, names_on, ordered
+from bench_reports.content.sorting import names_on, ordered
 from bench_reports.content.verdicts import obstacles
-from bench_reports.figures.error_bars import CALLED, variation
-from bench_reports.figures.figure_data import Picture, kind_of
-
-MEANING_OF_VERDICTS = (
-    "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
-    "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
-)
-LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 
 
 def title(run: Run) -> str:
@@ -44,7 +36,7 @@ def comparability(run: Run) -> list[str]:
     unlike = [f"Not comparable with the published: {shortened(one, LONGEST)}." for one in dict.fromkeys(differing)]
     missing = sum(one.status != "done" for one in run.cells)
     lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""
-    return [*filter(None, [_limits(run), *unlike, lacking])]
+    return [*filter(None, [*unlike, lacking])]
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -57,7 +49,7 @@ def facts(run: Run) -> dict[str, str]:
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
-        "Corpus": _corpora(run, names_on(run, "task")),
+        "Corpus": corpora(run, names_on(run, "task")),
         "Vocabulary": ", ".join(sizes),
         "Best possible perplexity": ", ".join(optima),
         "Notice": " ".join(notices),
@@ -75,21 +67,9 @@ def _models(run: Run) -> Iterable[str]:
         sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
         found = [size for size in sizes if size is not None]
         words = [f"{len(sizes):,} combinations"] if grid else []
-        words += [f"{_range(found)} parameters"] if found else []
+        words += [f"{span(found)} parameters"] if found else []
         words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]
         yield f"{name} ({', '.join(words)})" if words else name
-
-
-def _corpora(run: Run, tasks: Iterable[str]) -> str:
-    """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
-    known = run.info.get("tasks") or {}
-    corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
-    return ", ".join(f"{corpus} ({task})" for task, corpus in corpora.items() if corpus)
-
-
-def _corpus_note(run: Run, tasks: Iterable[str]) -> str:
-    corpora = _corpora(run, dict.fromkeys(tasks))
-    return f"Corpus: {corpora}." if corpora else ""
 
 
 def statistics(run: Run) -> list[list[str]]:
@@ -109,169 +89,3 @@ def _statistic(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-
-
-def footnotes(run: Run, grid: Grid) -> list[str]:
-    """Return the footnotes of a table, as plain text."""
-    about = (
-        [_seeds(grid), _joint(run, grid), *_significance(grid), *_metrics(grid), _limits(run)]
-        if grid.table.of == "results"
-        else []
-    )
-    tasks = [row.label for row in grid.rows] if grid.table.of == "tasks" else []
-    tasks += [name_on(one, "task") for one in grid.cells]
-    environments, corpus = unlike(run, grid.cells), _corpus_note(run, tasks)
-    return [*filter(None, [*grid.notes, *about, environments, corpus, _published(grid), *_reasons(grid)])]
-
-
-def figure_notes(run: Run, picture: Picture) -> list[str]:
-    """Return the footnotes of a figure, as plain text."""
-    about = [] if picture.empty else [_behind(picture), *picture.notes, *_measured(picture)]
-    limits = _limits(run) if not picture.figure.history else ""
-    environments = unlike(run, picture.cells)
-    corpus = _corpus_note(run, [name_on(one, "task") for one in picture.cells])
-    return [*filter(None, [*about, limits, environments, corpus, *_left_out(picture)])]
-
-
-def _behind(picture: Picture) -> str:
-    """Say how many seeds and examples are behind a figure."""
-    kind, own = picture.figure.kind, [one for one in picture.series if not one.shared] or picture.series
-    seeds = {one.seeds for one in own}
-    if brought := kind_of(kind):
-        return brought.seeds
-    if kind == "heat":
-        seeds = {tile.seeds for one in own for tile in one.rows if tile.seeds}
-        return "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
-    if kind in CALLED:
-        return variation(picture)
-    pooled = "of one seed" if seeds == {1} else f"pooled over {_range(seeds)} seeds"
-    return f"{_range({one.values for one in own})} values, {pooled}."
-
-
-def _measured(picture: Picture) -> Iterable[str]:
-    for metric, number in picture.numbers.items():
-        found = [one.numbers[metric] for one in picture.cells if metric in one.numbers]
-        if examples := {one.examples for one in found if one.value is not None}:
-            yield f"{metric}: {_description(number, examples)}."
-
-
-def _left_out(picture: Picture) -> Iterable[str]:
-    """Name the cells that a figure leaves out, by their reasons."""
-    names: dict[str, list[str]] = {}
-    for name, reason in picture.missing:
-        names.setdefault(reason, []).append(name)
-    for reason, left in names.items():
-        yield f"Left out: {abridged(left, '; ')}: {shortened(reason.rstrip('.'), LONGEST)}."
-
-
-def rules(run: Run, grid: Grid) -> list[str]:
-    """Return what the verdicts of a table mean, as plain text."""
-    assert grid.table.reference
-    difference = "Difference: ours minus published."
-    if found := obstacles(run, grid.table):
-        return [difference, *(f"Not comparable: {shortened(one.rstrip('.'), LONGEST)}." for one in found)]
-    assert grid.published
-    found = [difference, MEANING_OF_VERDICTS]
-    tolerance = grid.published.tolerance
-    named = tolerance.items() if isinstance(tolerance, dict) else [("", tolerance)] if tolerance else []
-    for name, one in named:
-        found.append(f"Tolerance{f' of {name}' if name else ''}: {one.within:g} ({one.why.rstrip('.')}).")
-    return found if named else [*found, "No tolerance is given, so nothing is equivalent."]
-
-
-def _seeds(grid: Grid) -> str:
-    done = [entry for row in grid.entries for entry in row if entry.status == "done"]
-    if not done:
-        return ""
-    seeds = {entry.seeds for entry in done}
-    text = "One seed." if seeds == {1} else f"Mean ± standard deviation over {_range(seeds)} seeds."
-    if any(not entry.complete for entry in done):
-        text += " †k/n: the mean over only k of n seeds, as the others have no number."
-    if any(entry.interval for entry in done):
-        text += f" 95 % intervals are in tables/{grid.table.id}.csv."
-    if any(entry.error for entry in done):
-        text += " Estimates have a standard error of their own (column `error` there)."
-    return text
-
-
-def _joint(run: Run, grid: Grid) -> str:
-    """Name the models whose seeds were trained together, so that the spread of seeds leaves a part of it out."""
-    shown = dict.fromkeys(name_on(one, "model") for one in grid.cells)
-    joint = [name for name in shown if _is_joint(run, name)]
-    if not joint:
-        return ""
-    return f"Seeds saw the same batches, the variance of which is not in their spread: {', '.join(joint)}."
-
-
-def _is_joint(run: Run, model: str) -> bool:
-    own = (run.suite.models.get(model) or {}).get("training") or {}
-    several = sum(one.cell.get("model") == model for one in run.cells) > 1
-    return bool(own.get("together", run.suite.training.together)) and several
-
-
-def _significance(grid: Grid) -> Iterable[str]:
-    """Say what bold numbers mean, and which differences there was little chance to see."""
-    from bench_reports.content.significance import method, shown_differences, untested
-
-    if grid.tests:
-        yield method(grid)
-    if detectable := shown_differences(grid):
-        yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
-    for reason in untested([entry for row in grid.entries for entry in row]):
-        yield f"Numbers without tests: {reason}."
-
-
-def _metrics(grid: Grid) -> Iterable[str]:
-    """Describe each metric, once for each kind and signature of its numbers."""
-    columns: dict[tuple[str, str, str], list[int]] = {}
-    for place, column in enumerate(grid.columns):
-        if any(row[place].status == "done" for row in grid.entries):
-            columns.setdefault((column.value, column.number.kind, column.number.signature), []).append(place)
-    for value, kind, signature in columns:
-        places = columns[value, kind, signature]
-        others = len([one for one in columns if one[0] == value]) > 1
-        where = f" ({', '.join(grid.columns[place].heading for place in places)})" if others else ""
-        examples = {count for row in grid.entries for place in places for count in row[place].examples}
-        yield f"{value}{where}: {_description(grid.columns[places[0]].number, examples)}."
-
-
-def _description(number: Number, examples: Collection[int]) -> str:
-    words = [
-        number.unit,
-        {1: "higher is better", -1: "lower is better"}.get(number.better, ""),
-        {"exact": "exact likelihood", "bound": "a bound", "estimate": "an estimate by sampling"}.get(number.kind, ""),
-        f"over {_range(examples)} examples",
-        f"signature {number.signature}" if number.signature else "",
-    ]
-    return ", ".join(filter(None, words))
-
-
-def _limits(run: Run) -> str:
-    limits, profile = run.suite.limits, run.info.get("profile")
-    decoded = "all examples" if limits.examples is None else f"{limits.examples:,} examples"
-    scored = "all" if limits.scored is None else f"{limits.scored:,}"
-    text = f"Limits: {limits.max_tokens:,} tokens an output, {decoded} decoded, {scored} scored."
-    changed = ", ".join(run.info.get("changes") or ())
-    words = [text, f"Profile {profile}." if profile else "", f"Changed by --set: {changed}." if changed else ""]
-    return " ".join(filter(None, words))
-
-
-def _published(grid: Grid) -> str:
-    printed = grid.published
-    if not printed or not any(entry.published for row in grid.entries for entry in row):
-        return ""
-    runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
-    words = [printed.paper, printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
-    note = f" {printed.note}" if printed.note else ""
-    return f"Small type: as published, {', '.join(filter(None, words))}.{note}"
-
-
-def _reasons(grid: Grid) -> Iterable[str]:
-    yield from (f"[{place}] {shortened(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
-    if any(len(entry.reasons) > 1 for row in grid.entries for entry in row):
-        yield "Where seeds differ in why they have no number, the reason of the first is given."
-
-
-def _range(numbers: Collection[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

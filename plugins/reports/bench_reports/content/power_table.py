@@ -12,7 +12,8 @@ from bench_core.registry import suggestion
 from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.tables import grids
-from bench_reports.statistics.estimate import Estimate, Part, difference
+from bench_reports.statistics.comparisons import compared
+from bench_reports.statistics.estimate import Estimate, Part
 from bench_reports.statistics.power import seeds_needed
 
 
@@ -60,7 +61,7 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
 
 
 def _estimate(ours: Entry, theirs: Entry) -> Estimate | None:
-    return difference(ours.measured, theirs.measured) if ours.measured and theirs.measured else None
+    return compared([ours.measured, theirs.measured], 0, 1).estimate if ours.measured and theirs.measured else None
 
 
 def with_seeds(found: Estimate, pilot: int, seeds: int) -> Estimate:

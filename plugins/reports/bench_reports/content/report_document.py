@@ -10,14 +10,18 @@ from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claims import MEANING, Judgement
+from bench_reports.content.conditions import limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.numbers import number
 from bench_reports.content.outputs import samples, side_by_side
-from bench_reports.content.page import comparability, facts, figure_notes, incomplete, statistics, title
+from bench_reports.content.page import comparability, facts, incomplete, statistics, title
+from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
+from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 
@@ -41,7 +45,7 @@ def report_document(
     names = files_of_differences(filled)
     results = [_results(run, grid, names.get(grid.table.id, "")) for grid in filled]
     sections = [*_data(run), *results, *(_figure(run, one, "figures") for one in drawn), *_findings(run, judged)]
-    sections += [*_cells(run), _provenance(run, costs)]
+    sections += [*_measurement(run, filled), *_cells(run), _provenance(run, costs)]
     return Document(title(run), [doc.Facts(facts(run), cites=["Source"])], sections)
 
 
@@ -52,7 +56,9 @@ def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Do
         sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
         if differences := differences_table(run, grid):
             sections.append(Section("Beside the published", [differences]))
-    return Document("", [], [*sections, *_claims(judged)])
+        if pairs := pairs_table(run, grid):
+            sections.append(Section("All pairs", [pairs]))
+    return Document("", [], [*sections, *_claims(judged), Section("", [doc.Notes(limits(run))])])
 
 
 def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Document:
@@ -96,10 +102,13 @@ def _data(run: Run) -> Iterator[Section]:
 def _results(run: Run, grid: Grid, file: str) -> Section:
     """Return a table of results, its differences from the published if it has some, and links to their files."""
     ours, differences = results_table(run, grid), differences_table(run, grid, file)
-    beside: list[Block] = [doc.Heading(differences.caption), differences] if differences else []
-    files = [table.file for table in (ours, differences) if table and table.file]
-    links = doc.Files([f"tables/{grid.table.id}.csv", *(f"tables/{one.name}.tex" for one in files)])
-    return Section(files[0].caption, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
+    pairs = pairs_table(run, grid)
+    more = [table for table in (differences, pairs) if table]
+    beside: list[Block] = [block for table in more for block in (doc.Heading(table.caption), table)]
+    numbers = [f"tables/{grid.table.id}.csv", *[f"tables/{grid.table.id}-pairs.csv"] * bool(pairs)]
+    links = doc.Files([*numbers, *(f"tables/{one.file.name}.tex" for one in (ours, *more) if one.file)])
+    heading = ": ".join(filter(None, [grid.table.id, grid.table.caption]))
+    return Section(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
 
 
 def _figure(run: Run, drawn: Drawn, folder: str) -> Section:
@@ -141,6 +150,12 @@ def _probes(run: Run) -> list[Block]:
     elif blocks:
         blocks.append(notes)
     return blocks
+
+
+def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
+    """Yield how numbers were measured, for those who measure them again; on a page the limits stand above."""
+    if notes := measurement(run, filled):
+        yield Section("Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement")
 
 
 def _cells(run: Run) -> Iterator[Section]:

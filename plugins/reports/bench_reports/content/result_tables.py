@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import TypeAlias
 
 from bench_core.runs.results import Run
-from bench_core.suites.cells import join
+from bench_core.suites.figure_schema import WIDTHS
 from bench_core.suites.schema import Table as TableSchema
 from bench_reports.content.grid import Column, Entry, Grid, Names
-from bench_reports.content.numbers import judged, number, ours, printed
-from bench_reports.content.page import footnotes, rules
+from bench_reports.content.labels import Labels
+from bench_reports.content.numbers import judged, number, ours, printed, signed, stars
+from bench_reports.content.table_notes import details, footnotes, rules
 from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
 
 Cells: TypeAlias = Sequence[Sequence[Cell]]
+JOINED = ", "  # between the names of a row
+BESIDE = " beside the published"  #: after the id of a table, as the heading of its differences
 
 
 def results_table(run: Run, grid: Grid) -> Table:
     """Return a table of results, with published numbers beside ours."""
     table, digits = grid.table, [column.number.digits for column in grid.columns]
     marks = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
-    cells = [[_cell(*pair, marks) for pair in zip(entries, digits, strict=True)] for entries in grid.entries]
-    file = TableFile(table.id, f"tab:{table.id}", ": ".join(filter(None, [table.id, table.caption])))
-    caption = table.caption or table.id
-    return _table(grid, f"table-{table.id}", caption, grid.columns, cells, Notes(footnotes(run, grid)), file)
+    cells = [
+        [_cell(entry, number, table.spread, marks) for entry, number in zip(entries, digits, strict=True)]
+        for entries in grid.entries
+    ]
+    file = file_of(run, table, table.id, table.caption or table.id, details(run, grid))
+    notes = Notes(footnotes(run, grid))
+    return _table(run, grid, f"table-{table.id}", table.caption or table.id, grid.columns, cells, notes, file)
+
+
+def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:
+    """Return the file of a table, whose label has the suite in it: a paper may hold those of several."""
+    width = WIDTHS.get(str(table.width)) or float(table.width)
+    label = f"tab:{run.info.get('label') or run.suite.suite}:{name}"
+    return TableFile(name, label, caption, width, table.width == "column", remarks)
 
 
 def differences_table(run: Run, grid: Grid, file_name: str = "") -> Table | None:
@@ -34,9 +46,9 @@ def differences_table(run: Run, grid: Grid, file_name: str = "") -> Table | None
         return None
     name, columns = grid.table.id, [grid.columns[place] for place in places]
     cells = [[_difference(entries[place], grid.columns[place]) for place in places] for entries in grid.entries]
-    caption = f"{name} beside the published"
-    file = TableFile(file_name or f"{name}-published", f"tab:{name}:published", caption)
-    return _table(grid, f"beside-{name}", caption, columns, cells, Notes(rules(run, grid)), file)
+    caption = f"{grid.table.caption or name}, beside the published"
+    file = file_of(run, grid.table, file_name or f"{name}-published", caption, ())
+    return _table(run, grid, f"beside-{name}", f"{name}{BESIDE}", columns, cells, Notes(rules(run, grid)), file)
 
 
 def files_of_differences(grids: Iterable[Grid]) -> dict[str, str]:
@@ -57,19 +69,47 @@ def _compared(grid: Grid) -> list[int]:
 
 
 def _table(
-    grid: Grid, name: str, caption: str, columns: Sequence[Column], cells: Cells, notes: Notes, file: TableFile
+    run: Run,
+    grid: Grid,
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    cells: Cells,
+    notes: Notes,
+    file: TableFile,
 ) -> Table:
-    rows = [[text_cell(row.label), *line] for row, line in zip(grid.rows, cells, strict=True)]
-    headings, groups = [grid.corner, *(column.heading for column in columns)], _groups(grid.table, columns)
-    return Table(name, caption, headings, rows, notes=notes, groups=groups, file=file)
+    """Return a table with the labels of its rows and columns, transposed if it is to be."""
+    parts, headings = (
+        [row.shown or (row.label,) for row in grid.rows],
+        [one.shown or (one.heading,) for one in columns],
+    )
+    corner, lines = Labels.of(run, grid.table).corner(), [[*row] for row in cells]
+    if grid.table.transpose:
+        parts, headings = headings, parts
+        lines = [[*column] for column in zip(*lines, strict=True)]
+    above, leaves = levels(headings)
+    rows = [[text_cell(JOINED.join(part)), *line] for part, line in zip(parts, lines, strict=True)]
+    return Table(
+        name, caption, [corner, *leaves], rows, notes=notes, above=[["", *level] for level in above],
+        within=[(JOINED.join(part[:-1]), part[-1]) for part in parts], file=file,
+    )  # fmt: skip
 
 
-def _cell(entry: Entry, digits: int, footnotes: Mapping[str, str]) -> Cell:
+def levels(headings: Sequence[Names]) -> tuple[list[list[str]], list[str]]:
+    """Return the headings above those of columns, the widest first, and those of columns."""
+    depth = max(map(len, headings), default=1)
+    whole = [[*[""] * (depth - len(one)), *one] for one in headings]
+    return [[one[level] for one in whole] for level in range(depth - 1)], [one[-1] for one in whole]
+
+
+def _cell(entry: Entry, digits: int, spread: str, footnotes: Mapping[str, str]) -> Cell:
     """Return our number with its marks, and the published one beside it."""
     marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
     marks += [footnotes[reason] for reason in entry.reasons[:1]]
-    spans = [Span(ours(entry, digits), "strong" if entry.best else "")]
+    spans = [Span(ours(entry, digits, spread), "strong" if entry.best else "")]
     spans += [Span(" ".join(marks), "raised", joined=True)] if marks else []
+    if entry.change is not None and not isnan(entry.change):
+        spans.append(Span(f"({signed(entry.change, digits)}{stars(entry.p)})"))
     spans += [Span(printed(entry.published, 0 if entry.text else digits), "small")] if entry.published else []
     return Cell(spans, _value(entry), "" if entry.text else entry.status)
 
@@ -85,41 +125,3 @@ def _difference(entry: Entry, column: Column) -> Cell:
     found = entry.comparison
     spans = [Span(judged(found, column.number.digits))]
     return Cell(spans, found.difference, found.verdict) if found else Cell(spans)
-
-
-def _groups(table: TableSchema, columns: Sequence[Column]) -> list[tuple[str, list[str]]]:
-    """Put what neighbouring headings have in common above them; return nothing where no two have anything."""
-    groups = []
-    for names, members in groupby(_divided(table, columns), lambda one: one[0]):
-        same = list(members)
-        shared = names if len(same) > 1 else ()
-        groups.append((join(*shared), [leaf if shared else column.heading for _, leaf, column in same]))
-    return groups if any(text for text, _ in groups) else []
-
-
-def _divided(table: TableSchema, columns: Sequence[Column]) -> list[tuple[Names, str, Column]]:
-    """Return of each column all names but the last, the last with its mark, and the column.
-
-    A heading that only the published table has is divided where it begins as one of ours.
-    """
-    known = {_names(table, column) for column in columns if column.names is not None} - {()}
-    found = []
-    for column in columns:
-        names = _beginning(column.label, known) if column.names is None else _names(table, column)
-        begin = join(*names) + "/" * bool(names)
-        found.append((names, column.heading.removeprefix(begin), column))
-    return found
-
-
-def _names(table: TableSchema, column: Column) -> Names:
-    """Return all but the last of the names that a label was joined from; where it has no axes, its text up to `/`."""
-    if table.of != "results":
-        return tuple(filter(None, [column.label.rpartition("/")[0]]))
-    names = tuple(filter(None, column.names or ()))
-    return names[:-1] if column.label == join(*names) else names
-
-
-def _beginning(label: str, known: Collection[Names]) -> Names:
-    """Return the longest of the groups that a label begins with."""
-    found = (names for names in known if label.startswith(join(*names) + "/"))
-    return max(found, key=lambda names: (len(join(*names)), names), default=())

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import exp
 
 from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
 from bench_reports.statistics.comparisons import Comparison, with_baseline, with_best
 from bench_reports.statistics.estimate import LEVEL, Measured
@@ -22,13 +23,15 @@ def tested(grid: Grid) -> Grid:
 def _tests(grid: Grid) -> Iterator[Test]:
     baseline = next((place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline), None)
     for place, column in enumerate(grid.columns):
-        alike: dict[str, list[tuple[int, Measured]]] = defaultdict(list)
+        if column.of != "cells" and grid.table.test == "permutation":
+            continue  # which exchanges examples of one test set
+        alike: dict[str, list[tuple[int, Sequence[Measured]]]] = defaultdict(list)
         for row, entries in enumerate(grid.entries):
-            one = entries[place].measured
-            if one is not None and (column.number.better or baseline is not None):
-                alike[entries[place].sample].append((row, one))
+            own = entries[place].measured
+            if own and (column.number.better or baseline is not None):
+                alike[entries[place].sample].append((row, own))
         for members in alike.values():
-            rows, numbers = [row for row, _ in members], [[one] for _, one in members]
+            rows, numbers = [row for row, _ in members], [own for _, own in members]
             if not grid.table.baseline:
                 found = with_best(numbers, column.number.better)
             else:
@@ -37,7 +40,7 @@ def _tests(grid: Grid) -> Iterator[Test]:
                 )
             if not any(one.estimate.varies for one in found):
                 continue  # nothing is left to chance: one training, and no examples that are a sample
-            scale = members[0][1].scale
+            scale = numbers[0][0].scale
             yield from (_test(one, [(row, place) for row in rows], scale) for one in found)
 
 
@@ -79,32 +82,37 @@ def smallest_differences(grid: Grid) -> dict[str, tuple[float, float]]:
     return found
 
 
-def shown_differences(grid: Grid) -> list[str]:
-    """Return these differences in words, such as `bleu 0.4 to 1.1` or `perplexity 2 to 5 %`."""
-    columns = {column.value: column.number for column in grid.columns}
+def shown_differences(grid: Grid, labels: Labels) -> list[str]:
+    """Return these differences in words, such as `BLEU 0.4 to 1.1` or `Perplexity 2 to 5 %`."""
+    columns = {column.value: column.number for column in grid.columns if column.of == "cells"}
     texts = []
     for name, ends in smallest_differences(grid).items():
         number = columns[name]
         if number.scale == "log":
             words = [f"{100 * (end - 1):.2g}" if end < 11 else "over 1,000" for end in ends]
-            texts.append(f"{name} {' to '.join(dict.fromkeys(words))} %")
         else:
             words = [rounded(end, number.digits) for end in ends]
-            texts.append(f"{name} {' to '.join(dict.fromkeys(words))}")
+        percent = " %" * (number.scale == "log")
+        texts.append(f"{labels.plain_metric(name, number)} {' to '.join(dict.fromkeys(words))}{percent}")
     return texts
 
 
-def method(grid: Grid) -> str:
-    """Say what bold numbers and p-values mean."""
+def method(grid: Grid, labels: Labels) -> str:
+    """Say what bold numbers and the marks of p-values mean."""
     tested = [grid.entries[test.other[0]][test.other[1]] for test in grid.tests]
     seeds = {entry.summary.n for entry in tested if entry.summary}
     number = min(test.exchanges for test in grid.tests)
-    over = _over(seeds, number)
+    over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
-        return f"p: difference from {grid.table.baseline} ({over}; Holm-corrected in each column), in tables/*.csv."
-    if any(entry.best for row in grid.entries for entry in row):
-        return f"Bold: better than every other of its column on the same examples ({over}, each p < {LEVEL:g})."
-    return f"None is better than every other of its column on the same examples ({over}, each p < {LEVEL:g})."
+        place = next(place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline)
+        about = f"the difference from {', '.join(labels.row(grid.rows[place]))}"
+        how = f"({over}; Holm-corrected in each {line})"
+        if grid.table.differences:
+            return f"In parentheses: {about}; * p < 0.05, ** p < 0.01 {how}."
+        return f"Tested: {about} {how}."
+    best = any(entry.best for row in grid.entries for entry in row)
+    what = "Bold:" if best else "None is"
+    return f"{what} better than every other of its {line} on the same examples ({over}, each p < {LEVEL:g})."
 
 
 def _over(seeds: set[int], exchanges: int) -> str:

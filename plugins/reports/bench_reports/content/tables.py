@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import Axis
@@ -14,11 +15,16 @@ from bench_core.suites.cells import join
 from bench_core.suites.published import Value
 from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
+from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
+from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
+
+if TYPE_CHECKING:
+    from bench_reports.statistics.estimate import Measured
 
 KINDS = ("", "exact", "bound", "estimate")
 
@@ -35,14 +41,15 @@ class Variant(NamedTuple):
 def grids(run: Run) -> list[Grid]:
     """Return every table that the suite of a run declares."""
     from bench_reports.content.significance import tested
+    from bench_reports.content.summaries import changed, summarized
 
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    found = [tested(compared(run, _declared(run, table, cells, made))) for table in run.suite.tables]
-    if not any(grid.table.test == "permutation" for grid in found):
-        return found
-    from bench_reports.content.permutation_tests import exchanged
+    found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in run.suite.tables]
+    if any(grid.table.test == "permutation" for grid in found):
+        from bench_reports.content.permutation_tests import exchanged
 
-    return [exchanged(run, grid) if grid.table.test == "permutation" else grid for grid in found]
+        found = [exchanged(run, grid) if grid.table.test == "permutation" else grid for grid in found]
+    return [labelled(run, changed(with_digits(grid))) for grid in found]
 
 
 def whole_grids(run: Run) -> list[Grid]:
@@ -69,8 +76,9 @@ def _whole_grid(run: Run, made: Sequence[Chosen], name: str, cells: Sequence[Cel
     caption = f"every {one.what} of {label(run, replace(one, model=one.grid.name))}, by {choice.by}"
     columns = ["model", "split"] if len(made) > 1 else ["split"]
     about = {"id": name, "caption": caption, "rows": [choice.axis], "columns": columns, "values": [choice.by]}
-    grid = _grid(run, Table.model_validate({**about, "where": where}), cells)
-    rows = [replace(row, label=_marked(row.label, made)) for row in grid.rows]
+    grid = labelled(run, with_digits(_grid(run, Table.model_validate({**about, "where": where}), cells)))
+    labels = [_marked(row.label, made) for row in grid.rows]
+    rows = [replace(row, label=text, shown=(text,)) for row, text in zip(grid.rows, labels, strict=True)]
     return replace(grid, rows=rows, notes=[f"{label(run, one)}: {one.verdict}." for one in made])
 
 
@@ -215,7 +223,8 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         {seed_of(one): one for one in cells if seed_of(one) in own and _number(one, column.value)}.values()
     )
     known = measured(run, behind, column.value)
-    about = {"untested": known} if isinstance(known, str) else {"measured": known, "interval": interval_of(known)}
+    again = partial(_measurement, run, behind, column.value)
+    about = {"untested": known} if isinstance(known, str) else {"measure": again, "interval": interval_of(known)}
     examples = tuple(number.examples for number in own.values())
     samples = {number.sample for number in own.values()}
     return Entry(
@@ -224,6 +233,13 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         keys=tuple(one.artifacts.get(f"measure/{column.value}", "") for one in behind),
         sample=samples.pop() if len(samples) == 1 else "", **about,
     )  # fmt: skip
+
+
+def _measurement(run: Run, cells: Sequence[CellResult], value: str) -> tuple[Measured, ...]:
+    from bench_reports.statistics.measurements import measured
+
+    found = measured(run, cells, value)
+    return () if isinstance(found, str) else (found,)
 
 
 def _number(one: CellResult, value: str) -> Number | None:

@@ -55,7 +55,7 @@ def comparison(entry: Entry, printed: Value, runs: int, tolerance: float | None,
     theirs = number(printed.mean)
     if entry.summary is None or theirs is None or isnan(entry.summary.mean - theirs):
         return None
-    difference, one = entry.summary.mean - theirs, entry.measured
+    difference, one = entry.summary.mean - theirs, next(iter(entry.measured), None)
     if not isfinite(difference):
         return Comparison(difference, "different" if not better else "better" if difference * better > 0 else "worse")
     if one is None:  # a count of data, or a number that cannot be tested

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Run
+from bench_core.suites.figure_schema import Figure
 from bench_reports.figures.by_length import length_picture
 from bench_reports.figures.figure_data import FigureData, Picture, kind_of
 from bench_reports.figures.heatmap import heat_picture
@@ -24,13 +25,18 @@ def pictures(run: Run) -> list[Picture]:
 
     Those of costs depend on clocks, and say where they are.
     """
-    figures = run.suite.figures
-    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(FigureData(run, one)) for one in figures]
+    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(FigureData(run, one)) for one in _figures(run)]
 
 
 def cost_pictures(run: Run) -> list[Picture]:
     """Return the figures that show what stages cost."""
-    return [_picture(FigureData(run, figure)) for figure in run.suite.figures if figure.costs]
+    return [_picture(FigureData(run, figure)) for figure in _figures(run) if figure.costs]
+
+
+def _figures(run: Run) -> list[Figure]:
+    """Return the figures of a suite with its labels, where they have none of their own; axes have their own names."""
+    common = {name: label for name, label in run.suite.labels.items() if name not in ("x", "y")}
+    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in run.suite.figures]
 
 
 def _picture(data: FigureData) -> Picture:

@@ -120,7 +120,7 @@ def _templates() -> Environment:
     )  # fmt: skip
     templates.filters.update(
         text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
-        visible=visible, breaking=_breaking, linked=_linked, address=_address, json=json_in_page,
+        visible=visible, spans=doc.spans_of, breaking=_breaking, linked=_linked, address=_address, json=json_in_page,
     )  # fmt: skip
     return templates
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import assert_never
 
 from tabulate import tabulate
@@ -12,6 +13,10 @@ from tabulate import tabulate
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup, Section
+from bench_reports.render.fitting import pieces
+
+WIDTH = 150  # characters of a line of a table of results
+WRAPPED = 24  # characters, beyond which a cell is wrapped
 
 
 def markdown_report(document: Document) -> str:
@@ -75,10 +80,16 @@ def _list(items: Iterable[str]) -> str:
 
 def _table(table: doc.Table) -> str:
     """Return a table with its notes, the first of which describes it; all columns but the first are on its side."""
-    rows, sides = MARKDOWN.rows(table), ["left", *[table.side] * (len(table.headings) - 1)]
+    rows, width = MARKDOWN.rows(table, "<br>"), WIDTH if table.file else inf
+    found = [_pipes(one, table.side) for one in pieces(rows, width, len(" | "), WRAPPED)]
     notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
     below = _list(notes) if table.notes or notes else ""
-    return f"\n{tabulate(rows[1:], rows[0], tablefmt='pipe', colalign=sides, disable_numparse=True)}\n{below}"
+    return "\n" + "\n".join(found) + below
+
+
+def _pipes(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
+    sides = ["left", *[side] * (len(rows[0]) - 1)]
+    return f"{tabulate(rows[1:], rows[0], tablefmt='pipe', colalign=sides, disable_numparse=True)}\n"
 
 
 def _figure(figure: doc.Figure) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bench_core.runs.results import FORMAT, CellResult, Run, cell_as_json
 from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
+from bench_core.terminal import visible
 from bench_reports.content.choices import choices
 from bench_reports.content.claims import Judgement
 from bench_reports.content.environments import environments
@@ -33,6 +34,9 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
     return {
         "row": row.label,
         "column": column.label if column.names is None else join(*column.names),
+        "of": column.of,
+        "row_label": visible(", ".join(row.shown)),
+        "column_label": visible(", ".join(column.shown)),
         "value": column.value,
         "kind": column.number.kind,
         "signature": column.number.signature,
@@ -47,6 +51,7 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "error": entry.error or None,
         "best": entry.best,
         "p": rounded(entry.p),
+        "change": entry.change,
         "published_mean": printed.mean if printed else None,
         "published_std": printed.std if printed else None,
         "difference": compared.difference if compared else None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
 from typing import assert_never
 
 from tabulate import tabulate
@@ -10,64 +12,86 @@ from tabulate import tabulate
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
+from bench_reports.render.fitting import pieces
 
+WIDTH = 100  # characters of a line
+GAP = 2  # characters between columns
 SCREEN = "report.txt"  #: of a report: what a terminal shows of it
 
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 
 
-def terminal_text(document: Document) -> str:
-    """Return a document for a terminal, a blank line after each table and each list."""
-    lines = [visible(document.title)] * bool(document.title) + _lines(document.opening)
+def terminal_text(document: Document, width: int = WIDTH) -> str:
+    """Return a document for a terminal of this width, a blank line after each table and each list."""
+    screen = Screen(width)
+    lines = [visible(document.title)] * bool(document.title) + screen.lines(document.opening)
     for section in document.shown("terminal"):
-        lines += [visible(section.heading), *_lines(section.blocks)]
+        lines += [visible(section.heading), *screen.lines(section.blocks)]
     return "\n".join(lines)
 
 
-def _lines(blocks: Iterable[Block]) -> list[str]:
-    return [line for block in blocks for line in _block(block)]
+@dataclass(frozen=True)
+class Screen:
+    """A terminal with lines of so many characters."""
+
+    width: int
+
+    def lines(self, blocks: Iterable[Block]) -> list[str]:
+        """Return the lines of blocks."""
+        return [line for block in blocks for line in self._block(block)]
+
+    def _block(self, block: Block) -> list[str]:
+        match block:
+            case doc.Heading(text):
+                return [visible(text)]
+            case doc.Paragraph(sentences):
+                return [*map(PLAIN.line, sentences), ""]
+            case doc.Facts(items):
+                return self._list(f"{name}: {text}" for name, text in items.items())
+            case doc.Notes(items):
+                return self._list(items)
+            case doc.Table():
+                return self._table(block)
+            case doc.Figure():
+                shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
+                return [visible(shown), *self.lines(block.details), *self._list(block.notes.items)]
+            case doc.Claims():
+                return self._table(block.table)
+            case doc.Example():
+                return self._example(block)
+            case doc.Files(paths, introduction):
+                return [visible(" ".join([introduction, *paths])), ""]
+            case doc.SideBySide():
+                return []
+        assert_never(block)
+
+    def _list(self, items: Iterable[str]) -> list[str]:
+        return [*(line for item in items for line in self._wrapped(visible(item))), ""]
+
+    def _wrapped(self, text: str) -> list[str]:
+        return wrap(text, self.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
+
+    def _table(self, table: doc.Table) -> list[str]:
+        """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
+        above = [visible(table.description)] if table.description else []
+        found = [_columns(rows, table.side) for rows in self._pieces(table)]
+        return [*above, *"\n\n".join(found).split("\n"), *self._list(table.notes.items if table.notes else ())]
+
+    def _pieces(self, table: doc.Table) -> Iterable[list[list[str]]]:
+        """Yield the rows of tables that fit a line; of a table of text, the last column is wrapped instead."""
+        rows = PLAIN.rows(table)
+        if table.side == "right":
+            return pieces(rows, self.width, GAP)
+        rest = max(sum(len(word) + GAP for word in row[:-1]) for row in rows)
+        return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, self.width - rest))) or row[-1]] for row in rows]]
+
+    def _example(self, example: doc.Example) -> list[str]:
+        pairs = [*example.given.items(), *example.outputs]
+        pairs += [(cell, step) for cell, steps in example.courses for step in steps]
+        return [visible(example.name), *self._list(f"{name}: {text}" for name, text in pairs)]
 
 
-def _block(block: Block) -> list[str]:
-    match block:
-        case doc.Heading(text):
-            return [visible(text)]
-        case doc.Paragraph(sentences):
-            return [*map(PLAIN.line, sentences), ""]
-        case doc.Facts(items):
-            return _list(f"{name}: {text}" for name, text in items.items())
-        case doc.Notes(items):
-            return _list(items)
-        case doc.Table():
-            return _table(block)
-        case doc.Figure():
-            shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
-            return [visible(shown), *_lines(block.details), *_list(block.notes.items)]
-        case doc.Claims():
-            return _table(block.table)
-        case doc.Example():
-            return _example(block)
-        case doc.Files(paths, introduction):
-            return [visible(" ".join([introduction, *paths])), ""]
-        case doc.SideBySide():
-            return []
-    assert_never(block)
-
-
-def _list(items: Iterable[str]) -> list[str]:
-    return [*(f"  {visible(item)}" for item in items), ""]
-
-
-def _table(table: doc.Table) -> list[str]:
-    """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
-    rows = PLAIN.rows(table)
-    sides = ["left", *[table.side] * (len(rows[0]) - 1)]
-    text = str(tabulate(rows[1:], rows[0], colalign=sides, disable_numparse=True))
-    above = [visible(table.description)] if table.description else []
-    return [*above, text, *_list(table.notes.items if table.notes else ())]
-
-
-def _example(example: doc.Example) -> list[str]:
-    pairs = [*example.given.items(), *example.outputs]
-    pairs += [(cell, step) for cell, steps in example.courses for step in steps]
-    return [visible(example.name), *_list(f"{name}: {text}" for name, text in pairs)]
+def _columns(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
+    sides, lines = ["left", *[side] * (len(rows[0]) - 1)], max(word.count("\n") for word in rows[0])
+    head = ["\n" * (lines - word.count("\n")) + word for word in rows[0]]  # headings stand on the line below
+    return str(tabulate(rows[1:], head, colalign=sides, disable_numparse=True))

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import isclose
+from math import isclose, isnan, nan
 from pathlib import Path
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from bench_core.errors import BenchError
@@ -34,7 +35,9 @@ from bench_reports.verification.written_tables import (
 
 CLOSE = 1e-9  # relative, of means that are added in another order
 SHOWN = 5  # numbers in a message
-SHOWN_NUMBER = re.compile(r"(−?[\d.]+(?:e[+-]?\d+)?|–|−?∞)(?: ± (−?[\d.]+(?:e[+-]?\d+)?|–|−?∞))?")
+ONE = r"(−?[\d.]+(?:e[+-]?\d+)?|–|−?∞)"
+SHOWN_NUMBER = re.compile(rf"{ONE}(?: ± {ONE})?(?: \[{ONE}, {ONE}\])?")
+CHANGE = re.compile(r"\(([+−]?[\d.]+(?:e[+-]?\d+)?|[+−]?∞|–)\**\)")
 BESIDE = " beside the published"
 
 
@@ -123,36 +126,43 @@ class _Report:
             if from_csv(self._text(file)) != [_as_csv(record) for record in records]:
                 yield f"{file}: its numbers are not those of table {name} in results.json"
             for record in records:
-                if not self._founded(record):
+                if not self._founded(record, records):
                     where = f"results.json: table {name}, {record['row']} x {record['column']}"
                     yield f"{where}: {record['mean']} is the mean of no cells"
             if records:
                 yield from self._written(name, records)
 
-    def _founded(self, record: Mapping[str, Any]) -> bool:
-        """Return whether the mean of a table is that of some cells."""
+    def _founded(self, record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether the mean of a table is that of some cells, or of other columns."""
         if not record["n"] or record["value"] not in {metric for metric, _, _ in self._means}:
             return True  # a text, or a statistic of a task
+        if record["of"] != "cells":
+            return _is_summary(record, records)
         known = self._means.get((record["value"], record["kind"], record["signature"]), ())
         return any(_is_mean(record, values) for values in known)
 
     def _written(self, name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Yield where Markdown, LaTeX and HTML do not show a table of results.json."""
-        rows = self._markdown.get(name)
-        width = len(rows[0]) - 1 if rows else 0
-        if not rows or len(records) != width * (len(rows) - 1):
+        shown = self._markdown.get(name)
+        if not shown or len(records) != (len(shown[0]) - 1) * (len(shown) - 1):
             yield f"report.md: it does not show table {name} of results.json"
             return
+        across = [*dict.fromkeys(record["row"] for record in records)]
+        width = len(records) // len(across)
+        transposed = len(shown) - 1 == width and _is_label(shown[0][1], records[0]["row_label"])
+        rows = (
+            [*map(list, zip(*shown, strict=True))] if transposed and not _in_order(shown, records, width) else shown
+        )
         for place, record in enumerate(records):
-            label, cell = rows[place // width + 1][0], rows[place // width + 1][place % width + 1]
+            line, column = rows[place // width + 1], place % width + 1
             where = f"report.md: table {name}, {record['row']} x {record['column']}"
-            if letters(plain_markdown(label)) != letters(record["row"]):
-                yield f"{where}: the row is called {plain_markdown(label)!r}"
-            if not _is_heading(rows[0][place % width + 1], record):
-                yield f"{where}: the column is called {plain_markdown(rows[0][place % width + 1])!r}"
-            if not _shows(cell, record):
+            if not _is_label(line[0], record["row_label"]):
+                yield f"{where}: the row is called {plain_markdown(line[0])!r}"
+            if not _is_label(rows[0][column], record["column_label"]):
+                yield f"{where}: the column is called {plain_markdown(rows[0][column])!r}"
+            if not _shows(line[column], record):
                 known = f"results.json has {record['mean']} ({record['status']})"
-                yield f"{where}: it shows {plain_markdown(cell)!r}, and {known}"
+                yield f"{where}: it shows {plain_markdown(line[column])!r}, and {known}"
         yield from self._alike(name, f"table-{name}", name)
         beside = self._markdown.get(f"{name}{BESIDE}")
         compared = [record for record in records if record["difference"] is not None]
@@ -248,16 +258,46 @@ def _is_mean(record: Mapping[str, Any], values: Sequence[float]) -> bool:
     return record["n"] == len(values) and all(_close(*pair) for pair in pairs)
 
 
+def _is_summary(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether an average or a rank follows from the columns of its metric."""
+    alike = ("value", "kind")
+    columns: dict[str, dict[str, float]] = {}
+    for one in records:
+        if one["of"] == "cells" and all(one[key] == record[key] for key in alike) and one["n"]:
+            value = columns.setdefault(one["column"], {})
+            if not isnan(float(one["mean"])):
+                value[one["row"]] = float(one["mean"])
+    values = [column.get(record["row"], nan) for column in columns.values()]
+    if record["of"] == "average":
+        positive = all(value > 0 for value in values)
+        return _close(record["mean"], fmean(values)) or (positive and _close(record["mean"], geometric_mean(values)))
+    whole = set.intersection(*({*column} for column in columns.values()))
+    below = [{row: value for row, value in column.items() if row in whole} for column in columns.values()]
+    return any(
+        _close(record["mean"], fmean(_rank(column, record["row"], way) for column in below)) for way in (1, -1)
+    )
+
+
+def _rank(column: Mapping[str, float], row: str, way: int) -> float:
+    """Return the place of a row in a column, 1 for the best; ties share the mean of theirs."""
+    values = [way * value for value in column.values()]
+    own = way * column[row]
+    return sum(value > own for value in values) + (1 + values.count(own)) / 2
+
+
 def _close(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
     return isclose(float(one), float(other), rel_tol=CLOSE, abs_tol=1e-300) or str(float(one)) == str(float(other))
 
 
-def _is_heading(heading: str, record: Mapping[str, Any]) -> bool:
-    """Return whether a heading is that of a number: its column, and its metric if there are several."""
-    text, names = letters(plain_markdown(heading)), [record["column"], f"{record['column']}/{record['value']}"]
-    return any(text.startswith(letters(name)) for name in names) if record["column"] else bool(text)
+def _is_label(shown: str, label: str) -> bool:
+    return letters(plain_markdown(shown)) == letters(label)
+
+
+def _in_order(shown: Sequence[Sequence[str]], records: Sequence[Mapping[str, Any]], width: int) -> bool:
+    """Return whether a table that is as high as wide has its rows in the rows."""
+    return len(shown[0]) - 1 == width and _is_label(shown[1][0], records[0]["row_label"])
 
 
 def _shows(cell: str, record: Mapping[str, Any]) -> bool:
@@ -273,13 +313,19 @@ def _shows(cell: str, record: Mapping[str, Any]) -> bool:
     if not record["n"]:
         words = (str(record["mean"]), record["status"], "–")
         return any(letters(text) == letters(word) for word in words)
-    found = SHOWN_NUMBER.fullmatch(text)
-    return bool(found) and _fits(found, record["mean"], record["std"])  # type: ignore[arg-type]
+    change = CHANGE.search(plain_markdown(cell))
+    if (change is None) != (record["change"] in (None, "nan")) or (
+        change and not _rounds(change[1], record["change"])
+    ):
+        return False
+    found = SHOWN_NUMBER.fullmatch(CHANGE.sub("", text).strip())
+    return bool(found) and _fits(found, record["mean"], record["std"], [record["low"], record["high"]])  # type: ignore[arg-type]
 
 
-def _fits(found: re.Match[str], mean: Any, std: Any) -> bool:
-    pairs = [(found[1], mean), (found[2], std)]
-    return all((text is None) == (value is None) and (text is None or _rounds(text, value)) for text, value in pairs)
+def _fits(found: re.Match[str], mean: Any, std: Any, ends: Sequence[Any] = ()) -> bool:
+    """Return whether a number, its deviation and the ends of its interval are shown as they are, if they are."""
+    pairs = [(found[1], mean), (found[2], std), *zip([found[3], found[4]], ends, strict=False)]
+    return all(text is None or (value is not None and _rounds(text, value)) for text, value in pairs)
 
 
 def _rounds(text: str, value: Any) -> bool:

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TypeAlias
 
-from bench_reports.render.latex import SIGNS
+from bench_core.terminal import visible
+from bench_reports.render.latex_text import SIGNS
 
 Rows: TypeAlias = list[list[str]]  # headings first, labels first in each row
 
-MARKS = re.compile(r"</?(?:sup|sub|code)>|(?<!\\)\*\*")
+MARKS = re.compile(r"</?(?:sup|sub|code|br)>|(?<!\\)\*\*")
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?|∞")
 COMMANDS = re.compile(r"\\(?:textbf|textsuperscript|texttt|scriptsize)(?![A-Za-z]) ?")
 CODE_POINT = re.compile(r"\{\[\}U\+([0-9A-F]{4,6})\{\]\}")
 ACCENT = re.compile(r"\\(?:[`'^~=u.\"rHvdc]|textcommabelow)\{(.)\}")
-GROUP = re.compile(r"\\multicolumn\{(\d+)\}\{c\}\{(.*)\}")
+SPANNING = re.compile(r"\\multicolumn\{(\d+)\}\{[lc]\}\{(.*)\}")
 BACK = {sign: letter for letter, sign in SIGNS.items()}
 SIGN = re.compile("|".join(map(re.escape, sorted(BACK, key=len, reverse=True))))
 
@@ -42,13 +43,16 @@ def plain_markdown(text: str) -> str:
 
 def plain_latex(text: str) -> str:
     """Return LaTeX without its commands."""
-    found = CODE_POINT.sub(lambda one: chr(int(one[1], 16)), text)
+    found = CODE_POINT.sub(lambda one: visible(chr(int(one[1], 16))), text)
     found = SIGN.sub(lambda one: BACK[one[0]], COMMANDS.sub(" ", ACCENT.sub(r"\1", found)))
     return re.sub(r"(?<!\\)[{}]", "", found)
 
 
 def markdown_tables(text: str) -> dict[str, Rows]:
-    """Return the tables of a report as Markdown, by their headings up to a colon; cells are as written."""
+    """Return the tables of a report as Markdown, by their headings up to a colon; cells are as written.
+
+    Pieces of one table, which have the same labels, are put together.
+    """
     found: dict[str, Rows] = {}
     name, rows = "", Rows()
     for line in [*text.split("\n"), "#"]:
@@ -56,31 +60,59 @@ def markdown_tables(text: str) -> dict[str, Rows]:
             rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
             continue
         if rows:
-            found.setdefault(name, [rows[0], *rows[2:]])  # the second line has the sides
+            _put(found, name, [rows[0], *rows[2:]])  # the second line has the sides
             rows = []
         if line.startswith("#"):
             name = plain_markdown(line.lstrip("# ")).partition(": ")[0]
     return found
 
 
+def _put(found: dict[str, Rows], name: str, rows: Rows) -> None:
+    """Keep a table, or add what continues one."""
+    before = found.setdefault(name, rows)
+    if before is not rows and [row[0] for row in before] == [row[0] for row in rows]:
+        found[name] = [[*one, *other[1:]] for one, other in zip(before, rows, strict=True)]
+
+
 def latex_rows(text: str) -> Rows:
-    """Return the rows of the file of a table; what stands above several headings goes before each of them."""
-    inside = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
-    if r"\endlastfoot" in text:  # a long table has its head twice
-        inside = (
-            inside.partition(r"\endfirsthead")[0]
-            + text.partition(r"\endlastfoot")[2].partition(r"\end{longtable}")[0]
-        )
-    lines = [line.removesuffix(r" \\").split(" & ") for line in inside.split("\n") if line.endswith(r" \\")]
-    if not any(r"\multicolumn" in cell for cell in lines[0]):
-        return [[plain_latex(cell) for cell in line] for line in lines]
-    above, *rest = lines
-    groups: list[str] = []
-    for cell in above:
-        found = GROUP.fullmatch(cell)
-        groups += [plain_latex(found[2])] * int(found[1]) if found else [plain_latex(cell)]
-    headings = [group + plain_latex(cell) for group, cell in zip(groups, rest[0], strict=False)]
-    return [headings, *([plain_latex(cell) for cell in line] for line in rest[1:])]
+    """Return the rows of the file of a table, which may be in several pieces.
+
+    What stands above several headings goes before each of them, and the group of a row before its label.
+    """
+    found: Rows = []
+    for piece in text.split(r"\toprule")[1:]:
+        head, _, body = piece.partition(r"\bottomrule")[0].partition(r"\midrule")
+        headings, rows = _headings(_lines(head)), _grouped(_lines(body))
+        found += rows if found else [headings, *rows]
+    return found
+
+
+def _lines(text: str) -> Rows:
+    return [line.removesuffix(r" \\").split(" & ") for line in text.split("\n") if line.endswith(r" \\")]
+
+
+def _headings(levels: Rows) -> list[str]:
+    """Return the headings of columns after what stands above them."""
+    above = [[word for cell in level for word in _spread(cell)] for level in levels[:-1]]
+    return ["".join(words) for words in zip(*above, map(plain_latex, levels[-1]), strict=True)]
+
+
+def _spread(cell: str) -> list[str]:
+    found = SPANNING.fullmatch(cell)
+    return [plain_latex(found[2])] * int(found[1]) if found else [plain_latex(cell)]
+
+
+def _grouped(lines: Rows) -> Rows:
+    """Return rows whose labels begin with their group."""
+    found, group = Rows(), ""
+    for line in lines:
+        if len(line) == 1 and (one := SPANNING.fullmatch(line[0])):
+            group = plain_latex(one[2])
+        else:
+            inside = line[0].startswith(r"\quad ")
+            label = plain_latex(line[0].removeprefix(r"\quad "))
+            found.append([f"{group} {label}" if inside else label, *map(plain_latex, line[1:])])
+    return found
 
 
 @dataclass
@@ -92,7 +124,10 @@ class _Page(HTMLParser):
     text: list[str] = field(default_factory=list)
     cells: list[list[str]] = field(default_factory=list)
     sorts: list[str | None] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    over: list[list[str]] = field(default_factory=list)  # headings above those of columns
     table: str = ""
+    above: bool = False
     inside: bool = False
     hidden: bool = False
 
@@ -104,12 +139,14 @@ class _Page(HTMLParser):
         self.hidden = tag == "style" or (tag == "script" and about.get("type") != "application/json")
         if tag == "table":
             self.table = about.get("id") or ""
-            self.tables[self.table], self.values[self.table] = [], []
+            self.tables[self.table], self.values[self.table], self.over = [], [], []
         elif tag == "tr":
-            self.cells, self.sorts = [], []
+            self.cells, self.sorts, self.widths = [], [], []
+            self.above = about.get("class") == "above"
         elif tag in ("th", "td"):
             self.cells.append([])
             self.sorts.append(about.get("data-value"))
+            self.widths.append(int(about.get("colspan") or 1))
             self.inside = True
 
     def handle_endtag(self, tag: str) -> None:
@@ -117,8 +154,17 @@ class _Page(HTMLParser):
         if tag in ("th", "td"):
             self.inside = False
         elif tag == "tr" and self.table:
-            self.tables[self.table].append(["".join(cell) for cell in self.cells])
-            self.values[self.table].append(self.sorts)
+            self._end_row(["".join(cell) for cell in self.cells])
+
+    def _end_row(self, words: list[str]) -> None:
+        if self.above:
+            pairs = zip(words, self.widths, strict=True)
+            self.over.append([word for word, width in pairs for _ in range(width)])
+            return
+        if self.over:  # the headings of columns, after what stands above them
+            words, self.over = ["".join(parts) for parts in zip(*self.over, words, strict=True)], []
+        self.tables[self.table].append(words)
+        self.values[self.table].append(self.sorts)
 
     def handle_data(self, data: str) -> None:
         if self.inside:

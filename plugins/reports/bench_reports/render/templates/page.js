@@ -7,7 +7,7 @@
   // Tables: a click on a heading sorts up, then down, then as it was; what is missing stays last.
   function makeSortable(table) {
     const body = table.tBodies[0];
-    const heads = [...table.tHead.rows[0].cells];
+    const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
     const rows = [...body.rows];
     if (rows.length < 2) return;
     heads.forEach((head, place) => {

@@ -1,0 +1,50 @@
+"""How many digits the numbers of a table are worth: two of the smallest standard error in their column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import floor, isfinite, log10, sqrt
+
+from bench_reports.content.grid import Column, Entry, Grid
+
+SIGNIFICANT = 2  # digits of a standard error
+MORE = 1  # digit than the metric's own at most: a spread of few seeds may be small by chance
+NORMAL = 2 * 1.96  # standard errors in the width of an interval
+
+
+def with_digits(grid: Grid) -> Grid:
+    """Return a table whose columns have the digits that it declares, or those that its numbers are worth."""
+    if grid.table.of != "results":
+        return grid
+    columns = [_column(grid, place, column) for place, column in enumerate(grid.columns)]
+    return replace(grid, columns=columns)
+
+
+def _column(grid: Grid, place: int, column: Column) -> Column:
+    own, declared = column.number.digits, grid.table.digits
+    given = declared.get(column.value) if isinstance(declared, dict) else declared
+    if column.of == "ranks":
+        digits = own
+    elif given is not None:
+        digits = given
+    else:
+        digits = worth([*_errors(row[place] for row in grid.entries)], own)
+    return replace(column, number=replace(column.number, digits=digits))
+
+
+def worth(errors: Iterable[float], own: int) -> int:
+    """Return the digits after the point for numbers with these standard errors; a metric's own if none is known."""
+    least = min((error for error in errors if error > 0 and isfinite(error)), default=None)
+    if least is None:
+        return own
+    return max(0, min(own + MORE if own else 0, SIGNIFICANT - 1 - floor(log10(least))))
+
+
+def _errors(entries: Iterable[Entry]) -> Iterator[float]:
+    for entry in entries:
+        if entry.interval:
+            yield (entry.interval[1] - entry.interval[0]) / NORMAL
+        elif entry.summary and entry.summary.std is not None:
+            yield entry.summary.std / sqrt(entry.summary.n)
+        yield entry.error

@@ -1,0 +1,100 @@
+"""Words for the names of a suite, as readers see them in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench_core.runs.results import Number, Run
+from bench_core.suites.schema import Table
+from bench_reports.content.grid import Column, Grid, Names, Row
+
+ARROWS = {1: " ↑", -1: " ↓"}  #: by which way is better
+
+
+def labelled(run: Run, grid: Grid) -> Grid:
+    """Return a table whose rows and columns have their labels."""
+    labels = Labels.of(run, grid.table)
+    rows = [replace(row, shown=labels.row(row)) for row in grid.rows]
+    columns = [
+        replace(column, shown=shown) for column, shown in zip(grid.columns, labels.columns(grid.columns), strict=True)
+    ]
+    return replace(grid, rows=rows, columns=columns)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a table: those that it declares, or the suite, or its metrics."""
+
+    table: Table
+    declared: Mapping[str, str]
+    types: Mapping[str, str]  # of metrics, by their names in the suite
+
+    @classmethod
+    def of(cls, run: Run, table: Table) -> Labels:
+        """Return the labels of a table."""
+        types = {name: str(one.get("name", name)) for name, one in run.suite.metrics.items()}
+        return cls(table, {**run.suite.labels, **table.labels}, types)
+
+    def name(self, name: str) -> str:
+        """Return the label of a name; that of a combination begins with the label of its grid."""
+        if name in self.declared:
+            return self.declared[name]
+        grid, slash, rest = name.partition("/")
+        return f"{self.declared[grid]}, {rest}" if slash and grid in self.declared else name
+
+    def corner(self) -> str:
+        """Return the heading of the labels of rows: the axes that they are on, or what else they are."""
+        axes = ["setting"] if self.table.of == "choices" else [*self.table.rows]
+        if self.table.transpose:
+            axes = [*self.table.columns, *["metric"] * (len(self.table.values) > 1 or not self.table.columns)]
+        found = ", ".join(self.declared.get(name, name) for name in axes)
+        return found[:1].upper() + found[1:]
+
+    def metric(self, name: str, number: Number) -> str:
+        """Return the label of a metric with its unit, and an arrow where higher or lower is better."""
+        found = self.plain_metric(name, number)
+        unit = f" ({number.unit})" if number.unit and number.unit not in found.lower() else ""
+        return f"{found}{unit}{ARROWS.get(number.better, '')}"
+
+    def plain_metric(self, name: str, number: Number) -> str:
+        """Return the label of a metric alone: its own, if the suite calls it as it is called."""
+        own = number.label if self.types.get(name, name) == name else ""
+        return self.declared.get(name, own) or name
+
+    def row(self, row: Row) -> Names:
+        """Return the labels of a row: one for all its names, if that is declared, or one for each of them."""
+        if row.label in self.declared:
+            return (self.declared[row.label],)
+        return tuple(map(self.name, filter(None, row.names or (row.label,)))) or (row.label,)
+
+    def columns(self, columns: Sequence[Column]) -> list[Names]:
+        """Return the headings of columns, the widest first.
+
+        One that only the published table has stands in the group that it begins like.
+        """
+        known = {column.label.rpartition("/")[0]: self.column(column)[:-1] for column in columns if column.names}
+        found = []
+        for column in columns:
+            group, slash, rest = column.label.rpartition("/")
+            alien = column.names is None and slash and known.get(group)
+            found.append((*known[group], self.name(rest)) if alien else self.column(column))
+        return found
+
+    def column(self, column: Column) -> Names:
+        """Return the headings of a column by itself."""
+        found = self._headings(column)
+        return (*found[:-1], f"{found[-1]} ({column.mark})") if column.mark else found
+
+    def _headings(self, column: Column) -> Names:
+        if column.label in self.declared and column.label != column.value:
+            return (self.declared[column.label],)
+        if self.table.of == "tasks":
+            return tuple(self.name(part).replace("_", " ") for part in column.label.split("/"))
+        if column.names is None:
+            return (self.name(column.label),)
+        several = len(self.table.values) > 1 or not self.table.columns
+        metric = (self.metric(column.value, column.number),) if several and column.value else ()
+        if column.of != "cells":
+            return (self.declared.get(column.label, column.label.capitalize()), *metric)
+        return (*map(self.name, filter(None, column.names)), *metric) or (column.label,)

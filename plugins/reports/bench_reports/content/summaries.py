@@ -1,0 +1,130 @@
+"""Columns that summarise others, averages and ranks over test sets, and differences from a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from math import exp, isnan
+from statistics import fmean, geometric_mean
+
+import numpy as np
+
+from bench_core.runs.results import Number
+from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.sorting import seed_of
+from bench_reports.statistics.estimate import Measured, contrast
+from bench_reports.statistics.intervals import Summary, summary
+from bench_reports.statistics.measurements import printed
+
+RANK_DIGITS = 1
+
+
+def summarized(grid: Grid) -> Grid:
+    """Return a table with the averages and ranks that it asks for, each over the columns of one metric."""
+    added: list[tuple[Column, list[Entry]]] = []
+    for places in _alike(grid):
+        column = replace(grid.columns[places[0]], names=("average",), label="average", first=False, of="average")
+        if grid.table.average:
+            added.append((_numbered(column, grid, places), [_average(row, places) for row in grid.entries]))
+    for places in _alike(grid):
+        column = replace(grid.columns[places[0]], names=("rank",), label="rank", first=False, of="ranks")
+        if grid.table.ranks and column.number.better:
+            about = replace(column.number, digits=RANK_DIGITS, unit="", better=-1)
+            added.append((replace(column, number=about), _ranks(grid, places)))
+    columns = [*grid.columns, *(column for column, _ in added)]
+    entries = [[*row, *(found[place] for _, found in added)] for place, row in enumerate(grid.entries)]
+    return replace(grid, columns=columns, entries=entries)
+
+
+def _alike(grid: Grid) -> Iterator[list[int]]:
+    """Yield the places of columns of the same metric and kind of likelihood, if there are several."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for place, column in enumerate(grid.columns):
+        if any(row[place].summary for row in grid.entries):
+            found.setdefault((column.value, column.number.kind), []).append(place)
+    yield from (places for places in found.values() if len(places) > 1)
+
+
+def _numbered(column: Column, grid: Grid, places: Sequence[int]) -> Column:
+    """Return a column of averages; the signatures behind it may differ, as with languages."""
+    signatures = dict.fromkeys(grid.columns[place].number.signature for place in places)
+    number: Number = replace(column.number, signature=", ".join(signatures))
+    return replace(column, number=number, mark=column.mark if len(signatures) == 1 else "")
+
+
+def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
+    """Return the mean of a row over columns; on a log scale the geometric mean.
+
+    There is none where a column has no number, and no deviation where columns have other seeds.
+    """
+    entries = [row[place] for place in places]
+    means = [entry.summary.mean for entry in entries if entry.summary]
+    if len(means) < len(entries):
+        return Entry("none")
+    measured = _measurements(entries)
+    if len(measured) < len(entries):  # a number that is infinite, say
+        return Entry("done", 1, Summary(fmean(means), None, 1))
+    scale, estimate = measured[0].scale, contrast(measured, [1 / len(measured)] * len(measured))
+    mean = geometric_mean(means) if scale == "log" else fmean(means)
+    seeds = [[seed_of(one) for one in entry.cells] for entry in entries]
+    spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
+    interval = printed(scale, estimate.interval()) if estimate.varies else None
+    sample = "|".join(entry.sample for entry in entries)
+    behind = partial(_measurements, entries)
+    found = replace(spread, mean=mean)
+    return Entry("done", found.n, found, interval=interval, measure=behind, sample=sample)
+
+
+def _measurements(entries: Sequence[Entry]) -> tuple[Measured, ...]:
+    return tuple(chain.from_iterable(entry.measured for entry in entries))
+
+
+def _by_seed(measured: Sequence[Measured]) -> list[float]:
+    """Return the average over test sets of each seed."""
+    values = np.mean([one.values for one in measured], axis=0)
+    return [exp(one) if measured[0].scale == "log" else float(one) for one in values]
+
+
+def _ranks(grid: Grid, places: Sequence[int]) -> list[Entry]:
+    """Return the mean ranks of rows, among those with a number in all columns; ties share the mean of theirs."""
+    whole = [number for number, row in enumerate(grid.entries) if all(_is_ranked(row[place]) for place in places)]
+    found = {number: fmean(_rank(grid, whole, number, place) for place in places) for number in whole}
+    return [
+        Entry("done", 1, Summary(found[number], None, 1)) if number in found else Entry("none")
+        for number in range(len(grid.entries))
+    ]
+
+
+def _is_ranked(entry: Entry) -> bool:
+    return entry.summary is not None and not isnan(entry.summary.mean)
+
+
+def _rank(grid: Grid, rows: Sequence[int], row: int, place: int) -> float:
+    better = grid.columns[place].number.better
+    values = {one: better * own.mean for one in rows if (own := grid.entries[one][place].summary)}
+    above = sum(value > values[row] for value in values.values())
+    return above + (1 + sum(value == values[row] for value in values.values())) / 2
+
+
+def changed(grid: Grid) -> Grid:
+    """Return a table with the differences from its baseline, if it asks for them."""
+    places = [place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline]
+    if not grid.table.differences or not places:
+        return grid
+    baseline = grid.entries[places[0]]
+    numbers = [column.of != "ranks" for column in grid.columns]
+    entries = [
+        [_changed(*pair) if wanted else pair[0] for *pair, wanted in zip(row, baseline, numbers, strict=True)]
+        if place != places[0]
+        else row
+        for place, row in enumerate(grid.entries)
+    ]
+    return replace(grid, entries=entries)
+
+
+def _changed(entry: Entry, baseline: Entry) -> Entry:
+    if entry.summary is None or baseline.summary is None:
+        return entry
+    return replace(entry, change=entry.summary.mean - baseline.summary.mean)

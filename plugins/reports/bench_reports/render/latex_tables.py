@@ -1,0 +1,211 @@
+r"""Writes a table as floats of LaTeX: with caption, label and notes, as wide as a column or a page of a paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import NamedTuple
+
+from bench_core.terminal import visible
+from bench_reports import document as doc
+from bench_reports.render.latex_text import LATEX, latex
+
+MOST_ROWS = 40  # of one float; a longer table continues in others
+MOST_LINES = 55  # of rows and notes in one float
+LINE = 100  # characters of a note
+INCH = 72.27  # points
+NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
+BREAKS = ("/", r"\_", r"\textbar{}")  # after which a line of a note may end
+
+
+class Size(NamedTuple):
+    """A size of type: its command, and the points of a digit and between columns."""
+
+    command: str
+    digit: float
+    space: float
+
+    @property
+    def before(self) -> str:
+        """Return the commands that set it."""
+        return (
+            self.command
+            if self.space == SPACE
+            else rf"{self.command}\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}"
+        )
+
+
+SPACE = 12.0
+SIZES = (Size(r"\small", 4.6, SPACE), Size(r"\footnotesize", 4.25, SPACE), Size(r"\scriptsize", 3.8, 8.0))
+
+
+@dataclass(frozen=True)
+class Tabular:
+    """The rows of a table in LaTeX."""
+
+    table: doc.Table
+
+    @property
+    def columns(self) -> int:
+        """Return the number of columns, labels included."""
+        return len(self.table.headings)
+
+    @property
+    def head(self) -> list[str]:
+        """Return the lines of the headings, ruled below what stands above several."""
+        lines = [r"\toprule"]
+        for number, level in enumerate(self.table.above):
+            spans = doc.spans_of(level, self.table.above[:number])
+            lines += [_line([_spanning(*one) for one in spans]), "".join(_rules(spans))]
+        return [*lines, _line([latex(word) for word in self.table.headings]), r"\midrule"]
+
+    @property
+    def is_grouped(self) -> bool:
+        """Return whether rows stand below the names of their groups."""
+        groups = [group for group, _ in self.table.within]
+        return any(one and one == other for one, other in pairwise(groups))
+
+    def rows(self) -> list[list[str]]:
+        """Return each row as lines; the first of a group begins with that."""
+        cells = [[LATEX.line(cell.spans) for cell in row] for row in self.table.rows]
+        if not self.is_grouped:
+            return [[_line(row)] for row in cells]
+        found, before = list[list[str]](), ""
+        for (group, label), row in zip(self.table.within, cells, strict=True):
+            new = bool(group) and group != before
+            above = [r"\addlinespace"] * bool(found and new)
+            above += [rf"\multicolumn{{{self.columns}}}{{l}}{{{latex(group)}}} \\"] if new else []
+            found.append([*above, _line([rf"\quad {latex(label)}", *row[1:]] if group else row)])
+            before = group
+        return found
+
+    def width(self, size: Size) -> float:
+        """Return about how many points it is wide."""
+        rows = [
+            [_bare(word) for word in line.removesuffix(r" \\").split(" & ")] for one in self.rows() for line in one
+        ]
+        rows += [[visible(word) for word in self.table.headings]]
+        rows = [row for row in rows if len(row) == self.columns]
+        return (
+            sum(max(map(len, column)) for column in zip(*rows, strict=True)) * size.digit + self.columns * size.space
+        )
+
+    def size(self, inches: float) -> Size:
+        """Return the largest size of type in which it fits, or the smallest."""
+        return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
+
+    def set(self, lines: Sequence[str], size: Size) -> str:
+        """Return some of its rows as a `tabular`, which shrinks to the line if it is wider after all."""
+        columns = "l" + self.table.side[0] * (self.columns - 1)
+        tabular = [rf"\begin{{tabular}}{{{columns}}}", *self.head, *lines, r"\bottomrule", r"\end{tabular}}%"]
+        fitted = [
+            r"\ifdim\wd0>\linewidth\ifdefined\resizebox\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
+            r"\else\usebox0\fi%",
+        ]
+        return "\n".join([rf"\sbox0{{{size.before}%", *tabular, *fitted])
+
+
+def table_file(table: doc.Table) -> str:
+    """Return the file of a table: floats with its caption, label and notes; how it was measured, in comments."""
+    assert table.file
+    tabular, size = Tabular(table), Tabular(table).size(table.file.inches)
+    remarks = [*filter(None, [too_wide(table)]), *table.file.details]
+    comments = "".join(f"% {_comment(one)}\n" for one in remarks)
+    pieces = [*_pieces(table, tabular.rows())]
+    floats = [
+        _float(table, table.file, tabular.set(lines, size), number, number == len(pieces) - 1)
+        for number, lines in enumerate(pieces)
+    ]
+    return f"{NEEDS}\n{comments}{''.join(floats)}"
+
+
+def _comment(text: str) -> str:
+    return " ".join(visible(text).encode("ascii", "backslashreplace").decode().split())
+
+
+def plain_table(table: doc.Table) -> str:
+    """Return a table where it stands, without caption."""
+    tabular = Tabular(table)
+    lines = [line for one in tabular.rows() for line in one]
+    return f"{tabular.set(lines, tabular.size(6.7))}\n\\par\n"
+
+
+def too_wide(table: doc.Table) -> str:
+    """Say that a table is wider than its place in print, even in small type; nothing if it fits."""
+    if not table.file:
+        return ""
+    wide, room = Tabular(table).width(SIZES[-1]) / INCH, table.file.inches
+    if wide <= room:
+        return ""
+    advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
+    shrunk = f"it is shrunk to about {100 * room / wide:.0f} % of \\scriptsize"
+    return f"tables/{table.file.name}.tex is about {wide:.1f} in wide, and its place {room:g} in: {shrunk}. {advice}"
+
+
+def _pieces(table: doc.Table, rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the lines of each float; the last has room for the notes."""
+    below = sum(1 + len(note) // LINE for note in (table.notes.items if table.notes else ()))
+    number = max(1, ceil(len(rows) / MOST_ROWS))
+    if number == 1 and len(rows) + below > MOST_LINES and len(rows) > 1:
+        number = 2
+    each = ceil(len(rows) / number) or 1
+    for start in range(0, max(1, len(rows)), each):
+        yield [line for one in rows[start : start + each] for line in one]
+
+
+def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: bool) -> str:
+    """Return one float; those after the first continue it."""
+    kind = "table" if file.in_column else "table*"
+    more = r" (continued)" if number else ""
+    above = rf"\caption{{{latex(file.caption)}{more}}}"
+    head = [r"\addtocounter{table}{-1}", above] if number else [above, rf"\label{{{file.label}}}"]
+    lines = [
+        rf"\begin{{{kind}}}[tbp]",
+        r"\centering",
+        *head,
+        r"\par\medskip",
+        rows,
+        *(_notes(table) if last else ()),
+        rf"\end{{{kind}}}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _notes(table: doc.Table) -> list[str]:
+    notes = [breakable(latex(note)) for note in (table.notes.items if table.notes else ())]
+    if not notes:
+        return []
+    begin = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright"]
+    return [*begin, *notes, r"\end{minipage}"]
+
+
+def breakable(text: str) -> str:
+    """Return marked-up text whose lines may end within names, such as those of files."""
+    for mark in BREAKS:
+        text = text.replace(mark, rf"{mark}\allowbreak{{}}")
+    return text
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _spanning(word: str, width: int) -> str:
+    return rf"\multicolumn{{{width}}}{{c}}{{{latex(word)}}}" if word else ""
+
+
+def _rules(spans: Sequence[tuple[str, int]]) -> Iterator[str]:
+    place = 1
+    for word, width in spans:
+        if word:
+            yield rf"\cmidrule(lr){{{place}-{place + width - 1}}}"
+        place += width
+
+
+def _bare(text: str) -> str:
+    """Return marked-up text with a letter for each sign and nothing for braces and what changes type."""
+    plain = re.sub(r"\\(scriptsize |textbf|textsuperscript|quad )", "", text)
+    return re.sub(r"[{}$]", "", re.sub(r"\\([A-Za-z]+|.)", "x", plain))
