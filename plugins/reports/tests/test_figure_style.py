@@ -330,3 +330,21 @@ def test_numbers_at_ticks_never_touch(tmp_path, scale):
                 high,
                 [x.get_text() for x in shown],
             )
+
+
+def test_every_point_of_a_line_is_named_even_if_a_name_has_to_cross_an_error_bar(tmp_path):
+    sizes = {"bits-shortest": 33, "bits-20": 66, "bits-40": 130, "bits-100": 330, "bits-longest": 500}
+    means = {"bits-shortest": 1e2, "bits-20": 1.5e2, "bits-40": 1e3, "bits-100": 4e6, "bits-longest": 2e9}
+    values = {
+        ("rnn", name, s): (float(sizes[name]), mean * 1.7 ** (s - 1))
+        for name, mean in means.items()
+        for s in (0, 1, 2)
+    }
+    values["lstm", "bits-20", 0] = (1000.0, 90.0)
+    about = {"kind": "line", "x": "rate", "y": "nats", "by": "model", "points": ["decoder"], "width": "column"}
+    cells = [
+        replace(one, numbers={k: replace(n, scale="log") for k, n in one.numbers.items()}) for one in measured(values)
+    ]
+    canvas = canvas_of(plotted(tmp_path, cells, ("rnn", "lstm"), [*sizes], scale={"x": "log", "y": "log"}, **about))
+    assert {text for text, _ in texts(canvas)} >= {*sizes}
+    assert overlapping(canvas, [*sizes]) == []

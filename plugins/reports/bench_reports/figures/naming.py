@@ -138,8 +138,8 @@ def name_points(
 ) -> bool:  # fmt: skip
     """Write names beside points, and return True; return False, and write nothing, if they do not all fit.
 
-    They keep away from `ways`, such as lines between points and error bars. With `some`, those are written that find
-    a place.
+    They keep away from `ways`, such as lines between points and error bars. With `some`, they may stand on these if
+    all have a place then, and else those are written that have one.
     """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()
@@ -149,6 +149,8 @@ def name_points(
     corners = _corners(canvas, ends, frame, drawn)
     if None in corners and not some:
         return False
+    if None in corners and None not in (crossing := _corners(canvas, ends, frame, ())):
+        corners = crossing
     _write_within(axes, ends, corners, frame)
     return True
 
