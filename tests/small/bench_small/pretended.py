@@ -33,5 +33,5 @@ def _numbers(suite: Suite, built: Mapping[str, object], cell: Cell, dice: random
 def _number(suite: Suite, name: str, metric: object, cell: Cell, dice: random.Random) -> Number:
     _, kind = likelihood(suite.metrics[name], suite.models[cell.model].at(cell.task).config)
     about = {key: getattr(metric, key) for key in ("label", "unit", "digits", "better", "signature")}
-    value = LARGE.get(about["unit"], 10.0) * dice.uniform(0.9, 1.1)
+    value = LARGE.get(about["unit"], 10.0) * dice.uniform(0.98, 1.02)
     return Number(value, examples=1000, kind=kind, **about)

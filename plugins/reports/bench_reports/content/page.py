@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import exp
 
 from bench_core.runs.results import Number, Run
 from bench_core.runs.selecting import cell_name
-from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
 from bench_reports.content.environments import abridged, computed_with, unlike
 from bench_reports.content.grid import Column, Entry, Grid
@@ -53,17 +53,17 @@ def facts(run: Run) -> dict[str, str]:
     """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
     tasks = run.info.get("tasks") or {}
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
-    sizes = [f"{about['vocabulary']:,} ({task})" for task, about in tasks.items() if about.get("vocabulary")]
-    optima = [f"{exp(about['entropy']):.2f} ({task})" for task, about in tasks.items() if "entropy" in about]
+    sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary")}
+    optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
     known = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": _corpora(run, names_on(run, "task")),
-        "Vocabulary": ", ".join(sizes),
-        "Best possible perplexity": ", ".join(optima),
+        "Vocabulary": _by_task(run, sizes),
+        "Best possible perplexity": _by_task(run, optima),
         "Notice": " ".join(notices),
-        "Note": " ".join(run.suite.note.split()),
+        "Note": quoted(run.suite.note),
         "Models": ", ".join(_models(run)),
     }
     return {name: text for name, text in known.items() if text}
@@ -77,16 +77,30 @@ def _models(run: Run) -> Iterable[str]:
         sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
         found = [size for size in sizes if size is not None]
         words = [f"{len(sizes):,} combinations"] if grid else []
-        words += [f"{_range(found)} parameters"] if found else []
+        words += [f"{_range(found)} parameter{'s' if {*found} != {1} else ''}"] if found else []
         words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]
-        yield f"{name} ({', '.join(words)})" if words else name
+        label = run.suite.labels.get(name, name)
+        yield f"{label} ({', '.join(words)})" if words else label
 
 
 def _corpora(run: Run, tasks: Iterable[str]) -> str:
     """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
     known = run.info.get("tasks") or {}
     corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
-    return ", ".join(f"{corpus} ({task})" for task, corpus in corpora.items() if corpus)
+    return _by_task(run, {task: corpus for task, corpus in corpora.items() if corpus})
+
+
+def _by_task(run: Run, texts: Mapping[str, str]) -> str:
+    """Return what is known of tasks with their labels; without, where a run has one task or a text says the same."""
+    labels = {task: run.suite.labels.get(task, task) for task in texts}
+    alone = len(names_on(run, "task")) <= 1
+    same = {task: alone or labels[task].casefold() == text.casefold() for task, text in texts.items()}
+    return ", ".join(text if same[task] else f"{text} ({labels[task]})" for task, text in texts.items())
+
+
+def quoted(text: str) -> str:
+    """Return text on one line, in which names that stand between backticks have quotation marks."""
+    return re.sub("`([^`]+)`", r"‘\1’", " ".join(text.split()))
 
 
 def _corpus_note(run: Run, tasks: Iterable[str]) -> str:
@@ -98,13 +112,13 @@ def statistics(run: Run) -> list[list[str]]:
     """Return the statistics of the data as a table, headings first; empty if there are none."""
     known = run.info.get("tasks") or {}
     rows = {
-        join(task, split): numbers
+        ", ".join(run.suite.labels.get(name, name) for name in (task, split)): numbers
         for task in names_on(run, "task")
         for split, numbers in (known.get(task, {}).get("statistics") or {}).items()
     }
     names = list(dict.fromkeys(name for numbers in rows.values() for name in numbers))
     table = [[label, *(_statistic(numbers.get(name)) for name in names)] for label, numbers in rows.items()]
-    return [["task/split", *names], *table] if names else []
+    return [["split", *(name.replace("_", " ") for name in names)], *table] if names else []
 
 
 def _statistic(value: float | None) -> str:
@@ -117,7 +131,7 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
     of_results = [_content(run, grid), _seeds(grid), _joint(run, grid), *_significance(run, grid), _added(grid)]
     about = of_results if grid.table.of == "results" else []
-    note = " ".join(grid.table.note.split())
+    note = quoted(grid.table.note)
     corpora = _corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
     return [*filter(None, [note, *grid.notes, *about, corpora, _published(grid), *_reasons(grid)])]
 
@@ -129,7 +143,7 @@ def limits(run: Run) -> list[str]:
 
 def details(run: Run, grid: Grid) -> list[str]:
     """Return how the numbers of a table were measured, for those who measure them again."""
-    about = [*_files(grid), *_metrics([grid]), _limits(run)] if grid.table.of == "results" else []
+    about = [*_files([grid]), *_metrics([grid]), _limits(run)] if grid.table.of == "results" else []
     tasks = [name_on(one, "task") for one in grid.cells]
     return [*filter(None, [*about, unlike(run, grid.cells), _corpus_note(run, tasks)])]
 
@@ -138,8 +152,11 @@ def measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
     """Return how the numbers of all tables were measured."""
     of_results = [grid for grid in filled if grid.table.of == "results"]
     cells = {id(one): one for grid in of_results for one in grid.cells}
-    files = [text for grid in of_results for text in _files(grid)]
-    return [*filter(None, [*_metrics(of_results), *files, unlike(run, [*cells.values()])])] if of_results else []
+    return (
+        [*filter(None, [*_metrics(of_results), *_files(of_results), unlike(run, [*cells.values()])])]
+        if of_results
+        else []
+    )
 
 
 def figure_notes(run: Run, picture: Picture) -> list[str]:
@@ -277,13 +294,17 @@ def _significance(run: Run, grid: Grid) -> Iterable[str]:
         yield f"Numbers without tests: {reason}."
 
 
-def _files(grid: Grid) -> Iterable[str]:
-    """Say what the file of a table has beside what it shows."""
-    entries = [entry for row in grid.entries for entry in row]
-    if any(entry.interval for entry in entries):
-        yield f"95 % intervals and p-values are in tables/{grid.table.id}.csv."
-    if any(entry.error for entry in entries):
-        yield f"Estimates have a standard error of their own, the column `error` of tables/{grid.table.id}.csv."
+def _files(filled: Sequence[Grid]) -> Iterable[str]:
+    """Say what the files of tables have beside what these show."""
+
+    def named(shown: Callable[[Entry], object]) -> str:
+        found = [one.table.id for one in filled if any(shown(entry) for row in one.entries for entry in row)]
+        return ", ".join(f"tables/{name}.csv" for name in found)
+
+    if files := named(lambda entry: entry.interval):
+        yield f"95 % intervals and p-values are in {files}."
+    if files := named(lambda entry: entry.error):
+        yield f"Estimates have a standard error of their own, the column `error` of {files}."
 
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
@@ -330,7 +351,7 @@ def _published(grid: Grid) -> str:
         return ""
     runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
     words = [printed.paper, printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
-    note = f" {printed.note}" if printed.note else ""
+    note = f" {printed.note[0].upper()}{printed.note[1:].rstrip('.')}." if printed.note else ""
     return f"Small type: as published, {', '.join(filter(None, words))}.{note}"
 
 

@@ -24,7 +24,7 @@ def terminal_text(document: Document) -> str:
     """Return a document for a terminal, a blank line after each table and each list."""
     lines = [visible(document.title)] * bool(document.title) + _lines(document.opening)
     for section in document.shown("terminal"):
-        lines += [visible(section.heading), *_lines(section.blocks)]
+        lines += [*_heading(section.heading), *_lines(section.blocks)]
     return "\n".join(lines)
 
 
@@ -35,7 +35,7 @@ def _lines(blocks: Iterable[Block]) -> list[str]:
 def _block(block: Block) -> list[str]:
     match block:
         case doc.Heading(text):
-            return [visible(text)]
+            return _heading(text)
         case doc.Paragraph(sentences):
             return [*map(PLAIN.line, sentences), ""]
         case doc.Facts(items):
@@ -58,6 +58,10 @@ def _block(block: Block) -> list[str]:
     assert_never(block)
 
 
+def _heading(text: str) -> list[str]:
+    return wrap(visible(text), WIDTH, break_long_words=False) or [""]
+
+
 def _list(items: Iterable[str]) -> list[str]:
     return [*(line for item in items for line in _wrapped(visible(item))), ""]
 
@@ -78,7 +82,7 @@ def _pieces(table: doc.Table) -> Iterable[list[list[str]]]:
     rows = PLAIN.rows(table)
     if table.side == "right":
         return pieces(rows, WIDTH, GAP)
-    rest = max(sum(len(word) + GAP for word in row[:-1]) for row in rows)
+    rest = sum(max(map(len, column)) + GAP for column in [*zip(*rows, strict=True)][:-1])
     return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, WIDTH - rest))) or row[-1]] for row in rows]]
 
 
