@@ -112,7 +112,7 @@ def statistics(run: Run) -> list[list[str]]:
     """Return the statistics of the data as a table, headings first; empty if there are none."""
     known = run.info.get("tasks") or {}
     rows = {
-        ", ".join(run.suite.labels.get(name, name) for name in (task, split)): numbers
+        f"{run.suite.labels.get(task, task)}, {split}": numbers
         for task in names_on(run, "task")
         for split, numbers in (known.get(task, {}).get("statistics") or {}).items()
     }
