@@ -36,7 +36,7 @@ def summarized(found: Summary, digits: int) -> str:
 
 
 def judged(comparison: Comparison | None, digits: int) -> str:
-    """Return a signed difference and its verdict, such as `+0.12 worse`; that nothing is comparable is in the notes."""
+    """Return a signed difference, and its verdict unless nothing is comparable, such as `+0.12 worse`."""
     if comparison is None:
         return "–"
     if comparison.verdict == "not comparable":

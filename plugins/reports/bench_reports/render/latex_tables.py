@@ -117,6 +117,10 @@ class Tabular:
         """Return the largest size of type in which it fits, or the smallest."""
         return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
 
+    def shrunk(self, inches: float) -> float:
+        """Return the share of the smallest type to which it is shrunk, at most 1."""
+        return min(1.0, inches * INCH / self.width(SIZES[-1]))
+
     def set(self, lines: Sequence[str], size: Size) -> str:
         """Return some of its rows as a `tabular`, which shrinks to the line if it is wider after all."""
         columns = "l" + self.table.side[0] * (self.columns - 1)
@@ -159,11 +163,12 @@ def too_wide(table: doc.Table) -> str:
     if not table.file:
         return ""
     room = table.file.inches
-    wide = Tabular.fitting(table, room).width(SIZES[-1]) / INCH
-    if wide <= room:
+    tabular = Tabular.fitting(table, room)
+    share, wide = tabular.shrunk(room), tabular.width(SIZES[-1]) / INCH
+    if share == 1:
         return ""
     advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
-    shrunk = f"it is shrunk to about {100 * room / wide:.0f} % of \\scriptsize"
+    shrunk = f"it is shrunk to about {100 * share:.0f} % of \\scriptsize"
     return f"tables/{table.file.name}.tex is about {wide:.1f} in wide, and its place {room:g} in: {shrunk}. {advice}"
 
 
