@@ -18,6 +18,7 @@ MOST_ROWS = 40  # of one float; a longer table continues in others
 MOST_LINES = 55  # of rows and notes in one float
 LINE = 100  # characters of a note
 NARROW = 8  # letters of a line in a heading that is broken, if it has as many
+HARDLY = 0.01  # of the size of type, by which shrinking is not worth a word
 PAGE = 6.7  # inches of a line in a report
 INCH = 72.27  # points
 NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
@@ -165,7 +166,7 @@ def too_wide(table: doc.Table) -> str:
     room = table.file.inches
     tabular = Tabular.fitting(table, room)
     share, wide = tabular.shrunk(room), tabular.width(SIZES[-1]) / INCH
-    if share == 1:
+    if share > 1 - HARDLY:
         return ""
     advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
     shrunk = f"it is shrunk to about {100 * share:.0f} % of \\scriptsize"
@@ -213,7 +214,7 @@ def breakable(text: str) -> str:
     """Return marked-up text whose lines may end within names, such as those of files."""
     for mark in BREAKS:
         text = text.replace(mark, rf"{mark}\allowbreak{{}}")
-    return re.sub(r":(?=[^\s:])", r":\\allowbreak{}", text)
+    return re.sub(r"([:=])(?=[^\s:=])", r"\1\\allowbreak{}", text)
 
 
 def _wrapped(heading: str, letters: int) -> list[str]:

@@ -15,6 +15,7 @@ from bench_reports.render.fitting import pieces
 
 WIDTH = 100  # characters of a line
 GAP = 2  # characters between columns
+PADDING = 2  # characters that a column is at least wider than its heading
 SCREEN = "report.txt"  #: of a report: what a terminal shows of it
 
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
@@ -26,6 +27,11 @@ def terminal_text(document: Document) -> str:
     for section in document.shown("terminal"):
         lines += [*_heading(section.heading), *_lines(section.blocks)]
     return "\n".join(lines)
+
+
+def notes_text(notes: Iterable[str]) -> str:
+    """Return notes for a terminal."""
+    return "\n".join(line for note in notes for line in _wrapped(visible(note)))
 
 
 def _lines(blocks: Iterable[Block]) -> list[str]:
@@ -82,7 +88,8 @@ def _pieces(table: doc.Table) -> Iterable[list[list[str]]]:
     rows = PLAIN.rows(table)
     if table.side == "right":
         return pieces(rows, WIDTH, GAP)
-    rest = sum(max(map(len, column)) + GAP for column in [*zip(*rows, strict=True)][:-1])
+    padded = [[word + " " * PADDING for word in rows[0]], *rows[1:]]
+    rest = sum(max(map(len, column)) + GAP for column in [*zip(*padded, strict=True)][:-1])
     return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, WIDTH - rest))) or row[-1]] for row in rows]]
 
 
