@@ -65,7 +65,7 @@ def _block(block: Block) -> list[str]:
 
 
 def _heading(text: str) -> list[str]:
-    return wrap(visible(text), WIDTH, break_long_words=False) or [""]
+    return wrap(visible(text), WIDTH, break_long_words=False)
 
 
 def _list(items: Iterable[str]) -> list[str]:
