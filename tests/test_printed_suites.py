@@ -63,6 +63,8 @@ def test_labels_say_something_else_than_names_and_no_two_models_share_one(path):
     data = located.read(path).data
     labels = data["labels"]
     assert [name for name, label in labels.items() if name == label] == []
+    others = {name for name, one in data.get("metrics", {}).items() if one["name"] != name and name.islower()}
+    assert others <= {*labels}
     for kind in ("models", "decoders"):
         shown = [labels.get(name, name) for name in data.get(kind, ())]
         assert len(shown) == len({*shown}), kind

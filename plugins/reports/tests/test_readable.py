@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from bench_small.browser import Browser, installed
 from bench_small.printing import needs_latex, overfull
-from bench_small.runs import cell, number, paper, run_of, written
+from bench_small.runs import cell, number, paper, run_of, stored, written
 
 from bench_core.suites.schema import Claim
 from bench_reports import document as doc
@@ -18,7 +18,8 @@ from bench_reports.content.significance import _percent
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import latex_report
 from bench_reports.render.latex_tables import INCH, SIZES, Tabular, table_file
-from bench_reports.render.report import screen
+from bench_reports.render.report import screen, write_report
+from bench_reports.verification.report import verify_report
 from bench_reports.verification.written_tables import latex_rows, letters
 
 LONG = "a caption that goes on and on, word after word, until no terminal could show it on a line of its own " * 2
@@ -113,6 +114,29 @@ def test_costs_have_about_three_digits(value, text):
 )
 def test_percents_have_no_exponent(share, text):
     assert _percent(share) == text
+
+
+def test_differences_that_are_not_comparable_are_verified_all_the_same(tmp_path):
+    published = paper({"greedy": {"rnn": (1.0, None)}})
+    cells = [cell("rnn", "greedy", 0, {"rate": number(1.5)})]
+    run = stored(run_of(tmp_path, cells, {"reference": {"table": "p"}}, published, profile="small"))
+    write_report(run, tmp_path / "report")
+    assert [*verify_report(tmp_path / "report", run)] == []
+    path = tmp_path / "report" / "report.md"
+    for wrong in ("+0.51", "+0.50 better"):
+        text = path.read_text()
+        assert "+0.50" in text
+        path.write_text(text.replace("+0.50", wrong))
+        assert any(one.wrong for one in verify_report(tmp_path / "report", None)), wrong
+        path.write_text(text)
+
+
+def test_labels_of_statistics_of_data_stand_over_their_columns(tmp_path):
+    statistics = {"words": {"statistics": {"train": {"mean_length": 2.5}, "test": {"mean_length": 3.5}}}}
+    table = {"of": "tasks", "rows": ["task"], "columns": [], "values": ["train/mean_length", "test/mean_length"]}
+    run = run_of(tmp_path, [], {**table, "labels": {"train/mean_length": "Length"}}, tasks=statistics)
+    found = results_table(run, grids(run)[0])
+    assert [*zip(*found.above, found.headings, strict=True)][1:] == [("", "Length"), ("test", "mean length")]
 
 
 # Print

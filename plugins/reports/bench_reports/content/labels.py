@@ -89,7 +89,7 @@ class Labels:
         return (*found[:-1], f"{found[-1]} ({column.mark})") if column.mark else found
 
     def _headings(self, column: Column) -> Names:
-        if column.label in self.declared and column.label != column.value:
+        if column.label in self.declared and (column.label != column.value or self.table.of == "tasks"):
             return (self.declared[column.label],)
         if self.table.of == "tasks":
             return tuple(self.name(part).replace("_", " ") for part in column.label.split("/"))

@@ -351,7 +351,8 @@ def _number(text: str) -> float | None:
 
 def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
     number, _, verdict = text.partition(" (")[0].partition(" ")
-    return verdict == record["verdict"] and _rounds(number, record["difference"])
+    told = record["verdict"] if record["verdict"] != "not comparable" else ""
+    return verdict == told and _rounds(number, record["difference"])
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> str:
