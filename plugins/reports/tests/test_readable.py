@@ -131,6 +131,18 @@ def test_differences_that_are_not_comparable_are_verified_all_the_same(tmp_path)
         path.write_text(text)
 
 
+def test_numbers_that_stand_in_words_below_a_drawing_are_those_of_its_data(tmp_path):
+    run = stored(run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(1.5)})], {}))
+    write_report(run, tmp_path / "report")
+    with (tmp_path / "report" / "report.md").open("a") as file:
+        file.write("\n8123 steps\n")
+    told = "report.html has not: 8123"
+    assert any(told in one.text for one in verify_report(tmp_path / "report", None))
+    (tmp_path / "report" / "figures").mkdir()
+    (tmp_path / "report" / "figures" / "grown.csv").write_text("series,step,word\na,8123,b\n")
+    assert not any(told in one.text for one in verify_report(tmp_path / "report", None))
+
+
 def test_labels_of_statistics_of_data_stand_over_their_columns(tmp_path):
     statistics = {"words": {"statistics": {"train": {"mean_length": 2.5}, "test": {"mean_length": 3.5}}}}
     table = {"of": "tasks", "rows": ["task"], "columns": [], "values": ["train/mean_length", "test/mean_length"]}
