@@ -210,11 +210,13 @@ def first(tutorial):
 def test_the_mistakes_of_the_tutorial_are_told_as_it_says(tutorial):
     first = next(text for language, text in BLOCK.findall(TUTORIAL) if language == "yaml")
     wrong = re.sub(r"( +)greedy: .*", r"\1greedy: {name: greedi}", first).replace("hidden", "hiden")
+    wrong = wrong.replace("non-termination, length]", "non-termination, lenght]")
     (tutorial / "wrong.yaml").write_text(wrong)
     found = CliRunner().invoke(bench, ["check", "wrong.yaml"], standalone_mode=False)
     assert found.return_value == 2
     assert "no decoder is called 'greedi'. Did you mean 'greedy'?" in found.stderr
     assert "Did you mean 'hidden'?" in found.stderr
+    assert found.stderr.replace("wrong.yaml", "stop.yaml") in TUTORIAL
 
 
 def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):

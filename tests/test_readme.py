@@ -56,7 +56,7 @@ def test_its_model_trains_and_decodes_and_its_metric_measures(written):
     run(written, BENCH, "run", "suite.yaml", "--profile", "quick", *added)
     (folder,) = (path.parent for path in (written / "reports").glob("do-lstms-stop-quick+*/report.md"))
     report = (folder / "report.md").read_text()
-    assert re.search(r"\| decoder +\| +tanh +\| +lstm +\| +mine +\|", report)
+    assert re.search(r"\| Decoder +\| +tanh +\| +lstm +\| +mine +\|", report)
     assert re.search(r"\| mine +\| +\**[\d.]+", report)
     (results,) = (written / "runs").glob("*/cells.jsonl")
     assert "overlap" in results.read_text()

@@ -592,7 +592,7 @@ REPORTED = {
     "latex": (lambda: report("tables/main.tex", shown(r"$\pm$"), "0.01"), "tables/main.tex: main, argmax x one ended (%) ↑: it is not what report.md shows"),
     "latex rows": (lambda: report("tables/main.tex", "argmax", "draw"), "tables/main.tex: main, argmax x Decoder: it is not what report.md shows"),
     "html": (lambda: report("report.html", f">{shown()}", ">0.01"), "report.html: main, argmax x one ended (%) ↑: it is not what report.md shows"),
-    "sorting": (lambda: report("report.html", 'data-value="', 'data-value="9'), "report.html: statistics, words/train: it shows"),
+    "sorting": (lambda: report("report.html", 'data-value="', 'data-value="9'), "report.html: statistics, words, train: it shows"),
     "verdict": (lambda: edited_json(REPORT / "results.json", verdict), "report.md: the verdicts of C1 are not those of results.json"),
     "verdict shown": (lambda: report("report.html", "<th scope=\"row\">C1</th><td", "<th scope=\"row\">C2</th><td"), "report.html: the verdicts of C1, C2 are not"),
     "note": (lambda: report("report.md", "over 13 examples", "over 1300 examples"), "report.md: it has numbers that report.html has not: 1300"),

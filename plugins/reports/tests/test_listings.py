@@ -54,7 +54,7 @@ def test_statistics_stand_beside_the_published_ones_by_the_mapping(tmp_path):
 def test_seeds_limits_and_metrics_are_no_matter_of_tasks(tmp_path):
     cells = [cell("rnn", "greedy", 0, {"rate": number(1.0)})]
     run = run_of(tmp_path, cells, TABLE, tasks={"words": {**WORDS, "corpus": "WikiText-2"}})
-    assert footnotes(run, grids(run)[0]) == ["Corpus: WikiText-2 (words)."]
+    assert footnotes(run, grids(run)[0]) == ["Corpus: WikiText-2."]
 
 
 def test_a_footnote_says_which_statistics_there_are_instead(tmp_path):

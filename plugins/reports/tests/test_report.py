@@ -55,7 +55,9 @@ def test_latex_of_hostile_text_is_ascii_and_balanced(tmp_path):
     check_balanced(re.sub("(?m)^% .*\n", "", files["tables/t.tex"].decode()))
     body = files["tables/t.tex"].decode().split(r"\toprule")[1].split(r"\bottomrule")[0]
     bare = re.sub(r"\\[\\{}$&#%_]", "", body)
-    assert [line.count("&") for line in bare.splitlines() if "&" in line] == [3] * 5
+    found = [line.count("&") for line in bare.splitlines() if "&" in line]
+    assert found == [3] * len(found)
+    assert len(found) > 5, "headings of several lines, and four rows"
     assert not re.search(r"^\s*[\[*]", bare, re.MULTILINE)
 
 

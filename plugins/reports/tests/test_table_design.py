@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import random
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from itertools import product
@@ -14,6 +13,7 @@ from statistics import fmean, geometric_mean, stdev
 
 import numpy as np
 import pytest
+from bench_small.printing import needs_latex, overfull
 from bench_small.runs import HOSTILE, Mean, cell, number, paper, run_of, shown, stored, written
 from tabulate import tabulate
 
@@ -400,19 +400,6 @@ def test_groups_of_rows_stand_above_them_in_latex(tmp_path):
     ]
     alone = several(tmp_path, {"rows": ["model", "split"], "columns": ["decoder"]})
     assert r"\multicolumn" not in written(alone, tmp_path / "alone")["tables/t.tex"].decode()
-
-
-needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-
-
-def overfull(folder, body, options="10pt"):
-    """Return how many points boxes are too wide in an article."""
-    text = rf"\documentclass[{options}]{{article}}\usepackage{{booktabs,graphicx}}\begin{{document}}{body}\end{{document}}"
-    (folder / "paper.tex").write_text(text)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="latin1", timeout=120, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    return [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
 
 
 @needs_latex

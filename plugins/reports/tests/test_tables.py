@@ -232,7 +232,7 @@ def test_footnotes_say_what_is_behind_the_numbers(tmp_path):
         "- Mean ± standard deviation over 3 seeds.",
         "- rate: %, lower is better, a bound, over 100 examples, signature limit:9.",
         "- Limits: 1,000 tokens an output, all examples decoded, all scored. Profile quick.",
-        "- Corpus: Words (words).",
+        "- Corpus: Words.",
         "- Small type: as published, Table 1, corpus WikiText-2, 10 runs. By words.",
     ):
         assert f"{line}\n" in text
@@ -258,8 +258,8 @@ def test_the_head_tells_the_data_and_the_models_but_neither_host_nor_time(tmp_pa
     assert "- Computed with: python 3.11.7, device cpu, threads 2\n" in text
     assert "- Models: rnn (12,345 parameters), lstm\n" in text
     assert "- Notice: made up\n" in text
-    assert "- Vocabulary: 5,000 (words)\n" in text
-    assert re.search(r"\| words/test +\| +1,234 \| +0\.50 \|", text)
+    assert "- Vocabulary: 5,000\n" in text
+    assert re.search(r"\| words, test +\| +1,234 \| +0\.50 \|", text)
     assert not any(word in content for content in files.values() for word in (b"secret", b"12:34"))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 
 from bench_core.runs.results import Number, Run
 from bench_reports.content.sorting import names_on
@@ -29,8 +30,21 @@ def run_limits(run: Run) -> str:
 def corpora(run: Run, tasks: Iterable[str]) -> str:
     """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
     known = run.info.get("tasks") or {}
-    corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
-    return ", ".join(f"{corpus} ({task})" for task, corpus in corpora.items() if corpus)
+    found = {task: known.get(task, {}).get("corpus") for task in tasks}
+    return by_task(run, {task: corpus for task, corpus in found.items() if corpus})
+
+
+def by_task(run: Run, texts: Mapping[str, str]) -> str:
+    """Return what is known of tasks with their labels; without, where a run has one task or a text says the same."""
+    labels = {task: run.suite.labels.get(task, task) for task in texts}
+    alone = len(names_on(run, "task")) <= 1
+    same = {task: alone or labels[task].casefold() == text.casefold() for task, text in texts.items()}
+    return ", ".join(text if same[task] else f"{text} ({labels[task]})" for task, text in texts.items())
+
+
+def quoted(text: str) -> str:
+    """Return text on one line, in which names that stand between backticks have quotation marks."""
+    return re.sub("`([^`]+)`", r"‘\1’", " ".join(text.split()))
 
 
 def corpus_note(run: Run, tasks: Iterable[str]) -> str:

@@ -76,9 +76,12 @@ def dearest(stages: Stages) -> list[list[str]]:
 
 
 def _written(value: str) -> str:
-    """Return a number as it was measured, with its thousands apart; other text as it is."""
+    """Return a number in three digits or more, with its thousands apart; other text as it is."""
     found = number(value)
-    return value or "–" if found is None or "," in value else f"{found:,}".removesuffix(".0")
+    if found is None or "," in value:
+        return value or "–"
+    digits = 0 if found.is_integer() else 1 if abs(found) >= 10 else 2 if abs(found) >= 1 else 3
+    return f"{found:,.{digits}f}"
 
 
 def _summed(stages: Stages) -> list[str]:

@@ -66,7 +66,9 @@ class Labels:
         """Return the labels of a row: one for all its names, if that is declared, or one for each of them."""
         if row.label in self.declared:
             return (self.declared[row.label],)
-        return tuple(map(self.name, filter(None, row.names or (row.label,)))) or (row.label,)
+        return tuple(map(self.name, filter(None, row.names or _parts(row.label, len(self.table.rows))))) or (
+            row.label,
+        )
 
     def columns(self, columns: Sequence[Column]) -> list[Names]:
         """Return the headings of columns, the widest first.
@@ -87,14 +89,20 @@ class Labels:
         return (*found[:-1], f"{found[-1]} ({column.mark})") if column.mark else found
 
     def _headings(self, column: Column) -> Names:
-        if column.label in self.declared and column.label != column.value:
+        if column.label in self.declared and (column.label != column.value or self.table.of == "tasks"):
             return (self.declared[column.label],)
         if self.table.of == "tasks":
             return tuple(self.name(part).replace("_", " ") for part in column.label.split("/"))
-        if column.names is None:
-            return (self.name(column.label),)
         several = len(self.table.values) > 1 or not self.table.columns
+        if column.names is None:
+            return tuple(map(self.name, _parts(column.label, len(self.table.columns) + several)))
         metric = (self.metric(column.value, column.number),) if several and column.value else ()
         if column.of != "cells":
             return (self.declared.get(column.label, column.label.capitalize()), *metric)
         return (*map(self.name, filter(None, column.names)), *metric) or (column.label,)
+
+
+def _parts(label: str, axes: int) -> Names:
+    """Return the names that only the published table has, if there is one for each axis; else all of it."""
+    parts = tuple(label.split("/"))
+    return parts if len(parts) == axes else (label,)

@@ -36,9 +36,11 @@ def summarized(found: Summary, digits: int) -> str:
 
 
 def judged(comparison: Comparison | None, digits: int) -> str:
-    """Return a signed difference and its verdict, such as `+0.12 worse`."""
+    """Return a signed difference, and its verdict unless nothing is comparable, such as `+0.12 worse`."""
     if comparison is None:
         return "–"
+    if comparison.verdict == "not comparable":
+        return signed(comparison.difference, digits)
     more = f" ({comparison.seeds:,} seeds would)" if comparison.seeds else ""
     return f"{signed(comparison.difference, digits)} {comparison.verdict}{more}"
 

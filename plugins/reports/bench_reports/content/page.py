@@ -7,9 +7,8 @@ from math import exp
 
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
-from bench_core.suites.cells import join
 from bench_core.suites.grids import gathered
-from bench_reports.content.conditions import LONGEST, corpora, span
+from bench_reports.content.conditions import LONGEST, by_task, corpora, quoted, span
 from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import names_on, ordered
@@ -43,17 +42,17 @@ def facts(run: Run) -> dict[str, str]:
     """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
     tasks = run.info.get("tasks") or {}
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
-    sizes = [f"{about['vocabulary']:,} ({task})" for task, about in tasks.items() if about.get("vocabulary")]
-    optima = [f"{exp(about['entropy']):.2f} ({task})" for task, about in tasks.items() if "entropy" in about]
+    sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary")}
+    optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
     known = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": corpora(run, names_on(run, "task")),
-        "Vocabulary": ", ".join(sizes),
-        "Best possible perplexity": ", ".join(optima),
+        "Vocabulary": by_task(run, sizes),
+        "Best possible perplexity": by_task(run, optima),
         "Notice": " ".join(notices),
-        "Note": " ".join(run.suite.note.split()),
+        "Note": quoted(run.suite.note),
         "Models": ", ".join(_models(run)),
     }
     return {name: text for name, text in known.items() if text}
@@ -67,22 +66,23 @@ def _models(run: Run) -> Iterable[str]:
         sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
         found = [size for size in sizes if size is not None]
         words = [f"{len(sizes):,} combinations"] if grid else []
-        words += [f"{span(found)} parameters"] if found else []
+        words += [f"{span(found)} parameter{'s' if {*found} != {1} else ''}"] if found else []
         words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]
-        yield f"{name} ({', '.join(words)})" if words else name
+        label = run.suite.labels.get(name, name)
+        yield f"{label} ({', '.join(words)})" if words else label
 
 
 def statistics(run: Run) -> list[list[str]]:
     """Return the statistics of the data as a table, headings first; empty if there are none."""
     known = run.info.get("tasks") or {}
     rows = {
-        join(task, split): numbers
+        f"{run.suite.labels.get(task, task)}, {split}": numbers
         for task in names_on(run, "task")
         for split, numbers in (known.get(task, {}).get("statistics") or {}).items()
     }
     names = list(dict.fromkeys(name for numbers in rows.values() for name in numbers))
     table = [[label, *(_statistic(numbers.get(name)) for name in names)] for label, numbers in rows.items()]
-    return [["task/split", *names], *table] if names else []
+    return [["split", *(name.replace("_", " ") for name in names)], *table] if names else []
 
 
 def _statistic(value: float | None) -> str:

@@ -32,6 +32,7 @@ PAGE: tuple[doc.Format, ...] = ("html",)
 OTHERS: tuple[doc.Format, ...] = ("latex", "markdown", "terminal")
 KNOWN = "What is known of each trained model before anything is measured, premises checked on the trained weights."
 COSTS = "As each stage was measured where it was computed; one that was stored already shows what it cost then."
+ELSEWHERE = "Figures of what stages cost, which differs from machine to machine, are in costs.html alone"
 RATES = "Memory is the highest peak; tokens by second are of the stages that tell both."
 
 
@@ -154,7 +155,9 @@ def _probes(run: Run) -> list[Block]:
 
 def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
     """Yield how numbers were measured, for those who measure them again; on a page the limits stand above."""
-    if notes := measurement(run, filled):
+    elsewhere = ", ".join(figure.id for figure in run.suite.figures if figure.costs)
+    costs = [f"{ELSEWHERE}: {elsewhere}."] if elsewhere else []
+    if notes := [*measurement(run, filled), *costs]:
         yield Section("Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement")
 
 

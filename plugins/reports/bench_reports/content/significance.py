@@ -89,12 +89,18 @@ def shown_differences(grid: Grid, labels: Labels) -> list[str]:
     for name, ends in smallest_differences(grid).items():
         number = columns[name]
         if number.scale == "log":
-            words = [f"{100 * (end - 1):.2g}" if end < 11 else "over 1,000" for end in ends]
+            words = [_percent(end - 1) if end < 11 else "over 1,000" for end in ends]
         else:
             words = [rounded(end, number.digits) for end in ends]
         percent = " %" * (number.scale == "log")
         texts.append(f"{labels.plain_metric(name, number)} {' to '.join(dict.fromkeys(words))}{percent}")
     return texts
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent in two digits, such as 0.42, 4.2, 42 or 420."""
+    percent = 100 * share
+    return f"{percent:.2g}" if percent < 99.5 else f"{percent:,.0f}"
 
 
 def method(grid: Grid, labels: Labels) -> str:

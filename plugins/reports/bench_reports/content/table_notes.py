@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench_core.runs.results import Number, Run
-from bench_reports.content.conditions import LONGEST, corpus_note, description, run_limits, span
+from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
 from bench_reports.content.environments import unlike
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.labels import Labels
@@ -31,14 +31,14 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
         _added(grid),
     ]
     about = of_results if grid.table.of == "results" else []
-    note = " ".join(grid.table.note.split())
+    note = quoted(grid.table.note)
     corpora = corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
     return [*filter(None, [note, *grid.notes, *about, corpora, _published(grid), *_reasons(grid)])]
 
 
 def details(run: Run, grid: Grid) -> list[str]:
     """Return how the numbers of a table were measured, for those who measure them again."""
-    about = [*_files(grid), *_metrics([grid]), run_limits(run)] if grid.table.of == "results" else []
+    about = [*_files([grid]), *_metrics([grid]), run_limits(run)] if grid.table.of == "results" else []
     tasks = [name_on(one, "task") for one in grid.cells]
     return [*filter(None, [*about, unlike(run, grid.cells), corpus_note(run, tasks)])]
 
@@ -47,8 +47,9 @@ def measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
     """Return how the numbers of all tables were measured."""
     of_results = [grid for grid in filled if grid.table.of == "results"]
     cells = {id(one): one for grid in of_results for one in grid.cells}
-    files = [text for grid in of_results for text in _files(grid)]
-    return [*filter(None, [*_metrics(of_results), *files, unlike(run, [*cells.values()])])] if of_results else []
+    if not of_results:
+        return []
+    return [*filter(None, [*_metrics(of_results), *_files(of_results), unlike(run, [*cells.values()])])]
 
 
 def rules(run: Run, grid: Grid) -> list[str]:
@@ -150,11 +151,11 @@ def _errors(run: Run, grid: Grid) -> str:
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
 
 
-def _files(grid: Grid) -> Iterable[str]:
-    """Say what the file of a table has beside what it shows."""
-    entries = [entry for row in grid.entries for entry in row]
-    if any(entry.interval for entry in entries):
-        yield f"95 % intervals and p-values are in tables/{grid.table.id}.csv."
+def _files(filled: Sequence[Grid]) -> Iterable[str]:
+    """Say what the files of tables have beside what these show."""
+    found = [one.table.id for one in filled if any(entry.interval for row in one.entries for entry in row)]
+    if found:
+        yield f"95 % intervals and p-values are in {', '.join(f'tables/{name}.csv' for name in found)}."
 
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
@@ -180,7 +181,7 @@ def _published(grid: Grid) -> str:
         return ""
     runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
     words = [printed.paper, printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
-    note = f" {printed.note}" if printed.note else ""
+    note = f" {printed.note[0].upper()}{printed.note[1:].rstrip('.')}." if printed.note else ""
     return f"Small type: as published, {', '.join(filter(None, words))}.{note}"
 
 

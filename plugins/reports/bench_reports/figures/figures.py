@@ -17,15 +17,10 @@ from bench_reports.figures.limits import cut_note
 from bench_reports.figures.metric_plots import place_picture, scatter_picture
 from bench_reports.figures.survival import survival_picture
 
-ELSEWHERE = "what stages cost differs from machine to machine, and is in costs.html alone."
-
 
 def pictures(run: Run) -> list[Picture]:
-    """Return every figure that the suite of a run declares; one that cannot be drawn says why.
-
-    Those of costs depend on clocks, and say where they are.
-    """
-    return [Picture(one, empty=ELSEWHERE) if one.costs else _picture(FigureData(run, one)) for one in _figures(run)]
+    """Return the figures of a run in the order of the suite, but for those of costs, which depend on clocks."""
+    return [_picture(FigureData(run, figure)) for figure in _figures(run) if not figure.costs]
 
 
 def cost_pictures(run: Run) -> list[Picture]:

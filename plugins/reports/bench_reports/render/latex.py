@@ -10,6 +10,7 @@ from bench_reports.document import Block, Document, Section
 from bench_reports.render.latex_tables import breakable, plain_table, table_file, too_wide
 from bench_reports.render.latex_text import LATEX, latex
 
+LOWERED = r"\ifdim\ht\fitted>.8\textheight\sbox{\fitted}{\resizebox{!}{.8\textheight}{\usebox{\fitted}}}\fi"
 FITTED = r"\ifdim\wd\fitted>\linewidth\resizebox{\linewidth}{!}{\usebox{\fitted}}\else\usebox{\fitted}\fi"
 PREAMBLE = r"""\documentclass{article}
 \usepackage{booktabs}
@@ -100,7 +101,7 @@ def _table(table: doc.Table) -> str:
 def _figure(figure: doc.Figure) -> str:
     if figure.missing:
         return f"\\subsection*{{{latex(figure.heading)}}}\nNot drawn: {latex(figure.missing)}\n"
-    drawing = f"\\sbox{{\\fitted}}{{\\includegraphics{{{figure.folder}/{figure.id}.pdf}}}}%\n{FITTED}\n"
+    drawing = f"\\sbox{{\\fitted}}{{\\includegraphics{{{figure.folder}/{figure.id}.pdf}}}}%\n{LOWERED}%\n{FITTED}\n"
     caption = f"\\caption{{{latex(figure.heading)}}}\n\\label{{fig:{figure.id}}}\n"
     return f"\\begin{{figure}}[htbp]\n\\centering\n{drawing}{caption}\\end{{figure}}\n"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from textwrap import wrap
 from typing import NamedTuple
 
 from bench_core.terminal import visible
@@ -16,9 +17,12 @@ from bench_reports.render.latex_text import LATEX, latex
 MOST_ROWS = 40  # of one float; a longer table continues in others
 MOST_LINES = 55  # of rows and notes in one float
 LINE = 100  # characters of a note
+NARROW = 8  # letters of a line in a heading that is broken, if it has as many
+HARDLY = 0.01  # of the size of type, by which shrinking is not worth a word
+PAGE = 6.7  # inches of a line in a report
 INCH = 72.27  # points
 NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
-BREAKS = ("/", r"\_", r"\textbar{}")  # after which a line of a note may end
+BREAKS = ("/", "+", r"\_", r"\textbar{}")  # after which a line of a note may end
 
 
 class Size(NamedTuple):
@@ -47,6 +51,13 @@ class Tabular:
     """The rows of a table in LaTeX."""
 
     table: doc.Table
+    broken: bool = False  # whether headings that are wider than their columns stand on several lines
+
+    @classmethod
+    def fitting(cls, table: doc.Table, inches: float) -> Tabular:
+        """Return the rows of a table, with broken headings if it is too wide in large type otherwise."""
+        whole = cls(table)
+        return whole if whole.width(SIZES[0]) <= inches * INCH else cls(table, broken=True)
 
     @property
     def columns(self) -> int:
@@ -60,7 +71,17 @@ class Tabular:
         for number, level in enumerate(self.table.above):
             spans = doc.spans_of(level, self.table.above[:number])
             lines += [_line([_spanning(*one) for one in spans]), "".join(_rules(spans))]
-        return [*lines, _line([latex(word) for word in self.table.headings]), r"\midrule"]
+        return [*lines, *(_line([latex(word) for word in words]) for words in self.heading_lines), r"\midrule"]
+
+    @property
+    def heading_lines(self) -> list[list[str]]:
+        """Return the headings of columns line by line."""
+        if not self.broken:
+            return [[*self.table.headings]]
+        room = [max(map(len, column)) for column in zip(*self._cells(), strict=True)] or [0] * self.columns
+        found = [_wrapped(word, letters) for word, letters in zip(self.table.headings, room, strict=True)]
+        depth = max(map(len, found))
+        return [list(words) for words in zip(*([""] * (depth - len(one)) + one for one in found), strict=True)]
 
     @property
     def is_grouped(self) -> bool:
@@ -84,18 +105,22 @@ class Tabular:
 
     def width(self, size: Size) -> float:
         """Return about how many points it is wide."""
-        rows = [
-            [_bare(word) for word in line.removesuffix(r" \\").split(" & ")] for one in self.rows() for line in one
-        ]
-        rows += [[visible(word) for word in self.table.headings]]
-        rows = [row for row in rows if len(row) == self.columns]
-        return (
-            sum(max(map(len, column)) for column in zip(*rows, strict=True)) * size.digit + self.columns * size.space
-        )
+        rows = [*self._cells(), *([visible(word) for word in words] for words in self.heading_lines)]
+        letters = sum(max(map(len, column)) for column in zip(*rows, strict=True))
+        return letters * size.digit + self.columns * size.space
+
+    def _cells(self) -> list[list[str]]:
+        """Return the cells of each row about as long as they are in print."""
+        lines = [line.removesuffix(r" \\").split(" & ") for one in self.rows() for line in one]
+        return [[_bare(word) for word in words] for words in lines if len(words) == self.columns]
 
     def size(self, inches: float) -> Size:
         """Return the largest size of type in which it fits, or the smallest."""
         return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
+
+    def shrunk(self, inches: float) -> float:
+        """Return the share of the smallest type to which it is shrunk, at most 1."""
+        return min(1.0, inches * INCH / self.width(SIZES[-1]))
 
     def set(self, lines: Sequence[str], size: Size) -> str:
         """Return some of its rows as a `tabular`, which shrinks to the line if it is wider after all."""
@@ -111,7 +136,8 @@ class Tabular:
 def table_file(table: doc.Table) -> str:
     """Return the file of a table: floats with its caption, label and notes; how it was measured, in comments."""
     assert table.file
-    tabular, size = Tabular(table), Tabular(table).size(table.file.inches)
+    tabular = Tabular.fitting(table, table.file.inches)
+    size = tabular.size(table.file.inches)
     remarks = [*filter(None, [too_wide(table)]), *table.file.details]
     comments = "".join(f"% {_comment(one)}\n" for one in remarks)
     pieces = [*_pieces(table, tabular.rows())]
@@ -128,20 +154,22 @@ def _comment(text: str) -> str:
 
 def plain_table(table: doc.Table) -> str:
     """Return a table where it stands, without caption."""
-    tabular = Tabular(table)
+    tabular = Tabular.fitting(table, PAGE)
     lines = [line for one in tabular.rows() for line in one]
-    return f"{tabular.set(lines, tabular.size(6.7))}\n\\par\n"
+    return f"{tabular.set(lines, tabular.size(PAGE))}\n\\par\n"
 
 
 def too_wide(table: doc.Table) -> str:
     """Say that a table is wider than its place in print, even in small type; nothing if it fits."""
     if not table.file:
         return ""
-    wide, room = Tabular(table).width(SIZES[-1]) / INCH, table.file.inches
-    if wide <= room:
+    room = table.file.inches
+    tabular = Tabular.fitting(table, room)
+    share, wide = tabular.shrunk(room), tabular.width(SIZES[-1]) / INCH
+    if share > 1 - HARDLY:
         return ""
     advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
-    shrunk = f"it is shrunk to about {100 * room / wide:.0f} % of \\scriptsize"
+    shrunk = f"it is shrunk to about {100 * share:.0f} % of \\scriptsize"
     return f"tables/{table.file.name}.tex is about {wide:.1f} in wide, and its place {room:g} in: {shrunk}. {advice}"
 
 
@@ -186,7 +214,14 @@ def breakable(text: str) -> str:
     """Return marked-up text whose lines may end within names, such as those of files."""
     for mark in BREAKS:
         text = text.replace(mark, rf"{mark}\allowbreak{{}}")
-    return text
+    return re.sub(r"([:=])(?=[^\s:=])", r"\1\\allowbreak{}", text)
+
+
+def _wrapped(heading: str, letters: int) -> list[str]:
+    """Return a heading in lines as wide as a column; an arrow stays with what it is of."""
+    kept = re.sub(r" (?=[↑↓])|(?<=[~≤≥]) ", "\N{NO-BREAK SPACE}", visible(heading))
+    lines = wrap(kept, max(letters, NARROW), break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [""]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files, too_wide_tables
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
-from bench_reports.render.terminal import SCREEN, WIDTH, terminal_text
+from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
@@ -85,7 +85,9 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
         "report.html": html_page(document),
         "report.md": markdown_report(document),
         "report.tex": latex_report(document),
-        SCREEN: "\n".join([terminal_text(summary(run, tables, judged)), *too_wide_tables(document)]),
+        SCREEN: "\n".join(
+            filter(None, [terminal_text(summary(run, tables, judged)), notes_text(too_wide_tables(document))])
+        ),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
         **{f"tables/{name}-pairs.csv": csv_text([pair.record() for pair in pairs]) for name, pairs in _pairs(filled)},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},

@@ -12,7 +12,7 @@ from tabulate import tabulate
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
-from bench_reports.render.fitting import pieces
+from bench_reports.render.fitting import PADDING, pieces
 
 WIDTH = 100  # characters of a line
 GAP = 2  # characters between columns
@@ -26,8 +26,13 @@ def terminal_text(document: Document, width: int = WIDTH) -> str:
     screen = Screen(width)
     lines = [visible(document.title)] * bool(document.title) + screen.lines(document.opening)
     for section in document.shown("terminal"):
-        lines += [visible(section.heading), *screen.lines(section.blocks)]
+        lines += [*screen.heading(section.heading), *screen.lines(section.blocks)]
     return "\n".join(lines)
+
+
+def notes_text(notes: Iterable[str], width: int = WIDTH) -> str:
+    """Return notes for a terminal of this width."""
+    return "\n".join(line for note in notes for line in Screen(width).wrapped(visible(note)))
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Screen:
     def _block(self, block: Block) -> list[str]:
         match block:
             case doc.Heading(text):
-                return [visible(text)]
+                return self.heading(text)
             case doc.Paragraph(sentences):
                 return [*map(PLAIN.line, sentences), ""]
             case doc.Facts(items):
@@ -65,10 +70,15 @@ class Screen:
                 return []
         assert_never(block)
 
-    def _list(self, items: Iterable[str]) -> list[str]:
-        return [*(line for item in items for line in self._wrapped(visible(item))), ""]
+    def heading(self, text: str) -> list[str]:
+        """Return the lines of a heading."""
+        return wrap(visible(text), self.width, break_long_words=False)
 
-    def _wrapped(self, text: str) -> list[str]:
+    def _list(self, items: Iterable[str]) -> list[str]:
+        return [*(line for item in items for line in self.wrapped(visible(item))), ""]
+
+    def wrapped(self, text: str) -> list[str]:
+        """Return the lines of a note."""
         return wrap(text, self.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
 
     def _table(self, table: doc.Table) -> list[str]:
@@ -82,7 +92,8 @@ class Screen:
         rows = PLAIN.rows(table)
         if table.side == "right":
             return pieces(rows, self.width, GAP)
-        rest = max(sum(len(word) + GAP for word in row[:-1]) for row in rows)
+        padded = [[word + " " * PADDING for word in rows[0]], *rows[1:]]
+        rest = sum(max(map(len, column)) + GAP for column in [*zip(*padded, strict=True)][:-1])
         return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, self.width - rest))) or row[-1]] for row in rows]]
 
     def _example(self, example: doc.Example) -> list[str]:

@@ -237,9 +237,11 @@ class _Report:
         return any(_is_mean(value, values) for values in known)
 
     def _numbers(self) -> Iterator[str]:
-        """Yield the numbers of Markdown, in text as in tables, that the page has nowhere."""
+        """Yield the numbers of Markdown, in text as in tables, that neither the page nor a drawing has."""
         written = numbers(_without_links(self._text("report.md")))
         known = {*numbers(self._page[2])}
+        for path in sorted((self.folder / "figures").glob("*.csv")):
+            known.update(numbers(self._text(f"figures/{path.name}").replace(",", " ")))
         if lacking := [one for one in dict.fromkeys(written) if one not in known]:
             yield f"report.md: it has numbers that report.html has not: {', '.join(lacking[:SHOWN])}"
 
@@ -351,7 +353,8 @@ def _number(text: str) -> float | None:
 
 def _is_difference(text: str, record: Mapping[str, Any]) -> bool:
     number, _, verdict = text.partition(" (")[0].partition(" ")
-    return verdict == record["verdict"] and _rounds(number, record["difference"])
+    told = record["verdict"] if record["verdict"] != "not comparable" else ""
+    return verdict == told and _rounds(number, record["difference"])
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> str:
