@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
-    from bench_core.task import Size, Split, Task
+    from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
+    from bench_core.task import Size, Split, Task, TextSize
     from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
 
 _HOMES = {
@@ -54,7 +55,8 @@ _HOMES = {
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
-    "task": ["Size", "Split", "Task"],
+    "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
+    "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

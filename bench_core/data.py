@@ -110,6 +110,8 @@ class Outcome:
     target_log_prob: float | None = None  # from a Scorer, in nats
     target_tokens: int = 0  # of the reference, stop included
     target_words: int = 0  # likewise, white-space separated, stop included
+    target_bytes: int | None = None  # of the raw text that the reference stands for; None if tokens do not spell it
+    target_characters: int | None = None  # likewise
     weight: float = 1.0  # of the example
     values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name
     group: int | None = None  # shared by examples that were not drawn independently, such as captions of an image

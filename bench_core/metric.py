@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
-from math import fsum
+from math import fsum, inf, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
+
+from bench_core.shared_draws import sampling_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,8 +89,26 @@ class Additive(Metric[X]):
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
 
+    def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        """Return the scores by parts of the draws behind an estimate [5]; by default none, as it is exact.
+
+        They are made from the sums of what `estimates_of` finds in outcomes; the error of the score follows.
+        """
+        return ()
+
+    def sums(self, parts: Sequence[X]) -> list[float]:
+        """Return the sums of the numbers of statistics [K], none if there are no statistics."""
+        return [_sum(column) for column in _columns(self, parts)]
+
     def combine(self, parts: Sequence[X]) -> float:
-        return self.from_sums([_sum(column) for column in _columns(self, parts)], len(parts))
+        return self.from_sums(self.sums(parts), len(parts))
+
+    def error(self, parts: Sequence[X]) -> float:
+        sums, examples = self.sums(parts), len(parts)
+        whole, estimates = self.from_sums(sums, examples), self.estimates(sums, examples)
+        if self.scale != "log":
+            return sampling_error(whole, estimates)
+        return whole * sampling_error(log(whole), [*map(log, estimates)]) if 0 < whole < inf else 0.0
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
         return resample_table(self, table(self, parts), counts)

@@ -22,6 +22,14 @@ class Size:
     unit: Literal["rows", "tokens"] = "rows"  # what is counted
 
 
+@dataclass(frozen=True)
+class TextSize:
+    """The size of a text."""
+
+    bytes: int  # in UTF-8
+    characters: int  # of Unicode
+
+
 class Task(ABC):
     """The examples of one problem; built as `Class(config, folder)`, where `prepare` fills `folder`."""
 
@@ -56,6 +64,15 @@ class Task(ABC):
         """Return the group of each example, by id, if examples were not drawn one by one; by default none.
 
         Sentences of a document, or captions of an image, share a group: tests draw groups, not examples.
+        """
+        return {}
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+        """Return the size of the raw text that each target stands for, by id; by default none is known.
+
+        A raw text is what the corpus has, whatever the tokenizer; a stop stands for one line break. A target is left
+        out if its tokens do not spell that text, such as `<unk>` or lower case; all are, if some examples of the
+        split were left out because of their tokens.
         """
         return {}
 

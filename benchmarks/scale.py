@@ -97,10 +97,10 @@ def _measured(place: Path, share: float) -> None:
     from bench_core.storage.outcomes import write_lines
 
     number = {
-        "value": share, "examples": 4, "unit": "%", "digits": 2, "better": -1, "signature": "limit:1",
-        "interval": [share / 2, share * 2], "sample": "0123456789abcdef",
+        "value": share, "examples": 4, "label": "Non-termination", "unit": "%", "digits": 2, "better": -1,
+        "signature": "limit:1", "sample": "0123456789abcdef", "scale": "linear", "units": 4, "block": 1, "error": 0.0,
     }  # fmt: skip
-    np.save(place / "draws.npy", np.random.default_rng(int(share * 2**32)).normal(share, 0.1, 1000))
+    np.save(place / "draws.npy", np.random.default_rng(int(share * 2**32)).normal(share, 0.1, (1, 1000)))
     write_lines(place / "parts.jsonl.gz", [0, 1, 0, 1])
     (place / "number.json").write_text(json.dumps(number), encoding="utf-8")
 

@@ -21,8 +21,8 @@ from tabulate import tabulate
 from bench_core import Outcome
 from bench_core.computing import bootstrap as resampling
 from bench_metrics.plugin import BleuConfig
+from bench_reports.statistics.koehn import koehn_p_value
 from bench_reports.statistics.permutation import permutation_p_value
-from bench_reports.statistics.significance import koehn_p_value
 
 SYSTEMS, SEGMENTS, DRAWS = 5, 3_000, resampling.DRAWS
 WORDS = [f"word{number}" for number in range(2_000)]

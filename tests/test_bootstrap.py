@@ -151,6 +151,12 @@ def test_what_has_no_correlations_has_blocks_of_one(series):
     assert block_length(np.array(series)) == 1
 
 
+@pytest.mark.parametrize("power", [-900, -200, 200, 900])
+def test_the_length_of_blocks_does_not_depend_on_the_size_of_numbers(power):
+    stream = np.cumsum(np.random.default_rng(3).normal(size=400)) / 10
+    assert block_length(np.ldexp(stream, power)) == block_length(stream) > 5
+
+
 def test_contributions_are_what_a_score_loses_without_an_example():
     values = np.random.default_rng(0).normal(size=15).tolist()
     without = [-np.mean(values[:place] + values[place + 1 :]) for place in range(15)]

@@ -267,6 +267,22 @@ def test_the_page_of_a_paper_has_all_of_its_suites_and_the_numbers_of_its_report
         )
 
 
+@pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
+def test_the_page_of_a_paper_says_which_suite_draws_each_figure_or_why_none_does(page):
+    section = page.read_text().partition("\n## Figures\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.*?) ?\| (.+?) \|$", section, re.MULTILINE)[2:]
+    assert rows
+    for _, link, about in rows:
+        found = re.fullmatch(r"\[`.+`\]\((.+\.yaml)\)", link)
+        drawn = set(re.findall(r"`([a-z0-9-]+)`", about.partition(";")[0])) if found else set()
+        if not found:
+            assert len(about.split()) > 3, "a reason"
+            continue
+        assert drawn, about
+        shown = {one.id for one in load(page.parent / found[1]).figures}
+        assert drawn <= shown, (found[1], drawn - shown)
+
+
 def _shown(mean, std, like):
     """Return a number with its deviation, rounded to as many digits as `like` has."""
     digits = len(like.split()[0].partition(".")[2])

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench_core import Batch, Hypothesis, Task, TaskInfo
+from bench_core import Batch, Hypothesis, Task, TaskInfo, TextSize
 from bench_core.computing.evaluate import Examples
+from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.errors import PluginError
 from bench_core.generation_loop import draw, generate
 from bench_core.model import Scores, State, Stepper
@@ -145,6 +146,30 @@ def test_a_task_says_how_much_each_example_counts_when_scored():
     weighed = Examples(Weighted(None, None), "test", Noise(0), torch.device("cpu"), 4)
     assert [one.weight for one in weighed.scored(Short(10), "exact")] == [3.0 * number for number in range(10)]
     assert {one.weight for one in examples().scored(Short(10), "exact")} == {1.0}
+
+
+def test_every_question_to_a_task_in_guards_is_answered_by_the_task():
+    asked = [name for name in vars(Task) if not name.startswith("_")]
+    assert len(asked) > 6
+    assert [name for name in asked if name not in vars(CheckedTask)] == []
+
+
+def test_groups_and_sizes_of_a_task_in_guards_reach_the_outcomes():
+    class Grouped(Words):
+        def groups(self, split):
+            return {number: number // 2 for number in range(10)}
+
+        def target_sizes(self, split):
+            return {number: TextSize(3 * number, number) for number in range(1, 10)}
+
+    asked = replace(
+        examples(4), task=CheckedTask(Grouped(SimpleNamespace(source="none"), None), Words.prepare(None, None))
+    )
+    found = asked.scored(Short(4), "exact")
+    assert [one.group for one in found] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert [one.target_bytes for one in found] == [None, *range(3, 30, 3)]
+    assert [one.target_characters for one in found] == [None, *range(1, 10)]
+    assert {one.target_bytes for one in asked.decoded(Short(4), Short(4))} == {None}
 
 
 @dataclass(frozen=True)

@@ -271,6 +271,10 @@ TASKS = {
     "references tokens": r"references gave \[\[1, 2\]\]; it is a list of texts",
     "references list": r"references gave a list; it is a list of texts by each id",
     "sources": r"sources gave 7; it is one text",
+    "groups": r"groups gave 'a'; it is one whole number by each id",
+    "groups list": r"groups gave \[0, 0\]; it is one whole number by each id",
+    "sizes": r"target_sizes gave 7; it is one TextSize by each id",
+    "sizes negative": r"target_sizes gave .*TextSize.*; it is one TextSize by each id",
 }
 
 

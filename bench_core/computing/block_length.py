@@ -22,6 +22,7 @@ def block_length(series: NDArray[np.float64]) -> int:
     count = len(series)
     if count < 2 or not np.isfinite(series).all():
         return 1
+    series = np.ldexp(series, -int(np.frexp(np.abs(series).max())[1]))  # so that no square is too large for a number
     covariances = _covariances(series, min(count - 1, ceil(sqrt(count)) + max(5, ceil(log10(count)))))
     if not covariances[0]:
         return 1

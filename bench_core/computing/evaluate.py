@@ -21,7 +21,7 @@ from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scores, Scoring, Stepper
 from bench_core.random_numbers import Noise
 from bench_core.storage.outcomes import by_id
-from bench_core.task import Size, Task
+from bench_core.task import Size, Task, TextSize
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class Examples:
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
                 own = {name: column[row] for name, column in values.items()}
-                outcome = self._target(number, gold)
+                outcome = self._sized(self._target(number, gold))
                 yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own)
             done += len(batch)
             self.tell(done, self.number or 0)
@@ -138,6 +138,15 @@ class Examples:
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
         return Outcome(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
+
+    def _sized(self, target: Outcome) -> Outcome:
+        """Return the outcome with the size of its raw text, where that is known."""
+        size = self._sizes.get(target.id)
+        return replace(target, target_bytes=size.bytes, target_characters=size.characters) if size else target
+
+    @cached_property
+    def _sizes(self) -> Mapping[int, TextSize]:
+        return self.task.target_sizes(self.split)
 
     @cached_property
     def _groups(self) -> Mapping[int, int]:

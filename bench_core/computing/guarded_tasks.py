@@ -11,7 +11,7 @@ from bench_core.computing.guards import are_between, gave, is_whole, named, show
 from bench_core.data import Batch, Purpose, Source, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.random_numbers import Noise
-from bench_core.task import Size, Split, Task
+from bench_core.task import Size, Split, Task, TextSize
 
 T = TypeVar("T")
 
@@ -62,6 +62,13 @@ class CheckedTask(Task):
     def sources(self, split: Split) -> Mapping[int, str]:
         return self._by_id("sources", self.task.sources(split), _is_text, "it is one text by each id.")
 
+    def groups(self, split: Split) -> Mapping[int, int]:
+        return self._by_id("groups", self.task.groups(split), _is_whole, "it is one whole number by each id.")
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+        found = self.task.target_sizes(split)
+        return self._by_id("target_sizes", found, _is_size, "it is one TextSize by each id.")
+
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         found = self.task.references(split)
         return self._by_id("references", found, _are_texts, "it is a list of texts by each id.")
@@ -76,6 +83,14 @@ class CheckedTask(Task):
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, TextSize) and all(type(one) is int and one >= 0 for one in vars(value).values())
 
 
 def _are_texts(value: object) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
 
+_UNKNOWN = frozenset({"group", "target_bytes", "target_characters"})  # left out where they are None
+
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
     """Write outcomes; actions identical to the tokens are omitted."""
@@ -71,9 +73,7 @@ class References(Mapping[int, Sequence[str]]):
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
     found = {**vars(outcome), "hypotheses": [_hypothesis(one) for one in outcome.hypotheses]}
-    if outcome.group is None:
-        del found["group"]
-    return found
+    return {name: value for name, value in found.items() if value is not None or name not in _UNKNOWN}
 
 
 def _hypothesis(one: Hypothesis) -> dict[str, Any]:

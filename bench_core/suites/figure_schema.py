@@ -83,7 +83,7 @@ class Figure(Strict):
     )
     examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
-    spread: Literal["interval", "std", "none"] = "interval"  #: bands and bars: 95 % interval of the mean over seeds
+    spread: Literal["interval", "std", "none"] = "interval"  #: what bands and error bars show
     labels: dict[str, str] = {}  #: words for `x` and `y`, and for names of series, places and panels
     width: Width = USUAL_WIDTH  #: `column` (3.25), `page` (6.75), or a number of inches; the font size is the same
 

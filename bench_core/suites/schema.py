@@ -108,6 +108,7 @@ class Table(Strict):
     test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column, or the baseline
     baseline: str = ""  #: the name of a row that all others are compared with, instead of with the best
     differences: bool = False  #: shows the difference from the baseline in each of the other rows
+    pairs: bool = False  #: adds a table of the differences of all pairs of rows, tested together
     average: bool = False  #: adds the mean of the columns of each metric, tested over all of these test sets
     ranks: bool = False  #: adds the mean rank of each row in the columns of each metric, 1 for the best
     digits: Digits | dict[str, Digits] | None = None  #: after the point, or by metric; else two of the standard error
@@ -174,7 +175,7 @@ class Table(Strict):
 
     @model_validator(mode="after")
     def _has_numbers_to_add(self) -> Table:
-        for name in ("differences", "average", "ranks"):
+        for name in ("differences", "pairs", "average", "ranks"):
             if getattr(self, name) and self.of != "results":
                 raise ValueError(f"a table of {self.of} has no results; leave `{name}` out")
         if self.differences and not self.baseline:

@@ -27,6 +27,7 @@ def check_tables(names: Names) -> None:
     )  # fmt: skip
     names.each("tables", names.suite.tables, checks)
     names.unlike("tables", "table", names.suite.tables)
+    names.each("tables", names.suite.tables, (_check_pairs,))
     with suppress(Unreadable):
         shown = {label for table in names.suite.tables for label in _labels(names, table)}
         _check_labeled(names, ["labels"], names.suite.labels, shown)
@@ -97,6 +98,14 @@ def _check_mapping(
         if target is not None and target not in ours:
             text = f"published {name!r} must be mapped to a label of this table, or to null. "
             names.problems.add([*keys, name], f"{text}{suggestion(target, ours, 'Labels')}")
+
+
+def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
+    """Report a table that is called as the file of the pairs of another."""
+    others = [f"{one.id}-pairs" for one in names.suite.tables if getattr(one, "pairs", False) and hasattr(one, "id")]
+    if getattr(table, "id", "") in others:
+        text = f"the pairs of another table are in files called {table.id!r}. Rename this one."
+        names.problems.add([*keys, "id"], text)
 
 
 def _check_digits(names: Names, keys: list[str | int], table: Table) -> None:

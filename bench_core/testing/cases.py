@@ -220,6 +220,8 @@ def _outcome(number: int, reference: str, text: str) -> Outcome:
         target_log_prob=-1.25 * length - number,
         target_tokens=length,
         target_words=length,
+        target_bytes=len(reference) + 1,
+        target_characters=len(reference) + 1,
         weight=1 + number / 2,
         values={"order": float(number)},
     )

@@ -62,6 +62,7 @@ class Captioning(SequenceTask):
                     id=image * width + place,
                     source_text=picture.name or str(picture.id),
                     purposes=set(Purpose) - unused,
+                    raw=caption,
                 )
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:

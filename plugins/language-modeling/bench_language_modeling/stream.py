@@ -11,10 +11,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, SuiteError, TaskInfo
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, SuiteError, TaskInfo, TextSize
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
-from bench_text.api import SPLITS, Numbers, Ragged, TokenizedTask, padded, shuffled, token_statistics
+from bench_text.api import (
+    SPLITS,
+    Encoder,
+    Numbers,
+    Ragged,
+    TokenizedTask,
+    TokenSizes,
+    padded,
+    shuffled,
+    token_statistics,
+)
 
 FEWEST = 5  # tokens that a split must have
 
@@ -40,6 +50,8 @@ class LanguageModeling(TokenizedTask):
                     f"the {split} split of {text.name} has {len(stream.tokens)} tokens; at least {FEWEST} are needed."
                 )
             np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
+            if split != "train":
+                self._save_window_sizes(split, lines[split], encoder, stream, bool(ending))
         counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
         found = {
             split: {"lines": len(each), **token_statistics(each, encoder.unknown)} for split, each in rows.items()
@@ -49,6 +61,15 @@ class LanguageModeling(TokenizedTask):
         self.save_vocabulary(encoder.vocabulary)
         extras = {**text.about, **encoder.extras, "statistics": found, **best, **parts}
         return TaskInfo(encoder.vocabulary, counts, extras=extras, consecutive=True)
+
+    def _save_window_sizes(
+        self, split: Split, lines: Sequence[str], encoder: Encoder, stream: Ragged, stops: bool
+    ) -> None:
+        """Write the sizes of the raw text of each window, if the tokenizer knows that of tokens."""
+        if encoder.pieces:
+            rows = (row[:-1] if stops else row for row in stream)
+            sizes = TokenSizes.of(lines, encoder.pieces(lines, rows), stops)
+            self.save_sizes(split, sizes.sums(self._edges(len(stream.tokens))))
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, every token in one of them.
@@ -88,6 +109,14 @@ class LanguageModeling(TokenizedTask):
         """Return no text for each window: there are no outputs to compare with one."""
         stream = np.load(self.folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
         return {place: [] for place in range(len(self._edges(len(stream))) - 1)}
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+        """Return the size of the raw text of each window with a line break for each stop; none of train.
+
+        The text is that of the lines as `Text.read` gives them. Windows that share a line with tokens that do not
+        spell it, such as `<unk>`, are left out.
+        """
+        return self.load_sizes(split, self.references(split))
 
 
 def _abreast(windows: int, parts: int, most: int) -> Iterator[tuple[Numbers, bool]]:

@@ -56,6 +56,23 @@ class PerplexityConfig(MetricConfig):
         return _unspaced(task, "set `unit: token`") if self.unit == "word" else None
 
 
+class BitsPerByteConfig(MetricConfig):
+    """Bits per byte, or per character, of the raw text of the targets: compares models with different tokenizers."""
+
+    name, target = "bits-per-byte", "bench_metrics.perplexity:BitsPerByte"
+    needs = Scorer
+
+    by: str | None = None  #: which of the model's likelihoods; by default its first
+    per: Literal["byte", "character"] = "byte"  #: of UTF-8, or of Unicode; each stop is a line break, and one of both
+
+    def refusal(self, task: TaskConfig) -> str | None:
+        """Return why targets are no text of their own, if they go on from a prefix."""
+        prefix = getattr(task, "prefix", 0)
+        if not prefix:
+            return None
+        return f"what follows {prefix} tokens is another text for each tokenizer: set `prefix: 0`, or use perplexity."
+
+
 class NonTerminationConfig(MetricConfig):
     """Share of outputs without stop among their first L tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
@@ -279,6 +296,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
     """Return the metrics of this plugin."""
     return [
         PerplexityConfig,
+        BitsPerByteConfig,
         NonTerminationConfig,
         DistinctNonTerminatedConfig,
         LengthConfig,

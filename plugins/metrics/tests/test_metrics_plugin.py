@@ -35,6 +35,8 @@ CELL = [
         texts=[text],
         references=references,
         values={"order": 0.3 * place},
+        target_bytes=3 + place,
+        target_characters=2 + place,
     )
     for place, (outcome, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
 ]
@@ -77,7 +79,7 @@ def test_suites_fill_only_settings_that_exist(name):
 
 def test_what_is_about_scores_needs_a_likelihood():
     needing = [name for name, config in CONFIGS.items() if issubclass(config.needs, Scorer)]
-    assert needing == ["perplexity", "reported-score"]
+    assert needing == ["perplexity", "bits-per-byte", "reported-score"]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

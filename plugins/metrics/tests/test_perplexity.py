@@ -6,8 +6,8 @@ from math import exp, inf, isnan, log, nan
 import pytest
 
 from bench_core import Outcome, PluginError, SuiteError, TaskInfo
-from bench_metrics.perplexity import Perplexity
-from bench_metrics.plugin import PerplexityConfig
+from bench_metrics.perplexity import BitsPerByte, Perplexity
+from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
 
 def scored(log_prob, tokens, words=0, weight=1.0):
@@ -103,3 +103,41 @@ def test_the_signature_has_the_parts_that_a_stream_was_read_in():
     assert metric.prepare(TaskInfo(["<stop>"]), {}).signature == metric.signature
     parts = metric.prepare(TaskInfo(["<stop>"], extras={"parts": 4}), {})
     assert parts.signature == f"{metric.signature}|parts:4"
+
+
+def bits(*outcomes, **settings):
+    metric = BitsPerByte(BitsPerByteConfig(**settings))
+    return metric.combine([*metric.measure(outcomes)])
+
+
+def raw(log_prob, size, characters=None, **more):
+    return Outcome(
+        7, target_log_prob=log_prob, target_tokens=1, target_bytes=size, target_characters=characters, **more
+    )
+
+
+def test_bits_are_shared_out_among_all_bytes_and_texts_are_not_averaged():
+    cell = [raw(-3 * log(2), 1, 1), raw(-5 * log(2), 7, 3)]
+    assert bits(*cell) == pytest.approx(1)
+    assert bits(*cell, per="character") == pytest.approx(2)
+
+
+def test_weights_count_texts_like_copies_and_weight_zero_needs_no_text():
+    weighted = bits(raw(-2.0, 2, weight=3), raw(-7.0, 3, weight=0.5), raw(-inf, None, weight=0))
+    assert weighted == pytest.approx(bits(*[raw(-2.0, 2)] * 6, raw(-7.0, 3)))
+
+
+def test_an_impossible_text_has_infinite_bits_and_no_text_none():
+    assert bits(raw(-1.0, 2), raw(-inf, 3)) == inf
+    assert isnan(bits(raw(-2.0, 2, weight=0)))
+    assert isnan(bits())
+
+
+def test_bits_beside_one_text_of_unknown_size_are_an_error():
+    with pytest.raises(SuiteError, match="bits-per-byte cannot be computed: the raw text of example 7 is unknown"):
+        bits(raw(-1.0, 2), raw(-1.0, None))
+
+
+def test_bits_of_bytes_characters_and_likelihoods_share_no_column():
+    settings = [{}, {"per": "character"}, {"by": "elbo"}]
+    assert len({BitsPerByte(BitsPerByteConfig(**each)).signature for each in settings}) == 3

@@ -16,7 +16,7 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.load import load
 from bench_reports.content.choices import choices
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.render.report import screen
 

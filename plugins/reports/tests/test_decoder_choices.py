@@ -15,7 +15,7 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import Run
 from bench_core.suites.load import load
 from bench_reports.content.choices import choices
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids, whole_grids
 
 BEAMS = ["beam-1", "beam-2", "beam-4"]

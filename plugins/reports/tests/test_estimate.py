@@ -44,6 +44,20 @@ def of_examples(values, sample="s", weights=None, **settings):
 # Seeds alone
 
 
+@pytest.mark.parametrize("factor", [2.0**500, 2.0**-300])
+def test_numbers_of_any_size_have_the_interval_of_their_size(factor):
+    one, other, examples = (1.0, 2.0, 4.0), (2.5, 2.6, 9.0), of_examples(DICE.normal(3, 1, (2, 30)))
+    for mine, theirs in ((whole(*one), whole(*other)), (examples, whole(*other))):
+        found = difference(mine, theirs)
+        scaled = [
+            replace(m, values=m.values * factor, draws=None if m.draws is None else m.draws * factor)
+            for m in (mine, theirs)
+        ]
+        grown = difference(*scaled)
+        assert [end / factor for end in grown.interval()] == pytest.approx(found.interval(), rel=1e-9)
+        assert grown.p() == pytest.approx(found.p(), rel=1e-6)
+
+
 @pytest.mark.parametrize(("one", "other"), [((1.0, 2.0, 4.0), (2.5, 2.6, 9.0)), ((1.0, 2.0), (3.0, 3.5, 9.0, 2.0))])
 def test_different_trainings_are_compared_by_welch(one, other):
     found, theirs = difference(whole(*one), whole(*other)), stats.ttest_ind(one, other, equal_var=False)

@@ -14,7 +14,7 @@ from bench_small.figures import beyond, canvas_of, measured, overlapping, plotte
 
 from bench_reports.figures import style
 from bench_reports.figures.drawing import draw
-from bench_reports.figures.naming import columns_of
+from bench_reports.figures.naming import columns_of, distinct
 from bench_reports.figures.scales import digits_of
 from bench_reports.figures.tick_text import EXACT, tick_text
 
@@ -235,3 +235,116 @@ def test_a_legend_is_as_low_as_its_width_allows():
     assert columns_of(["a" * 400, "b"], 6.75) == 1
     assert columns_of(["aaaaaaaaaa"] * 4, 3.25) == 2, "two rows of two, not three and one"
     assert columns_of(["a"], 1.0) == 1
+
+
+def test_names_that_do_not_fit_are_cut_where_they_stay_different():
+    draw = random.Random(5)
+    word = lambda most: "".join(draw.choices("abcxyz-", k=draw.randint(0, most)))  # noqa: E731
+    for _ in range(200):
+        first, last, count = word(60), word(60), draw.randint(1, 30)
+        names = [f"{first}{place}{last}" for place in range(count)]
+        found = distinct(names, 1.3)
+        assert len({*found}) == count
+        assert all(
+            len(name) <= max(8, 1.3 / LETTER_WIDTH) or name == own for name, own in zip(found, names, strict=True)
+        )
+    assert distinct(["short", "names"], 1.3) == ["short", "names"]
+    (one,) = distinct(["a" * 40], 1.3)
+    assert one.startswith("aaaa"), "one name alone is cut at its end"
+    assert one.endswith(" …")
+
+
+LETTER_WIDTH = 0.57 * 8 / 72  # inches, as the module has it
+
+
+def test_titles_of_panels_stay_in_the_figure_however_wide_their_letters(tmp_path):
+    names = [f"WWWWMMMM{place}WWWWMMMMWWWW" for place in range(3)]
+    cells = measured({(name, decoder, 0): 1.0 for name in names for decoder in ("greedy", "beam")})
+    about = {"kind": "bar", "x": "decoder", "y": "rate", "panels": "model", "width": "column"}
+    canvas = canvas_of(plotted(tmp_path, cells, names, **about))
+    titles = [(text, box) for text, box in texts(canvas) if "WW" in text]
+    assert len({text for text, _ in titles}) == 3
+    assert beyond(canvas) == []
+    boxes = [box for _, box in titles]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_an_error_bar_is_seen_on_a_dark_bar(tmp_path):
+    cells = measured({("rnn", "greedy", seed): 10.0 + seed for seed in (0, 1, 2)})
+    axes = canvas_of(plotted(tmp_path, cells, kind="bar", x="model", y="rate", where={"decoder": "greedy"})).axes[0]
+    (bar,), caps = axes.collections, [line for line in axes.lines if line.get_marker() == "_"]
+    assert style.lightness(style.colour(0)) < 0.3
+    assert len(caps) == 2
+    for part in (bar, *caps):
+        (halo,) = part.get_path_effects()
+        assert halo._gc["foreground"] == "white"
+        assert halo._gc["linewidth"] > 2 * 0.7
+
+
+def test_points_that_all_have_one_name_are_called_as_their_series(tmp_path):
+    names = ["rnn", "lstm", "gru"]
+    cells = measured({(name, "greedy", 0): (10.0 * place, 9.0 - place) for place, name in enumerate(names)})
+    about = {"kind": "scatter", "x": "rate", "y": "nats", "by": "model", "points": ["decoder"]}
+    canvas = canvas_of(plotted(tmp_path, cells, names, **about))
+    shown = [text for text, _ in texts(canvas)]
+    assert "greedy" not in shown
+    assert {*names} <= {*shown}
+    assert not canvas.legends
+
+
+def test_points_of_a_series_are_named_as_far_as_there_is_room_beside_a_legend(tmp_path):
+    decoders = [f"decoder-{place}" for place in range(8)]
+    cells = measured(
+        {
+            (model, name, 0): (50.0 + 49 * (name == "decoder-7"), 5.0 + 4 * (name == "decoder-7") + place)
+            for place, model in enumerate(("rnn", "lstm"))
+            for name in decoders
+        }
+    )
+    about = {"kind": "scatter", "x": "rate", "y": "nats", "by": "model", "points": ["decoder"], "width": "column"}
+    canvas = canvas_of(plotted(tmp_path, cells, ["rnn", "lstm"], decoders, **about))
+    assert [text.get_text() for text in canvas.legends[0].get_texts()] == ["rnn", "lstm"]
+    shown = [text for text, _ in texts(canvas) if text in decoders]
+    assert shown.count("decoder-7") == 2, "points apart have their names"
+    assert 2 < len(shown) < 16
+    assert overlapping(canvas, decoders) == []
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_numbers_at_ticks_never_touch(tmp_path, scale):
+    draw = random.Random(11)
+    for _ in range(16):
+        low = 10 ** draw.uniform(-6, 9)
+        high = low * 10 ** draw.choice([0.01, 0.2, 0.5, 1, 3, 40])
+        cells = measured({("rnn", "greedy", 0): (low, low), ("lstm", "greedy", 0): (high, high)}, units=("",))
+        about = {"kind": "scatter", "x": "rate", "y": "nats", "by": "model", "width": "column", "scale": scale}
+        axes = canvas_of(plotted(tmp_path, cells, **about)).axes[0]
+        for axis in (axes.xaxis, axes.yaxis):
+            ends = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            shown = [tick.label1 for tick in ticks if ends[0] <= tick.get_loc() <= ends[1] and tick.label1.get_text()]
+            boxes = [label.get_window_extent() for label in shown]
+            assert len(boxes) > 1, (low, high)
+            assert not any(a.overlaps(b) for a, b in combinations(boxes, 2)), (
+                low,
+                high,
+                [x.get_text() for x in shown],
+            )
+
+
+def test_every_point_of_a_line_is_named_even_if_a_name_has_to_cross_an_error_bar(tmp_path):
+    sizes = {"bits-shortest": 33, "bits-20": 66, "bits-40": 130, "bits-100": 330, "bits-longest": 500}
+    means = {"bits-shortest": 1e2, "bits-20": 1.5e2, "bits-40": 1e3, "bits-100": 4e6, "bits-longest": 2e9}
+    values = {
+        ("rnn", name, s): (float(sizes[name]), mean * 1.7 ** (s - 1))
+        for name, mean in means.items()
+        for s in (0, 1, 2)
+    }
+    values["lstm", "bits-20", 0] = (1000.0, 90.0)
+    about = {"kind": "line", "x": "rate", "y": "nats", "by": "model", "points": ["decoder"], "width": "column"}
+    cells = [
+        replace(one, numbers={k: replace(n, scale="log") for k, n in one.numbers.items()}) for one in measured(values)
+    ]
+    canvas = canvas_of(plotted(tmp_path, cells, ("rnn", "lstm"), [*sizes], scale={"x": "log", "y": "log"}, **about))
+    assert {text for text, _ in texts(canvas)} >= {*sizes}
+    assert overlapping(canvas, [*sizes]) == []

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
-from math import inf, nan, sqrt
+from math import inf, log, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
@@ -27,7 +27,7 @@ from bench_core.storage.outcomes import read_lines
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
-from bench_reports.content.page import figure_notes
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
@@ -233,7 +233,7 @@ def test_a_curve_is_the_mean_over_seeds_of_each_evaluation(tmp_path):
     ]
     assert (the_picture(run).x_label, the_picture(run).y_label) == ("updates", "loss (per token)")
     assert notes(run)[:2] == [
-        "Means over 1 to 2 seeds, with bands of 95 % intervals of the mean over seeds.",
+        "Means over 1 to 2 seeds, with bands of 95 % intervals over seeds, of the same examples.",
         "Where some seeds end before others, the mean is over those that go on.",
     ]
 
@@ -263,6 +263,24 @@ def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
 def test_a_history_that_does_not_tell_is_named_with_what_it_does_tell(tmp_path):
     run = curves(tmp_path, [trained("rnn", 0, [(10, 1, 4.0)])], y="los")
     assert the_picture(run).empty == "no training of this run tells its 'los'. Did you mean 'loss'?"
+
+
+def test_the_band_of_a_perplexity_while_training_is_that_of_its_logarithm(tmp_path):
+    cells, histories = zip(*(trained("rnn", seed, [(10, 1, 4.0)]) for seed in (0, 1)), strict=True)
+    cells = [replace(one, numbers={"rate": number(9.0, scale="log", unit="")}) for one in cells]
+    merged = {}
+    for value, history in zip((10.0, 1000.0), histories, strict=True):
+        merged |= {key: [{**entry, "valid rate": value} for entry in entries] for key, entries in history.items()}
+    run = drawn_run(tmp_path, cells, histories=merged, kind="line", x="step", y="valid rate", by=["model"])
+    (point,) = the_picture(run).series[0].rows
+    reach = 12.7062 * log(1000 / 10) / 2
+    assert (log(point.low), log(point.high)) == pytest.approx((log(100) - reach, log(100) + reach))
+
+
+def test_an_entry_of_a_history_is_written_in_words(tmp_path):
+    one = trained("rnn", 0, [(10, 1, 4.0)])
+    history = {key: [{**entry, "gradient_norm": 1.5} for entry in entries] for key, entries in one[1].items()}
+    assert the_picture(curves(tmp_path, [(one[0], history)], y="gradient_norm")).y_label == "gradient norm"
 
 
 def test_a_training_that_failed_is_left_out_by_its_own_name(tmp_path):
@@ -369,13 +387,13 @@ NAMES = [HOSTILE, "_rnn", "$x$ $", "\\alpha", "\ufffe", "日本", "<text>", "a" 
 
 
 def test_names_are_drawn_as_they_are(tmp_path):
-    shown = {re.sub("\ufffe", "\ufffd", visible(name))[:20] for name in NAMES}
+    shown = {re.sub("\ufffe", "\ufffd", visible(name))[:6] for name in NAMES}
     for picture in pictures(every_kind(tmp_path, *NAMES)):
         drawn = draw(picture)
         if picture.figure.points:  # which are named where names fit
             continue
         tree = ElementTree.fromstring(drawn["svg"])
-        assert {(text.text or "")[:20] for text in tree.iter("{http://www.w3.org/2000/svg}text")} >= shown
+        assert {(text.text or "")[:6] for text in tree.iter("{http://www.w3.org/2000/svg}text")} >= shown
         assert {element.tag.partition("}")[2] for element in tree.iter()} <= {
             "svg", "metadata", "RDF", "Work", "type", "format", "defs", "style", "g", "path", "use", "text", "clipPath", "rect",
         }  # fmt: skip

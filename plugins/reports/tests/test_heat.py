@@ -17,7 +17,7 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
-from bench_reports.content.page import figure_notes
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figures import pictures
 
@@ -187,10 +187,27 @@ def test_letters_grow_smaller_where_there_are_many_columns(tmp_path):
     names = [f"a-model-with-a-name-{place}" for place in range(24)]
     run = heat_run(tmp_path, cells_of({(one, "greedy", 0): 1234.5 for one in names}), names, x="model", y="decoder")
     svg = draw(the_picture(run))["svg"].decode()
-    size = float(re.search(r"font-size: ([\d.]+)px[^>]*>1234.50<", svg)[1])
+    size = float(re.search(r"font-size: ([\d.]+)px[^>]*>1234<", svg)[1])
     width = float(re.search(r'width="([\d.]+)pt"', svg)[1])
-    assert 24 * 7 * 0.55 * size < width
+    assert 24 * 4 * 0.55 * size < width
     assert f">{names[-1]}<" in svg
+
+
+def test_numbers_that_would_be_too_small_to_read_are_shortened_and_a_note_says_so(tmp_path):
+    names = [f"m{place}" for place in range(12)]
+    values = {(one, "greedy", seed): -81234.5 + 7 * seed for one in names for seed in (0, 1)}
+    run = heat_run(tmp_path, cells_of(values), names, x="model", y="decoder", width="column")
+    svg = draw(the_picture(run))["svg"].decode()
+    sizes = {float(size) for size in re.findall(r"font-size: ([\d.]+)px[^>]*>−(?:81231|8.1e4)<", svg)}
+    assert min(sizes) > 3.5, "of 12 columns at 3.25 inches"
+    assert any("shortened" in note for note in figure_notes(run, the_picture(run)))
+    few = {place: value for place, value in values.items() if place[0] in names[:3]}
+    run = heat_run(tmp_path, cells_of(few), names[:3], x="model", y="decoder", width="column")
+    assert "−81231.00" in texts(run)
+    assert "± 4.95" in texts(run)
+    assert not any("shortened" in note for note in figure_notes(run, the_picture(run)))
+    four = heat_run(tmp_path, cells_of({(one, "greedy", 0): 0.5 for one in names}), names, x="model", y="decoder")
+    assert texts(four).count("0.50") == 12, "what can be read is written in full"
 
 
 GRID = SUITE.replace(

@@ -15,7 +15,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.errors import DataError, SuiteError
 from bench_core.suites.load import load
-from bench_reports.content.page import footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
 

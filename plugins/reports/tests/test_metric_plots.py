@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from itertools import pairwise, product
 from math import inf, nan, sqrt
+from random import Random
 
 import pytest
 from bench_small.figures import canvas_of, measured, notes, plotted, rows, the_picture
+from bench_small.runs import sampled, written
 from bench_small.suites import SUITE
+from matplotlib.collections import LineCollection
 from scipy import stats
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import Number
 from bench_core.suites.load import load
-from bench_reports.figures.estimates import estimate
+from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figures import cost_pictures, pictures
 
 WIDTHS = {"greedy": {}, "beam-16": {"width": 16}, "beam-4": {"width": 4}}
@@ -101,7 +104,7 @@ def test_bands_are_students_intervals_of_the_mean_over_seeds(tmp_path):
     expected = stats.t.interval(0.95, 2, loc=13.0, scale=stats.sem(values))
     assert (float(row["low"]), float(row["high"])) == pytest.approx(expected)
     assert float(row["std"]) == pytest.approx(stats.tstd(values))
-    assert notes(run)[0] == "Means over 3 seeds, with bands of 95 % intervals of the mean over seeds."
+    assert notes(run)[0] == "Means over 3 seeds, with bands of 95 % intervals over seeds and examples, as in tables."
     run = by_width(tmp_path, {("rnn", "greedy", seed): value for seed, value in enumerate(values)}, spread="std")
     point = the_picture(run).series[0].rows[0]
     assert (point.low, point.high) == pytest.approx((13 - stats.tstd(values), 13 + stats.tstd(values)))
@@ -119,29 +122,114 @@ def test_one_seed_has_neither_band_nor_bar_and_a_note_says_so(tmp_path):
         assert not canvas_of(run).axes[0].collections
 
 
-def test_intervals_stay_in_the_range_of_a_share_unless_values_do_not():
-    share, free = Number(unit="%"), Number(unit="")
-    assert estimate([99.0, 100.0, 99.9], share, "interval").high == 100
-    assert estimate([0.0, 1.0], share, "interval").low == 0
-    assert estimate([0.0, 1.0], free, "interval").low < 0
-    assert estimate([90.0, 130.0], share, "interval").high > 130, "an error rate can be above 100 %"
-    assert estimate([-5.0, 1.0], share, "interval").low < -5
-    for values in ([99.0, 100.0], [0.0, 100.0], [50.0, 50.0]):
-        found = estimate(values, share, "std")
+def test_the_bars_of_a_figure_are_the_intervals_of_the_table_to_the_last_digit(tmp_path):
+    draw = Random(7).random
+    samples = {
+        "rnn": [[draw() for _ in range(40)] for _ in range(3)],
+        "lstm": [[100.0 * (draw() < 0.1) for _ in range(40)]],
+        "gru": [[100.0] * 40, [100.0] * 40],
+    }
+    for scale in ("linear", "share", "log"):
+        cells = sampled(tmp_path, samples, scale=scale)
+        table = {"id": "t", "rows": ["model"], "values": ["rate"]}
+        about = {"models": {name: {} for name in samples}, "suite": {"tables": [table]}, "scale": "log"}
+        for kind in ("bar", "line"):
+            run = plotted(tmp_path, cells, kind=kind, x="model", y="rate", **about)
+            files = written(run, tmp_path / "report")
+            drawn, shown = (list(csv.DictReader(files[f"{name}.csv"].decode().splitlines())) for name in PAIR)
+            ends = {row["x"]: (row["low"], row["high"]) for row in drawn}
+            assert ends == {row["row"]: (row["low"], row["high"]) for row in shown}, scale
+            assert all(ends["rnn"]), "over seeds and examples"
+            assert all(ends["lstm"]), "one seed, over examples"
+            assert all(ends["gru"]) == (scale == "share"), "what does not vary; of a share, the rule of three"
+        run = plotted(tmp_path, cells, kind="scatter", x="rate", y="rate", by="model", **about)
+        found = {row["series"]: (row["y_low"], row["y_high"]) for row in rows(run, tmp_path / "report")}
+        assert found == ends
+
+
+PAIR = ("figures/f", "tables/t")
+
+
+def test_one_seed_has_bars_over_examples_and_a_note_says_of_what(tmp_path):
+    cells = sampled(tmp_path, {"rnn": [[0.0, 1.0, 5.0, 2.0] * 5], "lstm": [[3.0, 4.0, 1.0, 0.0] * 5]})
+    run = plotted(tmp_path, cells, kind="bar", x="model", y="rate")
+    assert all(point.low < point.mean < point.high for point in the_picture(run).series[0].rows)
+    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, of this training alone."
+    cells = sampled(tmp_path, {"rnn": [[0.0, 1.0] * 9, [1.0, 3.0] * 9], "lstm": [[3.0, 4.0] * 9]})
+    assert notes(plotted(tmp_path, cells, kind="bar", x="model", y="rate"))[0] == (
+        "Means over 1 to 2 seeds, with error bars of 95 % intervals over seeds and examples, as in tables; "
+        "with one seed, over examples alone."
+    )
+
+
+def test_numbers_of_an_older_version_have_no_bars_and_a_note_says_why(tmp_path):
+    cells = measured({("rnn", "greedy", seed): 1.0 + seed for seed in (0, 1)}, scale="")
+    run = plotted(tmp_path, cells, kind="bar", x="model", y="rate", where={"decoder": "greedy"})
+    assert the_picture(run).series[0].rows[0].low is None
+    assert notes(run)[0] == "Means over 2 seeds."
+    assert any(note.startswith("Numbers without intervals: measured by an older version") for note in notes(run))
+
+
+def test_deviations_stay_in_the_range_that_a_metric_declares():
+    for values in ([99.0, 100.0], [0.0, 100.0], [50.0, 50.0], [99.0, 100.0, 99.9]):
+        found = mean_of_values(values, "share", "std")
         assert 0 <= found.low <= found.mean <= found.high <= 100
+        assert mean_of_values(values, "log", "std").low >= 0
+    assert mean_of_values([99.0, 100.0, 99.9], "share", "interval").high == 100
+    assert mean_of_values([99.0, 100.0, 99.9], "linear", "interval").high > 100
+    assert mean_of_values([0.0, 1.0], "share", "interval").low == 0
+    assert mean_of_values([0.0, 1.0], "linear", "interval").low < 0
+    assert mean_of_values([1.0, 2.0], "log", "interval").low > 0
 
 
 def test_infinite_and_undefined_seeds_have_no_interval():
-    for values in ([1.0, inf], [1.0, nan], [inf, inf], [1.0]):
-        found = estimate(values, Number(), "interval")
+    for values in ([1.0, inf], [1.0, nan], [inf, inf], [1.0], [0.0, 1.0]):
+        found = mean_of_values(values, "log", "interval")
         assert (found.low, found.high) == (None, None)
+
+
+def test_an_interval_far_beyond_all_means_is_cut_on_the_axis_and_whole_in_the_csv(tmp_path):
+    values = {
+        ("rnn", "greedy", 0): 3.0,
+        ("rnn", "greedy", 1): 1e60,
+        ("rnn", "beam-4", 0): 2.0,
+        ("rnn", "beam-4", 1): 4.0,
+    }
+    for kind in ("line", "bar"):
+        cells = measured(values, scale="log")
+        run = plotted(tmp_path, cells, decoders=WIDTHS, **{**ACROSS, "kind": kind, "scale": {"y": "log"}})
+        low, high = canvas_of(run).axes[0].get_ylim()
+        assert 1e60 < high < 1e64, "some times farther than usual intervals"
+        assert 1e-3 < low < 3
+        row = rows(run, tmp_path / "report")[0]
+        assert float(row["low"]) < 1e-100
+        assert row["high"] == "inf"
+        assert any("cut at the end of the axis" in note for note in notes(run))
+    run = by_width(tmp_path, {("rnn", "greedy", 0): 2.0, ("rnn", "greedy", 1): 3.0})
+    assert not any("cut" in note for note in notes(run)), "an interval of some times the mean is shown whole"
+    (row,) = the_picture(run).series[0].rows
+    low, high = canvas_of(run).axes[0].get_ylim()
+    assert low < row.low < row.high < high
+
+
+def test_an_error_bar_has_its_ends_where_the_interval_ends_even_if_the_mean_is_outside(tmp_path):
+    values = [2.0] * 9 + [1e5]
+    cells = measured({("rnn", "greedy", seed): value for seed, value in enumerate(values)}, scale="log")
+    where = {"where": {"decoder": "greedy"}}
+    run = plotted(tmp_path, cells, kind="bar", x="model", y="rate", scale={"y": "log"}, **where)
+    (point,) = the_picture(run).series[0].rows
+    assert point.high < point.mean, "a mean of ten numbers is not the mean of their logarithms"
+    (bar,) = (one for one in canvas_of(run).axes[0].collections if isinstance(one, LineCollection))
+    (segment,) = bar.get_segments()
+    assert segment[:, 1] == pytest.approx([point.low, point.high])
 
 
 def test_the_axis_of_a_share_does_not_go_far_below_zero_or_above_the_whole(tmp_path):
     for values in ({0: 0.0, 1: 0.0}, {0: 0.0, 1: 100.0}, {0: 100.0, 1: 100.0}, {0: 1.0, 1: 2.0}):
         for kind in ("line", "bar"):
             keys = ("greedy", "beam-4")
-            run = by_width(tmp_path, {("rnn", keys[place], 0): value for place, value in values.items()}, kind=kind)
+            cells = measured({("rnn", keys[place], 0): value for place, value in values.items()}, scale="share")
+            run = plotted(tmp_path, cells, decoders=WIDTHS, **{**ACROSS, "kind": kind})
             low, high = canvas_of(run).axes[0].get_ylim()
             assert -0.05 * (high - low) <= low < high <= 100 + 0.05 * (high - low)
 
@@ -200,6 +288,9 @@ def test_a_single_point_has_an_error_bar_in_place_of_a_band(tmp_path):
     axes = canvas_of(run).axes[0]
     point = the_picture(run).series[0].rows[0]
     (bar,) = axes.collections
+    (mark,) = (line for line in axes.lines if line.get_marker() == "o")
+    assert bar.get_zorder() < mark.get_zorder(), "no bar cuts the mark in two"
+    assert not bar.get_path_effects()
     ((low, high),) = [segment[:, 1] for segment in bar.get_segments()]
     assert (low, high) == pytest.approx((point.low, point.high))
 

@@ -19,8 +19,8 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
-from bench_reports.content.page import footnotes
 from bench_reports.content.permutation_tests import FILE, MARGIN, keep_permutations, pair_name, permutations
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.diff.contrasts import contrast
 from bench_reports.diff.example_diff import StoredExamples

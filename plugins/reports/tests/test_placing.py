@@ -61,7 +61,7 @@ def test_names_of_points_overlap_neither_each_other_nor_points_nor_obstacles():
         sizes = [(draw.uniform(10, 80), 12.0) for _ in points]
         obstacles = along([(0.0, draw.uniform(0, 300)), (400.0, draw.uniform(0, 300))], 4, 2)
         found = beside_points(points, sizes, BOUNDS, 4, obstacles)
-        if found is None:
+        if None in found:
             continue
         placed += 1
         boxes = [Box(x, y, x + width, y + height) for (x, y), (width, height) in zip(found, sizes, strict=True)]
@@ -75,10 +75,11 @@ def test_names_of_points_overlap_neither_each_other_nor_points_nor_obstacles():
     assert placed > 150
 
 
-def test_a_name_without_any_place_is_none_of_them():
-    assert beside_points([(50, 50), (50, 50)], [(90, 12), (90, 12)], Box(0, 0, 100, 100), 4) is not None
-    assert beside_points([(50, 50)], [(101, 12)], Box(0, 0, 100, 100), 4) is None
-    assert beside_points([(50, 6)] * 9, [(40, 12)] * 9, Box(0, 0, 100, 14), 4) is None
+def test_a_name_without_any_place_has_none_and_the_others_keep_theirs():
+    assert None not in beside_points([(50, 50), (50, 50)], [(90, 12), (90, 12)], Box(0, 0, 100, 100), 4)
+    assert beside_points([(50, 50)], [(101, 12)], Box(0, 0, 100, 100), 4) == [None]
+    found = beside_points([(50, 6)] * 9, [(40, 12)] * 9, Box(0, 0, 100, 14), 4)
+    assert found.count(None) == 7, "one to the right, one to the left"
     assert beside_points([], [], BOUNDS, 4) == []
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from bench_small.runs import run_of, sampled
 from scipy.stats import binom, binomtest
 
+from bench_reports.statistics.measurements import interval_of, measured
 from bench_reports.statistics.shares import Share
 
 
@@ -46,3 +48,14 @@ def test_a_simulation_covers_as_often_as_promised():
     bounds = {k: interval(k, n) for k in set(counts.tolist())}
     hits = sum(bounds[k][0] <= 100 * rate <= bounds[k][1] for k in counts.tolist())
     assert hits / repeats > 0.95 - 3 * (0.95 * 0.05 / repeats) ** 0.5
+
+
+@pytest.mark.parametrize("case", [0.0, 100.0])
+def test_several_seeds_without_a_case_leave_as_much_open_as_the_rule_of_three(tmp_path, case):
+    cells = sampled(tmp_path, {"rnn": [[case] * 500] * 3}, scale="share")
+    found = measured(run_of(tmp_path, cells, {}), cells, "rate")
+    low, high = interval_of(found)
+    assert (high - low) == pytest.approx(100 * 3 / 500, rel=0.2), "at 95 %, 0 of n may come from 3 / n"
+    assert case in (low, high)
+    counts = sampled(tmp_path, {"rnn": [[case] * 500] * 3}, scale="linear")
+    assert interval_of(measured(run_of(tmp_path, counts, {}), counts, "rate")) is None

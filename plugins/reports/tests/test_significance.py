@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
-from bench_reports.content.page import details, footnotes
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
 from bench_reports.statistics.comparisons import with_best
@@ -134,7 +134,7 @@ def test_estimates_show_their_own_error_and_are_not_bold_by_less(tmp_path):
     run, grid = table(tmp_path, samples, error=2.0)
     assert bold(grid) == []
     assert records(grid)[0]["error"] == 2.0
-    assert "Estimates have a standard error of their own" in " ".join(details(run, grid))
+    assert "Standard errors of estimates by sampling: rate 2." in footnotes(run, grid)
 
 
 def test_sums_over_a_whole_population_have_no_interval_with_one_seed(tmp_path):

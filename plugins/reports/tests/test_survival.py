@@ -57,12 +57,14 @@ def test_a_curve_is_the_mean_over_seeds_and_never_leaves_the_whole(tmp_path):
     run = ended(tmp_path, {("rnn", 0): [(2, 1, 0), (5, 1, 0)], ("rnn", 1): [(2, 3, 0), (9, 0, 1)]})
     found = {int(row["x"]): row for row in rows(run, tmp_path / "report")}
     assert {x: float(row["mean"]) for x, row in found.items()} == {0: 100.0, 1: 100.0, 2: 37.5, 5: 12.5, 9: 12.5}
-    assert all(0 <= float(row["low"]) <= float(row["mean"]) <= float(row["high"]) <= 100 for row in found.values())
+    known = [row for row in found.values() if row["low"]]
+    assert [int(row["x"]) for row in known] == [2, 5, 9], "where nothing varies there is no band"
+    assert all(0 <= float(row["low"]) <= float(row["mean"]) <= float(row["high"]) <= 100 for row in known)
     assert {x: (row["ended"], row["cut"]) for x, row in found.items() if x > 1} == {
         2: ("4", "0"), 5: ("1", "0"), 9: ("0", "1"),
     }  # fmt: skip
     assert the_picture(run).series[0].values == 6
-    assert notes(run)[0] == "Means over 2 seeds, with bands of 95 % intervals of the mean over seeds."
+    assert notes(run)[0] == "Means over 2 seeds, with bands of 95 % intervals over seeds, of the same examples."
 
 
 def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
@@ -71,11 +73,14 @@ def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([9.0], [75.0])]
 
 
-@pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}])
-def test_a_curve_of_any_lengths_is_drawn_on_any_axes(tmp_path, scale):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spread", ["interval", "std", "none"])
+@pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}, {"y": "log"}])
+def test_a_curve_of_any_lengths_is_drawn_on_any_axes_without_a_warning(tmp_path, scale, spread):
     for ends in ([(1, 5, 0)], [(1, 0, 5)], [(3, 1, 0), (1500, 0, 1)], [(1, 1, 1), (2, 1, 1)]):
-        axes = canvas_of(ended(tmp_path, {("rnn", 0): ends, ("rnn", 1): ends}, scale=scale)).axes[0]
-        assert axes.get_xlim()[0] == (0 if scale == "linear" else 1)
+        run = ended(tmp_path, {("rnn", 0): ends, ("rnn", 1): ends}, scale=scale, spread=spread)
+        axes = canvas_of(run).axes[0]
+        assert axes.get_xlim()[0] == (0 if scale in ("linear", {"y": "log"}) else 1)
         assert axes.get_xlim()[1] >= ends[-1][0]
 
 

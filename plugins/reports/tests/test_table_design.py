@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 import subprocess
@@ -20,8 +21,9 @@ from bench_core.computing.bootstrap import draws, mark
 from bench_core.storage.bootstrap_replicates import write_draws
 from bench_reports import document as doc
 from bench_reports.content.digits import worth
-from bench_reports.content.page import footnotes
+from bench_reports.content.pairs import pairs_of
 from bench_reports.content.result_tables import levels, results_table
+from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.document import spans_of
 from bench_reports.render.fitting import pieces
@@ -29,6 +31,8 @@ from bench_reports.render.latex_tables import INCH, SIZES, Tabular, too_wide
 from bench_reports.render.records import records
 from bench_reports.render.report import screen, write_report
 from bench_reports.render.terminal import WIDTH
+from bench_reports.render.written import report
+from bench_reports.statistics.comparisons import holm
 from bench_reports.verification.report import verify_report
 from bench_reports.verification.written_tables import latex_rows, letters, markdown_tables, plain_markdown
 
@@ -120,7 +124,14 @@ def test_every_format_shows_the_same_headings_and_rows_of_any_design(tmp_path):
     """With labels, groups, averages, ranks, differences, pieces and transposition, in all combinations."""
     settings = product([False, True], ["std", "interval", "none"], [["model"], ["model", "split"]])
     for place, (transpose, spread, rows) in enumerate(settings):
-        table = {"transpose": transpose, "spread": spread, "rows": rows, "average": True, "ranks": True}
+        table = {
+            "transpose": transpose,
+            "spread": spread,
+            "rows": rows,
+            "average": True,
+            "ranks": True,
+            "pairs": True,
+        }
         table |= {"baseline": "rnn", "differences": True} if rows == ["model"] else {"labels": {"rnn": HOSTILE}}
         run = stored(several(tmp_path, table, metrics=("rate", "nats")))
         folder = tmp_path / f"report-{place}"
@@ -258,6 +269,37 @@ def test_differences_from_a_baseline_stand_beside_each_number_with_what_a_test_s
     )
 
 
+def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path):
+    run = several(tmp_path, {"pairs": True, "average": True})
+    (grid,) = grids(run)
+    found = pairs_of(grid)
+    assert len(found) == 3 * 3, "pairs of models in two columns and their average"
+    greedy = [pair for pair in found if pair.column.label == "greedy"]
+    p = [pair.found.p for pair in greedy]
+    assert [pair.found.adjusted for pair in greedy] == holm(p)
+    for pair in greedy:
+        assert pair.difference == pytest.approx(
+            fmean(by_seed(run, pair.one.label, "greedy")) - fmean(by_seed(run, pair.other.label, "greedy"))
+        )
+        assert (pair.found.p < 0.05) == (not pair.interval[0] <= 0 <= pair.interval[1])
+    files = written(run, tmp_path / "report")
+    rows = [*csv.DictReader(files["tables/t-pairs.csv"].decode().splitlines())]
+    assert [(row["row"], row["other"], row["column"]) for row in rows] == [
+        (pair.one.label, pair.other.label, pair.column.label) for pair in found
+    ]
+    assert b"rnn $-$ gru" in files["tables/t-pairs.tex"]
+    assert b"t: all pairs" in files["report.md"]
+    assert not pairs_of(grids(several(tmp_path))[0])
+
+
+def test_pairs_of_perplexities_are_ratios(tmp_path):
+    run = several(tmp_path, {"pairs": True}, scale="log")
+    pair = pairs_of(grids(run)[0])[0]
+    ratio = geometric_mean(by_seed(run, "rnn", "greedy")) / geometric_mean(by_seed(run, "lstm", "greedy"))
+    assert pair.difference == pytest.approx(ratio)
+    assert pair.text.startswith(f"{ratio:.3f}× [")
+
+
 # Widths
 
 
@@ -284,10 +326,21 @@ def test_a_terminal_shows_no_line_that_is_longer_than_it(tmp_path):
     names = [f"model-{place}" for place in range(12)]
     cells = [cell(name, decoder, 0, {"rate": number(1.0)}) for name in names for decoder in DECODERS]
     run = run_of(tmp_path, cells, {"rows": ["decoder"], "columns": ["model"]}, names=names)
+    for width in (40, 60, WIDTH, 300):
+        assert max(map(len, screen(run, width).split("\n"))) <= width
     text = screen(run)
-    assert max(map(len, text.split("\n"))) <= WIDTH
     assert all(text.count(name) >= 1 for name in names)
     assert text.count("Decoder ") > 1, "labels stand before each piece"
+
+
+def test_what_is_shown_of_a_report_that_is_there_fits_a_narrow_terminal_too(tmp_path, monkeypatch):
+    run = stored(several(tmp_path, {"average": True, "ranks": True}, metrics=("rate", "nats")))
+    shown = {}
+    for columns in ("50", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown[columns] = report(run, tmp_path / "report")
+    assert max(map(len, shown["50"].split("\n"))) <= 50
+    assert shown["200"] == (tmp_path / "report" / "report.txt").read_text()
 
 
 def test_markdown_is_cut_into_pieces_that_read_back_as_one(tmp_path):

@@ -566,3 +566,40 @@ def test_scripts_of_a_report_cannot_read_the_page(served, tmp_path):
     wait = "new Promise(done => { const look = () => document.title === 'asking' ? setTimeout(look, 10) : done(document.title); look(); })"  # fmt: skip
     assert served.value(wait) == "refused"
     assert served.value("(() => { try { return String(localStorage) } catch { return 'refused' } })()") == "refused"
+
+
+@pytest.mark.parametrize("width", [1400, 500, 390])
+def test_no_word_of_a_heading_is_broken_unless_it_is_very_long(show, tmp_path, width):
+    names = {"log-probability": 1.0, "non-termination": 2.0, "perplexity": 3.0, "m" * 300: 4.0}
+    cells = [cell("rnn", "greedy", 0, {name: number(value) for name, value in names.items()})]
+    run = run_of(tmp_path, cells, {"values": ["perplexity"]})
+    run = replace(run, suite=run.suite.model_copy(update={"metrics": {name: {"name": "m"} for name in names}}))
+    put(tmp_path / "root", FIRST, run)
+    browser = show(tmp_path / "root", width=width)
+    lines = browser.value(
+        """[...document.querySelectorAll('#cells-of-runs thead button')].map(one => {
+          const range = document.createRange(), text = document.createTreeWalker(one, NodeFilter.SHOW_TEXT).nextNode();
+          return text.data.split(/(?<=-)|\\s/).filter(Boolean).map(word => {
+            const start = text.data.indexOf(word);
+            range.setStart(text, start);
+            range.setEnd(text, start + word.length);
+            return [word, new Set([...range.getClientRects()].map(box => box.top)).size];
+          });
+        })"""
+    )
+    found = {word: count for line in lines for word, count in line}
+    assert found.keys() >= {"log-", "probability", "termination", "perplexity", "m" * 300}
+    assert {word for word, count in found.items() if count > 1} == {"m" * 300}
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1400, 500, 390])
+def test_runs_with_a_report_and_without_one_are_in_line(show, tmp_path, width):
+    two_runs(tmp_path / "root")
+    browser = show(tmp_path / "root", width=width)
+    lefts = "[...document.querySelectorAll('.run {}')].map(one => one.getBoundingClientRect().left)"
+    assert len(browser.value("[...document.querySelectorAll('.run > .report')]")) == 1
+    for part in (".of", ".state"):
+        found = browser.value(lefts.format(part))
+        assert len(found) == 2
+        assert found[0] == pytest.approx(found[1], abs=0.5), part

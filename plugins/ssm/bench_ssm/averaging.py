@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bench_core import Batch, Noise, Scorer, Scores, SuiteError
+from bench_core import QUARTERS, Batch, Noise, Scorer, Scores, SuiteError
 from bench_ssm.trajectories import log_means
 
 if TYPE_CHECKING:
@@ -31,11 +32,16 @@ class Averaging(Scorer):
 
     @torch.no_grad()
     def averaged(self, batch: Batch, noise: Noise) -> Scores:
-        """Return estimates of ln P(w), and by a tenth of the trajectories."""
+        """Return estimates of ln P(w), and by a tenth and by each quarter of the trajectories."""
         self.longest(batch)
-        few = max(1, self.config.trajectories // 10)
-        fewer, log_probs = log_means(self._kept_table(noise.fork("trajectories")), batch.gold, batch.length, few)
-        return Scores(log_probs, {"log_prob_by_a_tenth": fewer})
+        number = self.config.trajectories
+        edges = [number * quarter // 4 for quarter in range(5)]
+        parts = [(0, number), (0, max(1, number // 10)), *pairwise(edges)]
+        log_probs, fewer, *quarters = log_means(
+            self._kept_table(noise.fork("trajectories")), batch.gold, batch.length, parts
+        )
+        by_quarter = {name: found.round(decimals=6) for name, found in zip(QUARTERS, quarters, strict=True)}
+        return Scores(log_probs, {"log_prob_by_a_tenth": fewer, **by_quarter})
 
     def longest(self, batch: Batch) -> int:
         """Return the length of the longest target; raise SuiteError if there is no such step."""

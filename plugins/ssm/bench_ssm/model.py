@@ -5,7 +5,7 @@ A trajectory does not depend on what was generated: no `LanguageModel` of the ki
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import (
+    AGAIN,
     STOP,
     Batch,
     Hypothesis,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from bench_ssm.plugin import DeepSSMConfig
 
 BITS = 1 / log(2)
+HALVES = "information_by_halves"
 
 #: Targets [N, T] and their lengths [N] -> what is made of them [N, T, H].
 Read: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -97,7 +99,8 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         if scoring.by == "trajectories":
             return self.averaged(batch, scoring.noise)
         bound = self.bound(batch, scoring.noise, self.config.samples)
-        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy}
+        again = self.bound(batch, scoring.noise.fork("again"), self.config.samples)
+        values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy, AGAIN: again.total}
         return Scores(bound.total.double(), values)
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
@@ -123,18 +126,25 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         if not self.config.information_draws:
             return found
         values = self._values(batch.ids, states, log_probs, noise.fork("information"))
-        return [replace(one, values=_told(one, *each)) for one, each in zip(found, values, strict=True)]
+        return [replace(one, values=_told(one, each)) for one, each in zip(found, values, strict=True)]
 
     def _values(
         self, ids: Tensor, states: Tensor, log_probs: Tensor, noise: Noise
-    ) -> list[tuple[list[float], list[float]]]:
-        """Return I(w_t; xi_t | h_{t-1}) and H[w_t | h_t], in bits, of each row at the first steps."""
+    ) -> list[Mapping[str, list[float]]]:
+        """Return I(w_t; xi_t | h_{t-1}), that by half of the noise, and H[w_t | h_t], in bits, of each row by name.
+
+        Each is of the first steps.
+        """
         draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
         size = states.shape[2]
-        drawn = (noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps))
-        told = torch.stack([self.information(states[t], each) for t, each in enumerate(drawn)], 1)  # [N, T]
-        unsure = entropy(log_probs[:steps]).T
-        return list(zip(told.tolist(), unsure.tolist(), strict=True))
+        drawn = [noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps)]
+        moved = [self._moved(states[t], each) for t, each in enumerate(drawn)]
+        found = {"information": torch.stack([information(each) for each in moved], 1)}  # [N, T]
+        found["entropy"] = entropy(log_probs[:steps]).T
+        if draws > 1:
+            found[HALVES] = torch.stack([_by_halves(each) for each in moved], 1)
+        columns = {name: column.tolist() for name, column in found.items()}
+        return [{name: column[row] for name, column in columns.items()} for row in range(len(ids))]
 
     def prior(self, ids: Tensor, noise: Noise, steps: int | None = None) -> Tensor:
         """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d], or so many `steps` of it."""
@@ -145,10 +155,13 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
 
     def information(self, states: Tensor, drawn: Tensor) -> Tensor:
         """Return I(w_t; xi_t | h_{t-1}) in bits [*] at states [*, d], by noise [*, K, d]; biased, at most log2 K."""
+        return information(self._moved(states, drawn))
+
+    def _moved(self, states: Tensor, drawn: Tensor) -> Tensor:
+        """Return log-probabilities [*, K, V] after a step from states [*, d], by noise [*, K, d]."""
         moved, _ = self.generative.at(states).forward(drawn.to(states.dtype))
-        log_probs = self.emission(moved)  # [*, K, V]
-        mean = (log_probs.logsumexp(-2) - log(drawn.shape[-2])).clamp(max=0)
-        return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
+        log_probs: Tensor = self.emission(moved)
+        return log_probs
 
     def bound(self, batch: Batch, noise: Noise, samples: int, read: Read | None = None) -> Bound:
         """Return bounds by `samples` proposals a step, of which one is kept in proportion to its weight.
@@ -258,14 +271,25 @@ def entropy(log_probs: Tensor) -> Tensor:
     return found
 
 
-def _told(one: Hypothesis, information: list[float], unsure: list[float]) -> dict[str, float]:
+def information(log_probs: Tensor) -> Tensor:
+    """Return the mutual information in bits [*] of tokens and noise, given log-probabilities by noise [*, K, V]."""
+    mean = (log_probs.logsumexp(-2) - log(log_probs.shape[-2])).clamp(max=0)
+    return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
+
+
+def _by_halves(log_probs: Tensor) -> Tensor:
+    """Return the mean information [*] by each half of the noise: its bias is twice as large."""
+    half = log_probs.shape[-2] // 2
+    return (information(log_probs[..., :half, :]) + information(log_probs[..., half:, :])) / 2
+
+
+def _told(one: Hypothesis, values: Mapping[str, list[float]]) -> dict[str, float]:
     """Return what metrics may know of the trajectory behind a hypothesis."""
-    alive = min(len(one.tokens) + one.finished, len(information))
-    return {
-        "information": sum(information) / len(information),
-        "entropy": sum(unsure) / len(unsure),
-        **{f"information_{t}": value for t, value in enumerate(information, 1)},
-        **{f"entropy_{t}": value for t, value in enumerate(unsure, 1)},
-        "information_until_stop": sum(information[:alive]),
-        "steps_until_stop": float(alive),
-    }
+    alive = min(len(one.tokens) + one.finished, len(values["information"]))
+    found = {"steps_until_stop": float(alive)}
+    for name, steps in values.items():
+        found[name] = sum(steps) / len(steps)
+        found |= {f"{name}_{t}": value for t, value in enumerate(steps, 1)}
+        if name != "entropy":
+            found[f"{name}_until_stop"] = sum(steps[:alive])
+    return found

@@ -65,7 +65,7 @@ class DeepSSMConfig(ModelConfig):
     reader: PositiveInt = 64  #: units of the GRU that reads a target, in each direction
     posterior: PositiveInt = 64  #: hidden units between what it has read and the proposal
     steps: PositiveInt = 13  #: most tokens of a target, stop included
-    trajectories: PositiveInt = 10_000  #: N, which all targets share when scored by them
+    trajectories: int = Field(10_000, ge=4)  #: N, which all targets share when scored by them
     information_draws: NonNegativeInt = 20  #: of noise, for each mutual information; 0 leaves it out
     positions: PositiveInt = 10  #: steps over which it is averaged
     logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind the one in the log of training
@@ -123,7 +123,7 @@ class CharGRUConfig(ModelConfig):
     state: PositiveInt = 8  #: d, units of the GRU
     embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`
     steps: PositiveInt = 13  #: most tokens of a target that is scored by trajectories, stop included
-    trajectories: PositiveInt = 10_000  #: N, which all targets share when scored by them
+    trajectories: int = Field(10_000, ge=4)  #: N, which all targets share when scored by them
 
     def exempt(self) -> Mapping[str, str]:
         why = "scores by trajectories are those of another distribution"

@@ -8,8 +8,9 @@ go on with most pairs, else a product for each target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log
 
 import torch
@@ -33,8 +34,8 @@ class Level:
     pairs: Tensor  # [E] which of these are theirs
 
 
-def log_means(table: Tensor, gold: Tensor, length: Tensor, few: int) -> tuple[Tensor, Tensor]:
-    """Return ln P^(w) [W] by the first `few` trajectories and by all, in float64.
+def log_means(table: Tensor, gold: Tensor, length: Tensor, parts: Sequence[tuple[int, int]]) -> Tensor:
+    """Return ln P^(w) by each of `parts` of the trajectories, from the first to the last [P, W], in float64.
 
     `table` [T, V, N] has the log-probability of every token at every step of every trajectory; targets are rows of
     `gold` [W, T'], their tokens the first `length` [W], at least 1. What was too small or too large for the
@@ -47,35 +48,35 @@ def log_means(table: Tensor, gold: Tensor, length: Tensor, few: int) -> tuple[Te
     gold, length = words[:, :-1], words[:, -1]
     mean = table.logsumexp(2) - log(number)  # [T, V]; relative to it, products are neither tiny nor huge
     probs = pad((table - mean[:, :, None]).exp(), (0, 0, 0, 1, 0, 1), value=1.0)  # [T + 1, V + 1, N]
-    sums = torch.cat(
-        [
-            _sums(probs, *block, few)
-            for block in zip(torch.split(gold, WORDS), torch.split(length, WORDS), strict=True)
-        ]
-    )
+    blocks = zip(torch.split(gold, WORDS), torch.split(length, WORDS), strict=True)
+    sums = torch.cat([_sums(probs, *block, parts) for block in blocks])
     real = torch.arange(steps, device=gold.device) < length[:, None]
     usual = mean.double()[torch.arange(steps, device=gold.device), gold].where(real, 0).sum(1)  # [W]
     found = []
-    for total, size in zip(sums.unbind(1), (few, number), strict=True):
-        means = total.log() + usual - log(size)
+    for total, (start, end) in zip(sums.unbind(1), parts, strict=True):
+        means = total.log() + usual - log(end - start)
         least = number * torch.finfo(table.dtype).tiny / torch.finfo(table.dtype).eps
         doubtful = (~((total > least) & (total < torch.inf))).nonzero()[:, 0]
-        means[doubtful] = _careful(table[:, :, :size], gold[doubtful], length[doubtful])
+        means[doubtful] = _careful(table[:, :, start:end], gold[doubtful], length[doubtful])
         found.append(means[place])
-    return found[0], found[1]
+    return torch.stack(found)
 
 
-def _sums(probs: Tensor, gold: Tensor, length: Tensor, few: int) -> Tensor:
-    """Return the sums over the first `few` and over all trajectories [W, 2] of the products of sorted targets."""
+def _sums(probs: Tensor, gold: Tensor, length: Tensor, parts: Sequence[tuple[int, int]]) -> Tensor:
+    """Return the sums over parts of the trajectories [W, P] of the products of sorted targets."""
     levels = list(_trie(gold, length, probs.shape[1] - 1))
     most = max(len(level.tokens) for level in levels)
     size = max(16, PRODUCTS // most) if probs.device.type == "cpu" else max(16, 2**27 // most)
-    found = [probs.new_zeros(2, len(level.rows), dtype=torch.float64) for level in levels]
-    for start, end, part in ((0, few, 0), (few, probs.shape[2], 1)):
+    edges = sorted({edge for part in parts for edge in part})
+    pieces = list(pairwise(edges))
+    found = [probs.new_zeros(len(pieces), len(level.rows), dtype=torch.float64) for level in levels]
+    for piece, (start, end) in enumerate(pieces):
         for first in range(start, end, size):
-            _add([sums[part] for sums in found], levels, probs[:, :, first : min(first + size, end)])
+            _add([sums[piece] for sums in found], levels, probs[:, :, first : min(first + size, end)])
     rows = torch.cat([level.rows for level in levels])
-    return torch.cat(found, 1)[:, rows.argsort()].T.cumsum(1)
+    sums = torch.cat(found, 1)[:, rows.argsort()]  # [pieces, W]
+    within = [[start <= first and last <= end for first, last in pieces] for start, end in parts]
+    return torch.stack([sums[torch.tensor(each, device=sums.device)].sum(0) for each in within], 1)
 
 
 def _trie(gold: Tensor, length: Tensor, none: int) -> Iterator[Level]:

@@ -7,7 +7,7 @@ from math import log, pi
 import pytest
 import torch
 
-from bench_core import Batch, Noise, Scoring, TaskInfo, Training
+from bench_core import AGAIN, Batch, Noise, Scoring, TaskInfo, Training
 from bench_core.testing import tiny_batch
 from bench_ssm.maps import Scale, Triangle
 from bench_ssm.model import Step
@@ -442,3 +442,13 @@ def test_the_log_of_training_is_made_of_some_updates():
     assert told == [3, 1, 1, 3, 1]
     with torch.no_grad():
         assert set(model.loss(batch, Training(0, 5, 0, 1, Noise(2))).parts) == {"fit"}, "an evaluation has no log"
+
+
+def test_the_bound_once_more_is_by_other_draws_of_the_same_distribution():
+    """Over many numbers of a word, both have one mean and no correlation."""
+    found = deep().score(many((A, B, 0), 4000), Scoring("elbo", Noise(3)))
+    one, other = found.log_probs.double(), found.values[AGAIN].double()
+    apart = one - other
+    assert abs(apart.mean()) < 4 * apart.std() / 4000**0.5
+    assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 4 / 4000**0.5
+    assert one.std() > 1e-3

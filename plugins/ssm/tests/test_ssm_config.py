@@ -47,7 +47,7 @@ def test_names_of_flows_are_read_as_the_paper_writes_them():
 
 
 def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():
-    config = DeepSSMConfig(state=2, steps=4, trajectories=3)
+    config = DeepSSMConfig(state=2, steps=4, trajectories=4)
     model, batch = config.load()(config, FACTS), tiny_batch()
     asked = [lambda by=by: model.score(batch, Scoring(by, Noise(1))) for by in config.likelihoods]
     for ask in [*asked, lambda: model.loss(batch, Training(0, 1, 0, 1, Noise(1)))]:

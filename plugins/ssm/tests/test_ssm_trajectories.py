@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from bench_core import Batch, Noise, Scoring, TaskInfo
+from bench_core import QUARTERS, Batch, Noise, Outcome, Scoring, TaskInfo, estimates_of, sampling_error
 from bench_ssm import trajectories
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.trajectories import log_means
@@ -40,6 +40,10 @@ def naively(table, gold, length):
     return torch.stack(found)
 
 
+def by_all(table, gold, length):
+    return log_means(table, gold, length, [(0, table.shape[2])])[0]
+
+
 @pytest.mark.parametrize(("block", "products", "cross"), [(4096, 2**20, 8), (7, 100, 1000), (50, 100, 0)])
 def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, products, cross):
     monkeypatch.setattr(trajectories, "WORDS", block)
@@ -47,22 +51,22 @@ def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, product
     monkeypatch.setattr(trajectories, "CROSS", cross)
     gold, length = words(100)
     for lp in (table(), table(number=1), table(tokens=9)):
-        few = max(1, lp.shape[2] // 10)
-        fewer, found = log_means(lp, gold, length, few)
-        torch.testing.assert_close(found, naively(lp, gold, length), rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(fewer, naively(lp[:, :, :few], gold, length), rtol=1e-9, atol=1e-9)
+        number = lp.shape[2]
+        parts = [(0, number), (0, max(1, number // 10)), (0, (number + 1) // 2), (number // 4, number)]
+        for found, (start, end) in zip(log_means(lp, gold, length, parts), parts, strict=True):
+            torch.testing.assert_close(found, naively(lp[:, :, start:end], gold, length), rtol=1e-9, atol=1e-9)
 
 
 def test_the_trie_gives_what_a_product_of_matrices_gives():
     lp, (gold, length) = table(), words(100)
     ones = one_hot(gold, 5) * (torch.arange(7) < length[:, None])[:, :, None]
     found = (ones.flatten(1).to(lp) @ lp.flatten(0, 1)).logsumexp(1) - log(90)
-    torch.testing.assert_close(log_means(lp, gold, length, 9)[1], found, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(by_all(lp, gold, length), found, rtol=1e-9, atol=1e-9)
 
 
 def test_words_of_one_token_need_no_other():
     lp, zeros = table(), torch.zeros(2, 1, dtype=torch.long)
-    found = log_means(lp, zeros, torch.ones(2, dtype=torch.long), 9)[1]
+    found = by_all(lp, zeros, torch.ones(2, dtype=torch.long))
     torch.testing.assert_close(found, (lp[0, 0].logsumexp(0) - log(90)).expand(2))
 
 
@@ -70,7 +74,7 @@ def test_float32_is_close_to_float64_however_improbable_words_are():
     gold, length = words(200)
     for scale in (1.0, 5.0, 30.0):
         lp = table(scale=scale).float()
-        found = log_means(lp, gold, length, 9)[1]
+        found = by_all(lp, gold, length)
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, naively(lp, gold, length), rtol=1e-5, atol=1e-5)
     assert found.min() < -100  # where products of probabilities are 0 in float32
@@ -78,9 +82,9 @@ def test_float32_is_close_to_float64_however_improbable_words_are():
 
 def test_no_word_has_a_probability_of_its_own_twice_as_large_for_being_there_twice():
     lp, (gold, length) = table(), words(20)
-    both = log_means(lp, gold.repeat(2, 1), length.repeat(2), 9)[1]
+    both = by_all(lp, gold.repeat(2, 1), length.repeat(2))
     torch.testing.assert_close(both[:20], both[20:])
-    torch.testing.assert_close(both[:20], log_means(lp, gold, length, 9)[1])
+    torch.testing.assert_close(both[:20], by_all(lp, gold, length))
 
 
 def all_words(steps):
@@ -97,7 +101,7 @@ def batch(targets):
 
 def test_probabilities_of_all_words_and_of_the_unfinished_sum_to_one():
     rows = batch(all_words(3))
-    found = log_means(table(tokens=3, steps=3), rows.gold, rows.length, 9)[1]
+    found = by_all(table(tokens=3, steps=3), rows.gold, rows.length)
     torch.testing.assert_close(found.exp().sum(), torch.tensor(1.0))
 
 
@@ -182,6 +186,34 @@ def test_a_tenth_of_the_trajectories_are_the_first_ones():
     told = model.score(rows, Scoring("trajectories", Noise(4))).values["log_prob_by_a_tenth"]
     fewer = chain(1, trajectories=100).score(rows, Scoring("trajectories", Noise(4))).log_probs
     torch.testing.assert_close(told, fewer)
+
+
+@pytest.mark.parametrize("trajectories", [1000, 4, 7])
+def test_the_quarters_of_the_trajectories_are_all_of_them(trajectories):
+    model, rows = chain(1, trajectories=trajectories), batch(list(product((A, B), repeat=3)))
+    found = model.score(rows, Scoring("trajectories", Noise(4)))
+    sizes = torch.tensor([trajectories * (n + 1) // 4 - trajectories * n // 4 for n in range(4)])
+    quarters = torch.stack([found.values[name] for name in QUARTERS]).exp()
+    torch.testing.assert_close((quarters * sizes[:, None]).sum(0) / trajectories, found.log_probs.exp())
+    assert len({round(one, 9) for one in quarters[:, 0].tolist()}) == 4
+
+
+@pytest.mark.parametrize("trajectories", [20, 400])
+def test_the_true_entropy_is_within_two_errors_of_its_estimate(trajectories):
+    """H = -sum_w P(w) ln P(w) over the 8 words of a logistic chain; 0.95 less two errors of 100 experiments."""
+    targets = list(product((A, B), repeat=3))
+    truth = torch.tensor([quadrature(word) for word in targets])
+    entropy, model, inside = -(truth * truth.log()).sum(), chain(1, trajectories=trajectories), []
+    for key in range(100):
+        found = model.score(batch(targets), Scoring("trajectories", Noise(key)))
+        rows = [
+            Outcome(n, values={name: float(each[n]) for name, each in found.values.items()})
+            for n in range(len(targets))
+        ]
+        parts = truth @ torch.tensor([estimates_of(one, lambda nats: -nats) for one in rows])
+        whole = -float(truth @ found.log_probs)
+        inside.append(abs(whole - entropy) <= 2 * sampling_error(whole, parts.tolist()))
+    assert sum(inside) / 100 >= 0.905
 
 
 def test_without_an_emission_every_token_is_as_probable_as_any_other():

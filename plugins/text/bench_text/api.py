@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bench_text.sequence_task import SequenceTask
     from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words, by_name
     from bench_text.stored_examples import StoredExamples
+    from bench_text.token_sizes import TokenSizes
     from bench_text.tokenized import TokenizedTask, token_statistics
     from bench_text.tokens import UNKNOWN, UNREADABLE, Encoder, join, learn
 
@@ -33,6 +34,7 @@ _HOMES = {
     "sequence_task": ["SequenceTask"],
     "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words", "by_name"],
     "stored_examples": ["StoredExamples"],
+    "token_sizes": ["TokenSizes"],
     "tokenized": ["TokenizedTask", "token_statistics"],
     "tokens": ["UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
 }
@@ -41,8 +43,9 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
     "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
-    "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "check_shared", "corpora", "cut", "evenly",
-    "grouped", "join", "learn", "padded", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "check_shared", "corpora", "cut",
+    "evenly", "grouped", "join", "learn", "padded", "records", "shuffled",
+    "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class Example(NamedTuple):
     source_text: str | None = None  #: the source in reports; by default the source, if that is a text
     purposes: Set[Purpose] = ALL  #: what it is used for, such as not DECODE for further targets of one source
     extras: Mapping[str, Sequence[int]] = {}  #: integers for `Batch.extras`, padded with -1
+    raw: str | None = None  #: the target as the corpus has it, for bits per byte; by default the target
 
 
 def parsed(found: Any) -> Example:

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bench_core import STOP, DataError
 from bench_text import corpora
+from bench_text.raw_text import utf8
 from bench_text.settings import Pretrained
 from bench_text.tokens import UNREADABLE
 
@@ -101,6 +103,19 @@ class Numbered:
             for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
                 begins = [begin for begin, _ in found.offsets[first : first + 1]]
                 yield line[begins[0] :].removeprefix(" ") if begins else ""
+
+    def pieces(self, lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
+        """Yield the UTF-8 of each token of each line, empty for all of a line that they do not spell.
+
+        Of tokens that begin within one character, the last one has it.
+        """
+        for start in range(0, len(lines), TOGETHER):
+            some = lines[start : start + TOGETHER]
+            for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
+                decoded = str(self._tokenizer.decode(found.ids, skip_special_tokens=False))
+                spelled = line if line in (decoded, decoded.removeprefix(" ")) else ""
+                begins = [begin if place else 0 for place, (begin, _) in enumerate(found.offsets)]
+                yield [utf8(spelled[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
     def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
         """Return the text of tokens, without the space before its first word, and with `unknown` for unknown ones."""

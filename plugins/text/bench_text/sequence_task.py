@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo
+from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo, TextSize
 from bench_text import corpora
 from bench_text.corpora import SPLITS
 from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
+from bench_text.raw_text import size, utf8
 from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
+from bench_text.token_sizes import NONE
 from bench_text.tokenized import TokenizedTask, token_statistics
 from bench_text.tokens import PAD, Encoder
 
@@ -56,6 +58,7 @@ class SequenceTask(TokenizedTask):
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
+        self.save_vocabulary(target.vocabulary)
         statistics, shapes = {}, {}
         counts: list[int] = []
         for split, examples in found.items():
@@ -63,13 +66,14 @@ class SequenceTask(TokenizedTask):
             statistics[split] = self.statistics(encoded) | left_out
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
             self._save_texts(split, self._text_rows(encoded))
+            if split != "train" and not self.prefix and len(encoded) == len(examples):
+                self.save_sizes(split, self._sizes(encoded))
             counts = counts or encoded.counts  # of the first split, the one to train on
             shapes[split] = encoded.source.shape[1:] if isinstance(encoded.source, np.ndarray) else ()
         if len(set(shapes.values())) > 1:
             raise PluginError(
                 f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
             )
-        self.save_vocabulary(target.vocabulary)
         extras = {**self.about(data), **target.extras, "statistics": statistics}
         return TaskInfo(target.vocabulary, counts, source.vocabulary if source else (), shapes["train"], extras)
 
@@ -146,6 +150,26 @@ class SequenceTask(TokenizedTask):
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the source text of each example to decode, if it has one."""
         return {number: source for number, _, source in self._texts(split) if source is not None}
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+        """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
+
+        Texts that their tokens do not spell are left out, and so are all if `choose` left out examples of the split.
+        """
+        return self.load_sizes(split, StoredExamples.load(self.folder, split).ids.tolist())
+
+    def _sizes(self, encoded: EncodedExamples) -> Numbers:
+        """Return the sizes of the raw text of each target [R, 2]."""
+        targets = [example.target for example in encoded.examples]
+        raw = [example.target if example.raw is None else example.raw for example in encoded.examples]
+        pieces = encoded.encoder.pieces or (lambda texts, rows: ([] for _ in texts))
+        rows = zip(raw, encoded.target, pieces(targets, encoded.target), strict=True)
+        sizes = [size(text) if self._spells(text, tokens, own) else (NONE, NONE) for text, tokens, own in rows]
+        return np.array(sizes, np.int64)
+
+    def _spells(self, text: str, tokens: list[int], pieces: Sequence[bytes]) -> bool:
+        """Return whether tokens, or what `text` makes of them, are a text."""
+        return b"".join(pieces) == utf8(text) or self.text(tokens) == text
 
     def _texts(self, split: Split) -> list[tuple[int, list[str], str | None]]:
         rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))

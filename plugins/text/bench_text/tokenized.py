@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench_core import STOP, Task
+from bench_core import STOP, Split, Task, TextSize
 from bench_text import corpora
 from bench_text.pretrained import FILE, Numbered
-from bench_text.ragged import Ragged
+from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import BytePairs, Characters, Pretrained, Words
+from bench_text.token_sizes import NONE
 from bench_text.tokens import PAD, UNREADABLE, Encoder, join, learn
 
 
@@ -44,7 +45,7 @@ class TokenizedTask(Task):
         shutil.copyfile(given.file, self.folder / FILE)
         extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
         vocabulary = [*given.vocabulary, *[PAD] * pad]
-        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras)
+        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces)
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""
@@ -54,6 +55,18 @@ class TokenizedTask(Task):
     def vocabulary(self) -> list[str]:
         """The names of target tokens, as `save_vocabulary` wrote them."""
         return list(json.loads((self.folder / "vocabulary.json").read_text(encoding="utf-8")))
+
+    def save_sizes(self, split: Split, sizes: Numbers) -> None:
+        """Write the sizes of the raw texts of targets [R, 2], in bytes and characters, to the folder."""
+        np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
+
+    def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize]:
+        """Return the sizes that `save_sizes` wrote, if it did, by the ids [R] of targets; none that is `NONE`."""
+        path = self.folder / f"{split}.sizes.npy"
+        if not path.exists():
+            return {}
+        rows = zip(ids, np.load(path, allow_pickle=False).tolist(), strict=True)
+        return {number: TextSize(*row) for number, row in rows if row[0] != NONE}
 
     @cached_property
     def _pretrained(self) -> Numbered:

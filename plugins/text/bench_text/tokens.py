@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench_text.raw_text import Pieces, byte_level, utf8
 from bench_text.settings import BytePairs, Characters, Words
 
 SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: ends a text; any other token; padding
@@ -30,6 +31,7 @@ class Encoder:
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
     unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
     extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
+    pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
 
 
 def learn(
@@ -57,7 +59,19 @@ def learn(
         gap = " " if isinstance(settings, Words) else ""
         return (gap.join(cut(line)[first:]) for line in lines)
 
-    return Encoder([STOP, UNKNOWN, *kept, *[PAD] * pad], encode, range(2, 2 + len(kept)), rest)
+    vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
+    texts = [utf8(token) for token in vocabulary]
+    pieces = _pieces(texts, [b" " + text for text in texts] if isinstance(settings, Words) else texts)
+    return Encoder(vocabulary, encode, range(2, 2 + len(kept)), rest, pieces=pieces)
+
+
+def _pieces(first: Sequence[bytes], others: Sequence[bytes]) -> Pieces:
+    """Return the pieces of texts, given those of the first token and of others [V]."""
+
+    def pieces(lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
+        return ([*(first[token] for token in row[:1]), *(others[token] for token in row[1:])] for row in rows)
+
+    return pieces
 
 
 def _characters(line: str) -> list[str]:
@@ -88,14 +102,15 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
     vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
-    sizes = [len(f" {piece}" if piece in SPECIAL else piece) for piece in vocabulary]  # in bytes of text
+    others = [f" {piece}".encode() if piece in SPECIAL else byte_level(piece) for piece in vocabulary]
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         for line, row in zip(lines, rows, strict=True):
-            left = f" {line}".encode()[sum(sizes[piece] for piece in row[:first]) :]
+            left = f" {line}".encode()[sum(len(others[piece]) for piece in row[:first]) :]
             yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
 
-    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest)
+    pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
+    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest, pieces=pieces)
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:

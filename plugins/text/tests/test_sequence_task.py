@@ -359,3 +359,27 @@ def test_a_config_imports_neither_torch_nor_numpy():
         "assert not {'torch', 'numpy', 'tokenizers'} & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 280}])
+def test_sizes_of_targets_are_those_that_their_tokens_spell(pairs, tmp_path, tokenizer):
+    """Double spaces are lost by words and byte pairs, unseen letters by words and characters."""
+    pairs["test"].write_text(
+        "".join(f'{{"source": "a", "target": "{text}"}}\n' for text in ("b a", "", "b  c", "\u00e9"))
+    )
+    task, _ = prepared(JsonPairsConfig(**pairs, tokenizer=tokenizer), tmp_path)
+    found = {number: (size.bytes, size.characters) for number, size in task.target_sizes("test").items()}
+    lossless = {"word": {}, "char": {2: (5, 5)}}.get(tokenizer if isinstance(tokenizer, str) else "", {3: (3, 2)})
+    assert found == {0: (4, 4), 1: (1, 1)} | lossless
+
+
+def test_a_target_that_is_not_what_the_corpus_has_is_measured_by_what_that_has(tmp_path):
+    class Shouted(Counting):
+        def examples(self, split, data):
+            yield Example(None, "a b", raw="a b")
+            yield Example(None, "a b", raw="A b")
+            yield Example(None, "a b")
+
+    task = Shouted(CountingConfig(), tmp_path)
+    task.prepare(tmp_path)
+    assert sorted(task.target_sizes("valid")) == [0, 2]

@@ -50,6 +50,10 @@ class ParallelTask(SequenceTask):
         """Return the reference text of a line of the target; by default the line."""
         return line
 
+    def raw(self, line: str) -> str:
+        """Return the raw text of a line of the target, whose bytes count; by default the line."""
+        return line
+
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
         source, target = self.corpus.read(split)
         pairs = [*zip(*self.spaced((source.texts, target.texts)), strict=True)]
@@ -60,7 +64,7 @@ class ParallelTask(SequenceTask):
             zip(pairs, source.texts, target.texts, *more, strict=True)
         ):
             references = [self.reference(line) for line in (first, *filter(str.strip, others))]
-            example = Example(one, other, references, id=number, source_text=raw)
+            example = Example(one, other, references, id=number, source_text=raw, raw=self.raw(first))
             yield example if one and other else example._replace(purposes=frozenset())
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:

@@ -46,6 +46,10 @@ class Translation(ParallelTask):
     def reference(self, line: str) -> str:
         return self.sides[1].lowered(line)
 
+    def raw(self, line: str) -> str:
+        """Return a line with single spaces, as all tokenizers see it."""
+        return " ".join(line.split())
+
     def text(self, tokens: list[int]) -> str:
         """Join tokens to plain text, as the raw lines of the corpus are."""
         return self.sides[1].text([self.vocabulary[token] for token in tokens])

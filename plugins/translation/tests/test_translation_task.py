@@ -298,3 +298,32 @@ def test_further_translations_that_do_not_fit_are_refused_by_file(files, tmp_pat
 def test_a_config_knows_the_language_of_targets(settings, language, tokenized):
     config = TranslationConfig.model_validate(settings)
     assert (config.language, config.tokenized) == (language, tokenized)
+
+
+@pytest.mark.parametrize("kind", ["word", "char", {"kind": "bpe", "vocab_size": 280}])
+def test_bytes_are_those_of_the_target_line_whatever_cuts_it(files, tmp_path, kind):
+    (tmp_path / "test.target").write_text("x y\nné y  x \n\u65e5 x\n", encoding="utf-8")
+    (tmp_path / "valid.target").write_text("né \u65e5\nx\n", encoding="utf-8")
+    (tmp_path / "train.target").write_text("né\nx\ny\n\u65e5 x\nx\ny\n", encoding="utf-8")
+    task, _ = prepared(tmp_path, **files, tokenizer=kind)
+    found = task.target_sizes("test")
+    assert [(found[n].bytes, found[n].characters) for n in range(3)] == [(4, 4), (8, 7), (6, 4)]
+
+
+def test_lower_case_and_unknown_words_are_not_the_text_of_the_line(files, tmp_path):
+    sizes = {}
+    for name, settings in {"word": {}, "char": {"tokenizer": "char"}, "bpe": {"tokenizer": BYTE_PAIRS}}.items():
+        (tmp_path / name).mkdir()
+        config = TranslationConfig.model_validate({**files, **settings, "lowercase": name == "bpe"})
+        task = config.load()(config, tmp_path / name)
+        task.prepare(tmp_path)
+        sizes[name] = {number: size.bytes for number, size in task.target_sizes("test").items()}
+    assert sizes == {"word": {1: 6}, "char": {1: 6}, "bpe": {0: 4, 1: 6}}, "u and Z are unknown; z is not Z"
+
+
+def test_moses_spells_a_line_if_its_tokens_put_together_are_the_line(files, tmp_path):
+    for split in PAIRS:
+        lines = ["x, y.", "x ,y", "it's x"] * 2
+        (tmp_path / f"{split}.target").write_text("\n".join(lines[: len(PAIRS[split])]) + "\n")
+    task, _ = prepared(tmp_path, **{**files, "moses": True, "pair": "xx-en"})
+    assert sorted(task.target_sizes("test")) == [0, 2]

@@ -45,6 +45,12 @@ class Distributions:
         probs: Floats = counts / counts.sum()
         return probs
 
+    def scored(self, example: int) -> int:
+        """Return how many types are scored with an example: those of its split, with those of train in test."""
+        split = SPLITS[min(example // len(self.words), len(SPLITS) - 1)]
+        counts = self.counts[split] + (self.counts["train"] if split == "test" else 0)
+        return int((counts > 0).sum())
+
     def types(self, splits: str) -> frozenset[str]:
         """Return the words that occur in one split, or in any."""
         return frozenset(self.words[place] for place in self.within(splits).nonzero()[0].tolist())

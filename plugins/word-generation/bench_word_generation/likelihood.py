@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from math import inf, log, nan
-from typing import Self
+from functools import partial
+from math import hypot, inf, isfinite, log, nan, sqrt
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import Additive, Outcome, PluginError, Split, SuiteError, TaskInfo
+from bench_core import (
+    AGAIN,
+    Additive,
+    Outcome,
+    PluginError,
+    Split,
+    SuiteError,
+    TaskInfo,
+    estimates_of,
+    sampling_error,
+)
 from bench_text.api import SPLITS
 from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, WordCrossEntropyConfig
@@ -19,7 +30,8 @@ from bench_word_generation.plugin import OmittedMassConfig, ScoredWordsConfig, W
 class ScoredWords(Additive[list[float]]):
     """What is summed over scored words, each weighing as much as its probability in the corpus."""
 
-    population = "whole"  # all types of a split
+    #: The whole, of all types of a split; a sample, if only some of them were scored.
+    population: ClassVar[Literal["sample", "whole"]] = "whole"
     config: ScoredWordsConfig
     words: Distributions | None = None
 
@@ -38,6 +50,8 @@ class ScoredWords(Additive[list[float]]):
         """Return the metric that knows the words and their counts; raise SuiteError if the task tells of none."""
         knowing = copy(self)
         knowing.words = Distributions.of(info, self.config.name)
+        if 0 < len(references) < knowing.words.scored(min(references, default=0)):
+            knowing.population = "sample"  # type: ignore[misc]
         return knowing
 
     def _weighed(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
@@ -108,18 +122,50 @@ class WordCrossEntropy(ScoredWords):
         self.signature += f"|excess:{'yes' if config.excess else 'no'}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
-        """Yield the probability of each word, the same or 0 if it is omitted, and what it costs times that."""
+        """Yield the probability of each word, the same or 0 if it is omitted, and what it costs times that.
+
+        Of an estimate by draws that words share, also what the word costs by parts of them [5] and by all [1]; by
+        draws of its own, the variance of that [1].
+        """
         probs, log_probs = self._weighed(outcomes)
         told = self._told(log_probs) & (probs > 0)
-        least = np.log(np.where(told, probs, 1)) if self.config.excess else 0
-        costs = (least - np.where(told, log_probs, 0)) * probs / (log(2) if self.config.unit == "bits" else 1)
-        return map(np.ndarray.tolist, np.stack([probs, probs * told, np.where(told, costs, 0)], 1))
+        least = np.log(np.where(told, probs, 1)) if self.config.excess else np.zeros(len(probs))
+        share = np.where(told, probs, 0)
+        costs = self._costs(least, np.where(told, log_probs, 0), share)
+        columns = zip(*(column.tolist() for column in (probs, share, costs, least)), strict=True)
+        for outcome, (prob, own, cost, low) in zip(outcomes, columns, strict=True):
+            estimates = estimates_of(outcome, partial(self._costs, low, share=own))
+            by_all = self._costs(low, outcome.target_log_prob, own) if own else 0.0
+            again = [outcome.values[AGAIN]] if AGAIN in outcome.values else []
+            variance = [(self._costs(low, one, own) - by_all) ** 2 / 2 for one in again]
+            yield [prob, own, cost, *estimates, *([by_all] if estimates else variance)]
+
+    def _costs(self, least: Any, log_probs: Any, share: Any) -> Any:
+        """Return what words cost, each a share of all."""
+        return (least - log_probs) * share / (log(2) if self.config.unit == "bits" else 1)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        whole, told, cost = sums or (0, 0, 0)
+        whole, told, cost, *_ = sums or (0, 0, 0)
         if not told:
             return inf if whole else nan
         return cost / told
+
+    def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        return [self.from_sums([*sums[:2], cost], examples) for cost in sums[3:8]]
+
+    def error(self, parts: Sequence[list[float]]) -> float:
+        """Return that of the model's score; of another value that it reports, also how far that is from the score.
+
+        0 of an exact score, and where all words are omitted.
+        """
+        sums, examples = self.sums(parts), len(parts)
+        if len(sums) < 4 or not sums[1]:
+            return 0.0
+        if len(sums) == 4:
+            return sqrt(sums[3]) / sums[1]
+        whole, by_all = (self.from_sums([*sums[:2], cost], examples) for cost in (sums[2], sums[8]))
+        apart = abs(whole - by_all) if isfinite(whole) else 0.0
+        return hypot(sampling_error(by_all, self.estimates(sums, examples)), apart)
 
 
 class OmittedMass(ScoredWords):
@@ -131,10 +177,19 @@ class OmittedMass(ScoredWords):
     may_be_nan = True
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
-        """Yield the probability of each word, and the same or 0 if it is not omitted."""
+        """Yield the probability of each word, and the same or 0 if it is not omitted; by parts of the draws, too."""
         probs, log_probs = self._weighed(outcomes)
-        return map(np.ndarray.tolist, np.stack([probs, probs * ~self._told(log_probs)], 1))
+        columns = np.stack([probs, probs * ~self._told(log_probs)], 1).tolist()
+        rows = zip(outcomes, columns, strict=True)
+        estimates = (estimates_of(one, partial(self._omitted, share=row[0])) for one, row in rows)
+        return ([*row, *more] for row, more in zip(columns, estimates, strict=True))
+
+    def _omitted(self, log_prob: float, share: float) -> float:
+        return 0.0 if self._told(np.array(log_prob)) else share
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        whole, omitted = sums or (0, 0)
+        whole, omitted, *_ = sums or (0, 0)
         return omitted / whole if whole else nan
+
+    def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
+        return [self.from_sums([sums[0], omitted], examples) for omitted in sums[2:]]

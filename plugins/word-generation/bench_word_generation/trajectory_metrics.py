@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from bench_core import Additive, Outcome, SuiteError
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
+HALVES = "information_by_halves"  # as models call information by half of the draws of noise
+
 
 class Reported(Additive[Any]):
     """Mean over outputs of a value at one position, or of its mean over positions."""
@@ -54,16 +56,24 @@ class MutualInformation(Reported):
         self.signature = f"I(w;noise|state)|positions:{over}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Any]:
-        """Yield the value of each output, or its sum up to the end and the positions behind it."""
-        if not self.config.until_stop:
-            return super().measure(outcomes)
-        names = "information_until_stop", "steps_until_stop"
-        return ([self._value(outcome, name) for name in names] for outcome in outcomes)
+        """Yield the value of each output at a position; of a mean its sum, the positions, and the sum by halves."""
+        return super().measure(outcomes) if self.config.position is not None else map(self._summed, outcomes)
+
+    def _summed(self, outcome: Outcome) -> list[float]:
+        suffix, until_stop = "_until_stop" * self.config.until_stop, self.config.until_stop
+        number = self._value(outcome, "steps_until_stop") if until_stop else 1.0
+        halves = [f"{HALVES}{suffix}"] * (HALVES in outcome.hypotheses[0].values)
+        return [self._value(outcome, f"information{suffix}"), number, *(self._value(outcome, one) for one in halves)]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        if not self.config.until_stop:
+        if self.config.position is not None:
             return super().from_sums(sums, examples)
         return sums[0] / sums[1] if examples and sums[1] else nan
+
+    def error(self, parts: Sequence[Any]) -> float:
+        """Return the bias of a mean: half as many draws of noise have twice that, in all outputs alike."""
+        whole, number, *halves = self.sums(parts) if self.config.position is None and parts else [0.0, 0.0]
+        return abs(halves[0] - whole) / number if halves and number else 0.0
 
 
 class LetterEntropy(Reported):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from bench_small.parts import Argmax, Bigram, Ended, Letters
 
-from bench_core import Hypothesis, Loss, Scores, State
+from bench_core import Hypothesis, Loss, Scores, State, TextSize
 
 WRONG = 3  # the example, and the step counted from 1, that some ways break
 
@@ -237,3 +237,9 @@ class BrokenLetters(Letters):
 
     def sources(self, split):
         return {0: 7} if self.config.way == "sources" else {}
+
+    def groups(self, split):
+        return {"groups": {0: "a"}, "groups list": [0, 0]}.get(self.config.way, {})
+
+    def target_sizes(self, split):
+        return {"sizes": {0: 7}, "sizes negative": {0: TextSize(-1, 1)}}.get(self.config.way, {})

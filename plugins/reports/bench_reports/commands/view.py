@@ -58,7 +58,10 @@ def _serve(catalog: Catalog, port: int, no_open: bool) -> None:
     catalog.page()
     with Server(catalog, port) as server:
         damaged = sum(bool(one.problem) for one in catalog.entries)
-        say(f"{counted(len(catalog.entries), 'run')} {f'({damaged} cannot be read) ' if damaged else ''}at")
+        known = counted(len(catalog.entries), "run")
+        if any(one.kind != "run" for one in catalog.entries):
+            known = f"{len(catalog.entries):,} runs and reports"
+        say(f"{known} {f'({damaged} cannot be read) ' if damaged else ''}at")
         say(f"  {server.address}")
         say("Ctrl-C ends this.")
         if not no_open and _has_screen():

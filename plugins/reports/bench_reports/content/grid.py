@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -85,13 +85,19 @@ class Entry:
     text: str = ""  # in place of a rounded mean
     comparison: Comparison | None = None  # of ours with the published
     cells: tuple[CellResult, ...] = ()  # behind it, by seed
-    measured: tuple[Measured, ...] = ()  # one, or those behind an average; none where it cannot be tested
+    #: Reads what tests take, when it is asked for: draws of all numbers together would fill the memory
+    measure: Callable[[], tuple[Measured, ...]] = tuple
     untested: str = ""  # why it cannot
     keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
     sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
     best: bool = False  # better than every other of its column, by more than chance
     p: float | None = None  # that it is as good as the best of its column or the baseline, for all of it together
     change: float | None = None  # its mean less the baseline's
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Return its measurement, or those behind an average; none where it cannot be tested."""
+        return self.measure()
 
     @property
     def complete(self) -> bool:

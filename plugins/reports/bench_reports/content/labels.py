@@ -54,7 +54,7 @@ class Labels:
     def metric(self, name: str, number: Number) -> str:
         """Return the label of a metric with its unit, and an arrow where higher or lower is better."""
         found = self.plain_metric(name, number)
-        unit = f" ({number.unit})" if number.unit and number.unit not in found else ""
+        unit = f" ({number.unit})" if number.unit and number.unit not in found.lower() else ""
         return f"{found}{unit}{ARROWS.get(number.better, '')}"
 
     def plain_metric(self, name: str, number: Number) -> str:

@@ -10,23 +10,18 @@ from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claims import MEANING, Judgement
+from bench_reports.content.conditions import limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
+from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.numbers import number
 from bench_reports.content.outputs import samples, side_by_side
-from bench_reports.content.page import (
-    comparability,
-    facts,
-    figure_notes,
-    incomplete,
-    limits,
-    measurement,
-    statistics,
-    title,
-)
+from bench_reports.content.page import comparability, facts, incomplete, statistics, title
+from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
+from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 
@@ -62,6 +57,8 @@ def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Do
         sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
         if differences := differences_table(run, grid):
             sections.append(Section("Beside the published", [differences]))
+        if pairs := pairs_table(run, grid):
+            sections.append(Section("All pairs", [pairs]))
     return Document("", [], [*sections, *_claims(judged), Section("", [doc.Notes(limits(run))])])
 
 
@@ -106,9 +103,11 @@ def _data(run: Run) -> Iterator[Section]:
 def _results(run: Run, grid: Grid, file: str) -> Section:
     """Return a table of results, its differences from the published if it has some, and links to their files."""
     ours, differences = results_table(run, grid), differences_table(run, grid, file)
-    beside: list[Block] = [doc.Heading(differences.caption), differences] if differences else []
-    files = [table.file for table in (ours, differences) if table and table.file]
-    links = doc.Files([f"tables/{grid.table.id}.csv", *(f"tables/{one.name}.tex" for one in files)])
+    pairs = pairs_table(run, grid)
+    more = [table for table in (differences, pairs) if table]
+    beside: list[Block] = [block for table in more for block in (doc.Heading(table.caption), table)]
+    numbers = [f"tables/{grid.table.id}.csv", *[f"tables/{grid.table.id}-pairs.csv"] * bool(pairs)]
+    links = doc.Files([*numbers, *(f"tables/{one.file.name}.tex" for one in (ours, *more) if one.file)])
     heading = ": ".join(filter(None, [grid.table.id, grid.table.caption]))
     return Section(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
 

@@ -12,7 +12,7 @@ from bench_core.suites.schema import Table as TableSchema
 from bench_reports.content.grid import Column, Entry, Grid, Names
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import judged, number, ours, printed, signed, stars
-from bench_reports.content.page import details, footnotes, rules
+from bench_reports.content.table_notes import details, footnotes, rules
 from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
 
 Cells: TypeAlias = Sequence[Sequence[Cell]]
@@ -28,12 +28,13 @@ def results_table(run: Run, grid: Grid) -> Table:
         [_cell(entry, number, table.spread, marks) for entry, number in zip(entries, digits, strict=True)]
         for entries in grid.entries
     ]
-    file = _file(run, table, table.id, table.caption or table.id, details(run, grid))
+    file = file_of(run, table, table.id, table.caption or table.id, details(run, grid))
     notes = Notes(footnotes(run, grid))
     return _table(run, grid, f"table-{table.id}", table.caption or table.id, grid.columns, cells, notes, file)
 
 
-def _file(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:
+def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:
+    """Return the file of a table, whose label has the suite in it: a paper may hold those of several."""
     width = WIDTHS.get(str(table.width)) or float(table.width)
     label = f"tab:{run.info.get('label') or run.suite.suite}:{name}"
     return TableFile(name, label, caption, width, table.width == "column", remarks)
@@ -46,7 +47,7 @@ def differences_table(run: Run, grid: Grid, file_name: str = "") -> Table | None
     name, columns = grid.table.id, [grid.columns[place] for place in places]
     cells = [[_difference(entries[place], grid.columns[place]) for place in places] for entries in grid.entries]
     caption = f"{grid.table.caption or name}, beside the published"
-    file = _file(run, grid.table, file_name or f"{name}-published", caption, ())
+    file = file_of(run, grid.table, file_name or f"{name}-published", caption, ())
     return _table(run, grid, f"beside-{name}", f"{name}{BESIDE}", columns, cells, Notes(rules(run, grid)), file)
 
 

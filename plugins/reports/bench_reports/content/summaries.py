@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import exp, isnan
 from statistics import fmean, geometric_mean
@@ -62,7 +63,7 @@ def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
     means = [entry.summary.mean for entry in entries if entry.summary]
     if len(means) < len(entries):
         return Entry("none")
-    measured = tuple(chain.from_iterable(entry.measured for entry in entries))
+    measured = _measurements(entries)
     if len(measured) < len(entries):  # a number that is infinite, say
         return Entry("done", 1, Summary(fmean(means), None, 1))
     scale, estimate = measured[0].scale, contrast(measured, [1 / len(measured)] * len(measured))
@@ -71,9 +72,13 @@ def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
     spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
     interval = printed(scale, estimate.interval()) if estimate.varies else None
     sample = "|".join(entry.sample for entry in entries)
-    return Entry(
-        "done", spread.n, replace(spread, mean=mean), interval=interval, measured=measured, sample=sample
-    )  # fmt: skip
+    behind = partial(_measurements, entries)
+    found = replace(spread, mean=mean)
+    return Entry("done", found.n, found, interval=interval, measure=behind, sample=sample)
+
+
+def _measurements(entries: Sequence[Entry]) -> tuple[Measured, ...]:
+    return tuple(chain.from_iterable(entry.measured for entry in entries))
 
 
 def _by_seed(measured: Sequence[Measured]) -> list[float]:

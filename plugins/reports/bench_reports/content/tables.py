@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import Axis
@@ -21,6 +22,9 @@ from bench_reports.content.listings import listed
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
+
+if TYPE_CHECKING:
+    from bench_reports.statistics.estimate import Measured
 
 KINDS = ("", "exact", "bound", "estimate")
 
@@ -219,7 +223,8 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         {seed_of(one): one for one in cells if seed_of(one) in own and _number(one, column.value)}.values()
     )
     known = measured(run, behind, column.value)
-    about = {"untested": known} if isinstance(known, str) else {"measured": (known,), "interval": interval_of(known)}
+    again = partial(_measurement, run, behind, column.value)
+    about = {"untested": known} if isinstance(known, str) else {"measure": again, "interval": interval_of(known)}
     examples = tuple(number.examples for number in own.values())
     samples = {number.sample for number in own.values()}
     return Entry(
@@ -228,6 +233,13 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         keys=tuple(one.artifacts.get(f"measure/{column.value}", "") for one in behind),
         sample=samples.pop() if len(samples) == 1 else "", **about,
     )  # fmt: skip
+
+
+def _measurement(run: Run, cells: Sequence[CellResult], value: str) -> tuple[Measured, ...]:
+    from bench_reports.statistics.measurements import measured
+
+    found = measured(run, cells, value)
+    return () if isinstance(found, str) else (found,)
 
 
 def _number(one: CellResult, value: str) -> Number | None:

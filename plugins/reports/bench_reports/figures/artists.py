@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_reports.figures import style
 from bench_reports.figures.figure_data import Picture, Series, has_place
-from bench_reports.figures.limits import floor_of
+from bench_reports.figures.limits import Cuts, cuts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MARKS = 10  # on a long line, at most
 SURVIVING = 6  # likewise, on a survival curve
 GROUP = 0.8  # of the distance of two names, the width of the bars at one
+HALO = 1.9  # points of white around an error bar, so that black is seen on a dark bar
 CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
 
 #: A series with its number, by which it has its style
@@ -36,14 +37,14 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw lines with bands; a line of a single point has an error bar instead."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     for one, number in series:
         xs = [place_on_x(picture, point.x) for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
         every = max(1, ceil(len(xs) / MARKS))
         look = {**style.marked(number), **style.dashed(number)}
         (line,) = axes.plot(xs, means, **look, markevery=(number % every, every), zorder=2.5)
-        ends = _ends(axes, one.rows, floor)
+        ends = _ends(axes, one.rows, cuts)
         if sum(mean == mean for mean in means) == 1:
             _draw_error_bars(axes, xs, means, ends, style.colour(number))
         else:
@@ -54,7 +55,7 @@ def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw steps with bands, and a mark where outputs were cut."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     for one, number in series:
         xs = [float(point.x) for point in one.rows]
         shares = _drawable(axes, xs, [point.mean for point in one.rows])
@@ -62,7 +63,7 @@ def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         look = {**style.marked(number), **style.dashed(number)}
         start = (1 + number * every // 3) % every
         (line,) = axes.plot(xs, shares, **look, drawstyle="steps-post", markevery=(start, every), zorder=2.5)
-        _draw_band(axes, xs, _ends(axes, one.rows, floor), style.colour(number), "post")
+        _draw_band(axes, xs, _ends(axes, one.rows, cuts), style.colour(number), "post")
         cut = [(x, share) for x, share, point in zip(xs, shares, one.rows, strict=True) if point.cut]
         if cut:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
@@ -73,14 +74,14 @@ def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw bars beside each other at each name, from 0, with a dash where there is no number."""
-    floor, artists = floor_of(picture), list[Any]()
+    cuts, artists = cuts_of(picture), list[Any]()
     count = len({number for _, number in series})
     width = GROUP / count
     for rank, (one, number) in enumerate(series):
         xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP / 2 for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
         artists.append(axes.bar(xs, means, width, **style.hatched(number)))
-        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, floor), "black")
+        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black", halo=True)
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
                 axes.text(
@@ -91,13 +92,13 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw points with error bars in both directions, joined if the figure is a line."""
-    artists: Artists = []
+    cuts_x, cuts_y, artists = cuts_of(picture, "x"), cuts_of(picture, "y"), list[Any]()
     for one, number in series:
         joined = style.dashed(number)["linestyle"] if picture.figure.kind == "line" else ""
         look = {"elinewidth": 0.6, **style.marked(number), "linestyle": joined, "zorder": 2.5}
         xs, ys = [spot.x for spot in one.rows], [spot.y for spot in one.rows]
-        across = _distances(xs, [(spot.x_low, spot.x_high) for spot in one.rows])
-        along = _distances(ys, [(spot.y_low, spot.y_high) for spot in one.rows])
+        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_x) for spot in one.rows])
+        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_y) for spot in one.rows])
         artists.append(axes.errorbar(xs, ys, along, across, **look)[0])
     axes.grid(visible=True, axis="both")
     return artists
@@ -154,29 +155,49 @@ def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -
     ]
 
 
-def _ends(axes: Axes, points: Sequence[Any], floor: float) -> list[tuple[float, float]]:
-    """Return the lower and the upper ends of bands, nan where there are none; none ends below the floor."""
+def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
+    """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
     log = axes.get_yscale() == "log"
-    known = [(point.low, point.high) if has_place(point.high, log) else (nan, nan) for point in points]
-    return [(max(low, floor), high) for low, high in known]
+    known = [_cut(point.low, point.high, cuts) for point in points]
+    return [
+        (low, high) if low is not None and high is not None and has_place(high, log) else (nan, nan)
+        for low, high in known
+    ]
+
+
+def _cut(low: float | None, high: float | None, cuts: Cuts) -> tuple[float | None, float | None]:
+    if low is None or high is None:
+        return None, None
+    return max(low, cuts.lowest), min(high, cuts.highest)
 
 
 def _draw_band(axes: Axes, xs: Sequence[float], ends: Sequence[tuple[float, float]], face: str, step: Any) -> None:
-    lows, highs = zip(*ends, strict=True)
-    if any(low == low for low in lows):
-        axes.fill_between(xs, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
+    log = axes.get_xscale() == "log"
+    known = [(x, *end) for x, end in zip(xs, ends, strict=True) if has_place(x, log)]
+    if any(low == low for _, low, _ in known):
+        places, lows, highs = zip(*known, strict=True)
+        axes.fill_between(places, lows, highs, color=face, alpha=0.17, linewidth=0, step=step)
 
 
 def _draw_error_bars(
-    axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str
-) -> None:
+    axes: Axes, xs: Sequence[float], means: Sequence[float], ends: Sequence[tuple[float, float]], ink: str,
+    halo: bool = False,
+) -> None:  # fmt: skip
+    """Draw error bars below marks, or with a halo above bars."""
+    from matplotlib.patheffects import withStroke
+
     known = [
         (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
     ]
     if known:
-        places, middles, own = zip(*known, strict=True)
+        places, own = [x for x, _, _ in known], [end for _, _, end in known]
+        middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
         reach = _distances(middles, own)
-        axes.errorbar(places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3)
+        drawn = axes.errorbar(
+            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3 if halo else 2.4
+        )
+        for part in (*drawn.lines[1], *drawn.lines[2]):
+            part.set_path_effects([withStroke(linewidth=HALO, foreground="white")] if halo else [])
 
 
 def _distances(

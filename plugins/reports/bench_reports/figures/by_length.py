@@ -18,7 +18,7 @@ from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_core.suites.figure_schema import LENGTHS, Figure
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.distributions import measured
-from bench_reports.figures.estimates import estimate
+from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed
 from bench_reports.figures.histories import outside
 from bench_reports.figures.kept_files import KeptFile, identity
@@ -175,7 +175,7 @@ def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) 
             bins[part[0], part[1]].append(part)
     points = []
     for (first, last), parts in sorted(bins.items()):
-        found = estimate([value for *_, value in parts], number, data.figure.spread)
+        found = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)
         points.append(
             LengthPoint(fmean(part[2] for part in parts), *found, first, last, sum(part[3] for part in parts))
         )

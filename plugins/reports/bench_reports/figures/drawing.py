@@ -14,7 +14,17 @@ from bench_reports.figures.artists import ARTISTS, Artists, draw_spots
 from bench_reports.figures.figure_data import Picture, Series, kind_of
 from bench_reports.figures.heatmap import Layout, draw_tiles
 from bench_reports.figures.limits import set_limits
-from bench_reports.figures.naming import HANDLE, NARROW, add_legend, name_ends, name_points, plain, wrapped
+from bench_reports.figures.naming import (
+    HANDLE,
+    NARROW,
+    add_legend,
+    distinct,
+    fitting,
+    name_ends,
+    name_points,
+    plain,
+    wrapped,
+)
 from bench_reports.figures.scales import set_places, set_scales, set_ticks, whole_numbers
 
 if TYPE_CHECKING:
@@ -27,6 +37,7 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 HEIGHT, HIGHEST = 0.64, 3.0  # of a panel: of its width, and inches
 NARROWEST, LOWEST = 1.55, 1.3  # inches of a panel beside others
+LEFT, BETWEEN = 0.55, 0.12  # inches of what stands to the left of panels, and between two
 CURVED = ("line", "survival")
 
 
@@ -60,18 +71,20 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
     """Draw a panel for each title, with shared axes, and the names of the series where they fit."""
     panels, artists = _panels(canvas, picture), dict[tuple[str, bool], Any]()
     numbers = _numbers(picture.series)
+    room = (picture.figure.inches - LEFT) / _columns(picture) - BETWEEN
+    titles = dict(zip(panels, fitting(canvas, [*panels], room, style.TEXT), strict=True))
     for title, axes in panels.items():
         own = [one for one in picture.series if one.panel == title]
         set_scales(axes, picture)
         if picture.figure.panels:
-            axes.set_title(plain(title, 0.9 * picture.figure.inches / _columns(picture)))
+            axes.set_title(titles[title])
         drawn = _artists(picture)(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
         artists.update({(one.label, one.shared): artist for one, artist in zip(own, drawn, strict=True)})
     set_limits(panels[picture.panels[0]], picture)
     _divide_x(canvas, picture, [*panels.values()])
     if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
         order = sorted(artists, key=lambda name: (name[1], numbers[name]))
-        names = [plain(label, 0.88 * (picture.figure.inches - HANDLE), NARROW) for label, _ in order]
+        names = distinct([label for label, _ in order], 0.88 * (picture.figure.inches - HANDLE), NARROW)
         add_legend(canvas, [artists[name] for name in order], names)
 
 
@@ -125,7 +138,7 @@ def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
     """Set the ticks of the x axis: names, numbers of the suite, or whole numbers."""
     inches = 0.85 * picture.figure.inches / _columns(picture)
     if picture.places:
-        names = [plain(name, 1.3, NARROW) for name in picture.places]
+        names = distinct(picture.places, 1.3, NARROW)
         higher = max(set_places(axes, names, inches) for axes in panels)
         canvas.set_size_inches(picture.figure.inches, canvas.get_size_inches()[1] + higher)
     elif picture.ticks:
@@ -146,8 +159,9 @@ def _name_series(
     spots = [*_spot_names(picture, numbers)]
     if len(panels) == 1 and spots and (figure.points or not needless):
         ways = [*_spot_ways(panels[0], picture)]
-        named = name_points(canvas, panels[0], spots, ways)
-        return needless or (named and not figure.points)
+        own = _has_point_names(picture)
+        named = name_points(canvas, panels[0], spots, ways, some=own)
+        return needless or (named and not own)
     if len(panels) == 1 and figure.kind in CURVED and not needless:
         lines = {name: _drawn(artist) for name, artist in artists.items()}
         ends = [
@@ -160,16 +174,17 @@ def _name_series(
 def _spot_names(
     picture: Picture, numbers: Mapping[tuple[str, bool], int]
 ) -> Iterator[tuple[tuple[float, float], str, str]]:
-    """Yield the points of a scatter plot with their own names, or those of their series."""
-    room = 0.4 * picture.figure.inches
-    for one in picture.series:
-        for spot in one.rows:
-            if hasattr(spot, "point"):
-                yield (
-                    (spot.x, spot.y),
-                    plain(spot.point or one.label, room),
-                    style.ink(numbers[one.label, one.shared]),
-                )
+    """Yield the points of a scatter plot with their own names, or those of their series where these tell more."""
+    own = _has_point_names(picture)
+    spots = [(one, spot) for one in picture.series for spot in one.rows if hasattr(spot, "point")]
+    names = [spot.point if own else one.label for one, spot in spots]
+    for (one, spot), name in zip(spots, distinct(names, 0.4 * picture.figure.inches), strict=True):
+        yield (spot.x, spot.y), name, style.ink(numbers[one.label, one.shared])
+
+
+def _has_point_names(picture: Picture) -> bool:
+    """Return whether points have names of their own that differ."""
+    return len({getattr(spot, "point", "") for one in picture.series for spot in one.rows}) > 1
 
 
 def _spot_ways(axes: Axes, picture: Picture) -> Iterator[list[tuple[float, float]]]:
@@ -204,7 +219,7 @@ def _draw_boxes(canvas: Canvas, picture: Picture) -> None:
     set_scales(axes, picture)
     ARTISTS["box"](axes, [(one, 0) for one in picture.series], picture)
     axes.set_yticks(
-        range(1, len(picture.series) + 1), [plain(one.label, width / 2, NARROW) for one in picture.series]
+        range(1, len(picture.series) + 1), distinct([one.label for one in picture.series], width / 2, NARROW)
     )
 
 
@@ -216,5 +231,5 @@ def _draw_matrix(canvas: Canvas, picture: Picture) -> None:
     axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=wrapped(picture.y_label, 0.8 * layout.height))
     axes.set_title(plain(picture.title, 0.8 * layout.width), loc="left", fontsize=style.TEXT)
     room = layout.room if layout.leaning else layout.tile
-    columns = [plain(name, room, NARROW) for name in layout.columns]
-    draw_tiles(axes, picture, layout, (columns, [plain(name, layout.room, NARROW) for name in layout.rows]))
+    columns, rows = distinct(layout.columns, room, NARROW), distinct(layout.rows, layout.room, NARROW)
+    draw_tiles(axes, picture, layout, (columns, rows))

@@ -102,6 +102,7 @@ class Picture:
     title: str = ""  # what stands above it
     places: Sequence[str] = ()  # the names on x, in their order, if it has names
     ticks: Sequence[float] = ()  # the numbers on x that the suite gives, if it has numbers
+    tested: bool = False  # whether its intervals are those of tables, over seeds and examples
 
     @property
     def panels(self) -> list[str]:
@@ -129,6 +130,7 @@ class FigureData:
     run: Run
     figure: Figure
     missing: dict[tuple[str, str], None] = field(default_factory=dict)  # what is left out, and why, each once
+    untested: dict[str, None] = field(default_factory=dict)  # why numbers have no interval, each reason once
 
     @cached_property
     def cells(self) -> list[CellResult]:

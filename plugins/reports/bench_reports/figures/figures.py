@@ -13,6 +13,7 @@ from bench_reports.figures.figure_data import FigureData, Picture, kind_of
 from bench_reports.figures.heatmap import heat_picture
 from bench_reports.figures.histograms import spread_picture
 from bench_reports.figures.histories import history_picture
+from bench_reports.figures.limits import cut_note
 from bench_reports.figures.metric_plots import place_picture, scatter_picture
 from bench_reports.figures.survival import survival_picture
 
@@ -39,7 +40,8 @@ def _picture(data: FigureData) -> Picture:
     except SuiteError as error:
         return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))
     lack = "none of its cells has anything to draw." if data.cells else "the run has no cells for it."
-    return replace(found, cells=data.cells, missing=[*data.missing], empty="" if found.series else lack)
+    notes = [*found.notes, *cut_note(found), *(f"Numbers without intervals: {reason}." for reason in data.untested)]
+    return replace(found, cells=data.cells, missing=[*data.missing], notes=notes, empty="" if found.series else lack)
 
 
 def _maker(kind: str) -> Callable[[FigureData], Picture]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from math import log
+from dataclasses import replace
+from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import SuiteError
@@ -19,6 +21,7 @@ from bench_reports.figures.figure_data import (
     one_of_each_seed,
     with_unit,
 )
+from bench_reports.figures.naming import NARROW
 from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
@@ -28,7 +31,8 @@ ROW, HEAD = 0.36, 0.85  # inches of a row, and of what stands above and below
 LABELS = 0.35  # of the width, at most, for the names of rows
 EDGES = 0.4  # inches, of the width
 LETTER = 0.6  # of a letter's size, its width
-SMALLEST, USUAL = 2.0, 8.0  # points
+SMALLEST, READABLE, USUAL = 2.0, 5.0, 8.0  # points
+SHORTENED = "Numbers are shortened to be read at this size; all digits, and deviations over seeds, are in the CSV."
 PALEST, DARKEST = 0.08, 0.92  # of the scale of colours, on which nothing is white
 DARK = 0.55  # of it, from where on letters are white
 
@@ -52,7 +56,10 @@ def heat_picture(data: FigureData) -> Picture:
         series = []
     notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.value, number)
     x, y = data.axis_label("x"), data.axis_label("y")
-    return Picture(figure, series, x, y, {figure.value: number}, notes, title=title)
+    picture = Picture(figure, series, x, y, {figure.value: number}, notes, title=title)
+    if series and _writing(series, number.digits, Layout(picture, NARROW))[0] is not _words:
+        picture = replace(picture, notes=[*notes, SHORTENED])
+    return picture
 
 
 def _tile(data: FigureData, column: str, cells: Sequence[CellResult]) -> Tile:
@@ -107,8 +114,8 @@ def draw_tiles(axes: Axes, picture: Picture, layout: Layout, names: tuple[Sequen
 
     colours, logarithmic = colormaps["Blues"], picture.figure.scale == "log"
     digits = picture.numbers[picture.figure.value].digits
-    words = [[_words(tile, digits) for tile in one.rows] for one in picture.series]
-    size = _size([text for line in words for text in line], layout)
+    write, size = _writing(picture.series, digits, layout)
+    words = [[write(tile, digits) for tile in one.rows] for one in picture.series]
     means = [tile.mean for one in picture.series for tile in one.rows if tile.mean is not None]
     place = _shades(means, logarithmic)
     for row, one in enumerate(picture.series):
@@ -147,6 +154,28 @@ def _words(tile: Tile, digits: int) -> str:
     if tile.mean is None:
         return "–" if tile.status == "none" else tile.status
     return rounded(tile.mean, digits) + ("" if tile.std is None else f"\n± {rounded(tile.std, digits)}")
+
+
+def _mean_alone(tile: Tile, digits: int) -> str:
+    return _words(tile._replace(std=None), digits)
+
+
+def _two_digits(tile: Tile, digits: int) -> str:
+    """Return the mean as a whole number or with two digits that count, whichever is shorter, or why there is none."""
+    if tile.mean is None or not isfinite(tile.mean):
+        return _mean_alone(tile, digits)
+    short = re.sub(r"e([+-])0*", lambda sign: f"e{sign[1].strip('+')}", f"{tile.mean:.2g}").replace("-", "−")
+    whole = rounded(tile.mean, 0) if abs(tile.mean) >= 100 else short
+    return min(_mean_alone(tile, digits), whole, short, key=len)
+
+
+def _writing(series: Sequence[Series], digits: int, layout: Layout) -> tuple[Callable[[Tile, int], str], float]:
+    """Return how numbers are written to be legible, in full, without deviations or shortened, and their size."""
+    for write in (_words, _mean_alone, _two_digits):
+        size = _size([write(tile, digits) for one in series for tile in one.rows], layout)
+        if size >= READABLE:
+            break
+    return write, size
 
 
 def _size(words: Sequence[str], layout: Layout) -> float:

@@ -11,7 +11,7 @@ from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import SHORT, CellResult, Number
 from bench_core.suites.axes import TRAINING_AXES
-from bench_reports.figures.estimates import estimate
+from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Point, Series, has_place, with_unit
 
 History: TypeAlias = Sequence[Mapping[str, Any]]  # the evaluations of one training
@@ -80,9 +80,9 @@ def _curve(history: History, x: str, y: str) -> Curve:
 
 def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Curve]) -> Series:
     """Return the mean of each evaluation by its turn, since seeds may be evaluated after different updates."""
-    points = []
+    points, scale = [], _metric_behind(data).scale
     for turn in _turns(curves):
-        xs, found = [x for x, _ in turn], estimate([y for _, y in turn], Number(), data.figure.spread)
+        xs, found = [x for x, _ in turn], mean_of_values([y for _, y in turn], scale, data.figure.spread)
         points.append(Point(xs[0] if len(set(xs)) == 1 else fmean(xs), *found))
     return Series(data.label(names), points, len(curves), panel=panel)
 
@@ -117,9 +117,17 @@ def outside(data: FigureData, series: Iterable[Series]) -> Iterator[str]:
 
 def _entry_label(data: FigureData) -> str:
     """Return the entry of a history with its unit: that of the metric behind it, or per token for a loss."""
-    name = data.figure.y
+    name = data.figure.y.replace("_", " ")
     if name.split()[-1] == "loss":
         return f"{name} (per token)"
-    metrics = {metric for metric, part in data.run.suite.metrics.items() if name.endswith(f" {part.get('name')}")}
-    units = {number.unit for one in data.run.cells for metric, number in one.numbers.items() if metric in metrics}
-    return with_unit(name, Number(unit=units.pop() if len(units) == 1 else ""))
+    return with_unit(name, _metric_behind(data))
+
+
+def _metric_behind(data: FigureData) -> Number:
+    """Return a number with the unit and the scale of the metric behind an entry of histories, if they are known."""
+    parts, name = data.run.suite.metrics.items(), data.figure.y
+    metrics = {metric for metric, part in parts if name.endswith(f" {part.get('name')}")}
+    numbers = [number for one in data.run.cells for metric, number in one.numbers.items() if metric in metrics]
+    about = {(number.unit, number.scale) for number in numbers if number.value is not None}
+    unit, scale = about.pop() if len(about) == 1 else ("", "")
+    return Number(unit=unit, scale=scale)

@@ -1,18 +1,39 @@
-"""Where the axes of a figure begin and end."""
+"""Where the axes of a figure begin and end, and where bands and error bars are cut."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bench_core.runs.results import Number
-from bench_reports.figures.estimates import RANGES
+from bench_reports.figures.error_bars import CALLED, RANGES
 from bench_reports.figures.figure_data import Picture, has_place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BEYOND = 0.04  # of its length, by which an axis goes beyond the range of a metric
+BEYOND = 0.04  # of its length, by which an axis goes beyond what cannot be exceeded
+USUAL = 2.0  # intervals beyond all means, where others are cut
+TIMES, LONG = 10.0, 1e3  # on a log axis: beyond all means, by a factor, and what is no usual interval
+AXES: Sequence[Literal["x", "y"]] = ("x", "y")
+CUT = "An interval that goes far beyond all means is cut at the end of the axis; its ends are in the CSV."
+
+
+class Cuts(NamedTuple):
+    """Where an axis ends because some interval goes too far, and how far that is drawn; infinite where none does."""
+
+    low: float = -inf
+    high: float = inf
+    lowest: float = -inf
+    highest: float = inf
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Return where the axis ends, None where it is left to what is drawn."""
+        return self.low if self.low > -inf else None, self.high if self.high < inf else None
 
 
 def set_limits(axes: Axes, picture: Picture) -> None:
@@ -23,35 +44,79 @@ def set_limits(axes: Axes, picture: Picture) -> None:
         axes.margins(x=0.02)
         axes.set_ylim(bottom=lowest / 2 if log else 0)
     elif kind == "survival":
-        last = max(point.x for one in picture.series for point in one.rows)
-        axes.set_xlim(*((1, max(last, 2)) if axes.get_xscale() == "log" else (0, max(last, 1))))
+        _show_lengths(axes, picture)
         if not log:
             axes.set_ylim(0, 104)
-    if kind in ("line", "survival", "bar") and not picture.figure.points:
-        if (floor := floor_of(picture)) > -inf:
-            axes.set_ylim(bottom=floor)
-        elif kind != "survival" and not log:
-            _stay_in_range(axes, picture)
+    axes.set_xlim(*cuts_of(picture, "x").ends)
+    axes.set_ylim(*cuts_of(picture, "y").ends)
+    if kind in ("line", "bar") and not picture.figure.points and not log:
+        _stay_in_range(axes, picture)
 
 
-def floor_of(picture: Picture) -> float:
-    """Return where a logarithmic y axis ends if a band goes down to 0: a little below the least value drawn."""
-    points = [point for one in picture.series for point in one.rows]
-    positive = [value for point in points for value in (point.mean, point.low) if has_place(value, log=True)]
-    ends_below = any(point.low is not None and point.low <= 0 for point in points)
-    return min(positive) / 2 if picture.figure.scales.y == "log" and positive and ends_below else -inf
+def _show_lengths(axes: Axes, picture: Picture) -> None:
+    """Let the x axis of survival curves begin before the first token and end with the last."""
+    last = max(point.x for one in picture.series for point in one.rows)
+    axes.set_xlim(*((1, 1.05 * max(last, 2)) if axes.get_xscale() == "log" else (0, 1.02 * max(last, 1))))
+
+
+def cuts_of(picture: Picture, axis: Literal["x", "y"] = "y") -> Cuts:
+    """Return where an axis cuts intervals: far beyond all means, and above 0 on a logarithmic one."""
+    log, known = getattr(picture.figure.scales, axis) == "log", [*_intervals(picture, axis)]
+    pairs = [ends for _, ends in known if ends]
+    nearest = [min(max(mean, ends[0]), ends[1]) for mean, ends in known if ends]  # places within the intervals
+    means = [mean for mean in (*nearest, *(mean for mean, _ in known)) if has_place(mean, log)]
+    if not means or not pairs:
+        return Cuts()
+    least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
+    if log:
+        drawn = [(near, *ends) for near, ends in zip(nearest, pairs, strict=True) if has_place(near, log)]
+        ratios = [max(high / near, near / low if low > 0 else 1.0) for near, low, high in drawn]
+        reach = TIMES * max([ratio for ratio in ratios if ratio < LONG], default=1.0)
+        low, high = min(means) / reach, max(means) * reach
+        if least <= 0:
+            low = min(value for value in (*means, *chain(*pairs)) if value >= low) / 2
+        beyond = low / reach, high * reach
+    else:
+        reach = max(map(abs, means)) + USUAL * median(high - low for low, high in pairs)
+        low, high = min(means) - reach, max(means) + reach
+        beyond = low - reach, high + reach
+    return Cuts(low if least < low else -inf, high if most > high else inf, *beyond)
+
+
+def _intervals(picture: Picture, axis: str) -> Iterator[tuple[float, tuple[float, float] | None]]:
+    """Yield the means on an axis, each with the ends of its interval, if it has any."""
+    shown = picture.series if picture.figure.kind in CALLED else ()
+    for row in (row for one in shown for row in one.rows):
+        spot = hasattr(row, "x_low")
+        name = f"{axis}_" if spot else ""
+        mean = getattr(row, axis if spot else "mean", None)
+        if mean is not None and (spot or axis == "y"):
+            low, high = getattr(row, f"{name}low"), getattr(row, f"{name}high")
+            yield mean, None if low is None or high is None else (low, high)
+
+
+def cut_note(picture: Picture) -> Iterator[str]:
+    """Say that some interval is cut, if one is."""
+    if any(end is not None for axis in AXES for end in cuts_of(picture, axis).ends):
+        yield CUT
 
 
 def _stay_in_range(axes: Axes, picture: Picture) -> None:
-    """Let the y axis end a little beyond the range of its metric, where that has one and all values are in it."""
+    """Let the y axis go beyond 0, or beyond the whole of a share, by a little at most, if nothing drawn does more."""
     number = picture.numbers.get(picture.figure.y, Number())
-    lowest, highest = RANGES.get(number.unit, (-inf, inf))
-    means = [row.mean for one in picture.series for row in one.rows]
-    values = [float(mean) for mean in means if mean is not None and has_place(mean, log=False)]
-    low, high = axes.get_ylim()
-    if lowest == 0 and values and min(values) == max(values) == 0:
-        low, high = 0.0, 1.0
-    reach = BEYOND * (min(high, highest) - max(low, lowest))
-    low = max(low, lowest - reach) if min(values, default=0.0) >= lowest else low
-    high = min(high, highest + reach) if max(values, default=0.0) <= highest else high
-    axes.set_ylim(low, high)
+    _, highest = RANGES.get(number.scale, (0.0, inf))
+    drawn = [
+        float(value)
+        for one in picture.series
+        for row in one.rows
+        for value in (row.mean, row.low, row.high)
+        if value is not None and has_place(value, log=False)
+    ]
+    if not drawn:
+        return
+    low, high = (0.0, 1.0) if min(drawn) == max(drawn) == 0 else axes.get_ylim()
+    reach = BEYOND * (min(high, highest) - max(low, 0.0))
+    axes.set_ylim(
+        max(low, -reach) if min(drawn) >= 0 else low,
+        min(high, highest + reach) if max(drawn) <= highest else high,
+    )

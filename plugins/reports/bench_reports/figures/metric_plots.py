@@ -10,7 +10,7 @@ from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_reports.content.cost_tables import Spent, cost_label
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.figures.estimates import estimate
+from bench_reports.figures.error_bars import SeedMean, mean_of_cells, mean_of_values
 from bench_reports.figures.figure_data import (
     FigureData,
     Picture,
@@ -60,6 +60,16 @@ class Quantity:
         """Return its value in a cell, if there is one."""
         return self.spent.of(one, self.name) if self.cost else one.numbers.get(self.name, Number()).value
 
+    def mean(self, cells: Sequence[CellResult]) -> SeedMean:
+        """Return its mean over cells that have it, with the interval of tables; that of a cost is over seeds."""
+        spread = self.data.figure.spread
+        if not self.cost:
+            found, untested = mean_of_cells(self.data.run, cells, self.name, spread)
+            self.data.untested.update({untested: None} if untested else {})
+            return found
+        found = mean_of_values([value for one in cells if (value := self.value(one)) is not None], "", spread)
+        return found if found.low is None else found._replace(low=max(0.0, found.low))
+
     def leave_out(self, one: CellResult) -> None:
         """Note a cell that lacks it."""
         unknown = one.reason or f"the run does not tell its {cost_label(self.name)}" if self.cost else ""
@@ -88,8 +98,9 @@ def place_picture(data: FigureData) -> Picture:
     notes = [*([COSTED] if figure.costs else []), *outside(data, series)]
     numbers = {} if quantity.cost else {quantity.name: quantity.number}
     return Picture(
-        figure, series, data.axis_label("x"), quantity.label("y"), numbers, notes, places=places, ticks=ticks
-    )
+        figure, series, data.axis_label("x"), quantity.label("y"), numbers, notes, places=places, ticks=ticks,
+        tested=not quantity.cost,
+    )  # fmt: skip
 
 
 def _points(
@@ -97,15 +108,14 @@ def _points(
 ) -> Iterator[Point]:
     """Yield a point for each place of a series; one that no seed has is empty."""
     for (name,), own in data.grouped(cells, [data.figure.x]).items():
-        values = []
+        known = []
         for one in one_of_each_seed(own):
-            value = quantity.value(one)
-            if value is None:
+            if quantity.value(one) is None:
                 quantity.leave_out(one)
             else:
-                values.append(value)
-        if values:
-            yield Point(xs[name], *estimate(values, quantity.number, data.figure.spread))
+                known.append(one)
+        if known:
+            yield Point(xs[name], *quantity.mean(known))
         else:
             yield Point(xs[name], None, None, None, None, 0)
 
@@ -131,22 +141,21 @@ def scatter_picture(data: FigureData) -> Picture:
             if spots:
                 spots = sorted(spots, key=lambda spot: spot.x) if figure.kind == "line" else spots
                 series.append(Series(data.label(names), spots, max(spot.seeds for spot in spots), panel=panel))
-    return Picture(figure, series, x.label("x"), y.label("y"), numbers, notes)
+    tested = not (x.cost and y.cost)
+    return Picture(figure, series, x.label("x"), y.label("y"), numbers, notes, tested=tested)
 
 
 def _spots(data: FigureData, x: Quantity, y: Quantity, cells: Sequence[CellResult]) -> Iterator[Spot]:
     """Yield the points of a series."""
     for names, own in data.grouped(cells, data.figure.points).items():
-        pairs = []
+        known = []
         for one in own:
-            pair = x.value(one), y.value(one)
-            if pair[0] is not None and pair[1] is not None:
-                pairs.append((pair[0], pair[1]))
+            lacking = next((quantity for quantity in (x, y) if quantity.value(one) is None), None)
+            if lacking:
+                lacking.leave_out(one)
             else:
-                (x if pair[0] is None else y).leave_out(one)
-        if pairs:
-            across, along = zip(*pairs, strict=True)
+                known.append(one)
+        if known:
             name = data.label(names, data.figure.points) if data.figure.points else ""
-            one_x = estimate(across, x.number, data.figure.spread)
-            one_y = estimate(along, y.number, data.figure.spread)
-            yield Spot(name, *one_x[:4], *one_y[:4], one_y.seeds)
+            across, along = x.mean(known), y.mean(known)
+            yield Spot(name, *across[:4], *along[:4], along.seeds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from math import ceil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,12 +33,60 @@ Line: TypeAlias = tuple[Sequence[Position], str, str]
 
 
 def plain(text: str, inches: float, letter: float = LETTER) -> str:
-    """Return text that is drawn as it is, cut where it does not fit.
+    """Return text that is drawn as it is, cut at its end where it does not fit.
 
     Dollars begin no mathematics, and an SVG can hold every character.
     """
-    shown, most = re.sub(r"[\ufffe\uffff]", "�", visible(text)), max(8, int(inches / letter))
-    return (shown if len(shown) <= most else f"{shown[: most - 2]} …").replace("$", r"\$")
+    return _drawn(_at_end(_shown(text), _letters(inches, letter)))
+
+
+def distinct(names: Sequence[str], inches: float, letter: float = LETTER) -> list[str]:
+    """Return names as `plain` does, but cut where they stay different: at the end, else elsewhere, else numbered."""
+    shown, most = [_shown(name) for name in names], _letters(inches, letter)
+    long = [name for name in shown if len(name) > most]
+    alike = takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))
+    start = len([*alike])
+    for cut in (_at_end, _in_the_middle, _at_start, lambda name, most: _at_end(f"…{name[start:]}", most)):
+        found = [cut(name, most) if len(name) > most else name for name in shown]
+        if len({*found}) == len({*shown}):
+            return [*map(_drawn, found)]
+    return [_drawn(_at_end(f"{turn} {name}", most)) for turn, name in enumerate(shown, 1)]
+
+
+def _shown(text: str) -> str:
+    return re.sub(r"[\ufffe\uffff]", "�", visible(text))
+
+
+def _drawn(text: str) -> str:
+    return text.replace("$", r"\$")
+
+
+def _letters(inches: float, letter: float) -> int:
+    return max(8, int(inches / letter))
+
+
+def _at_end(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def _in_the_middle(text: str, most: int) -> str:
+    end = (most - 1) // 2
+    return f"{text[: most - 1 - end]}…{text[-end:]}"
+
+
+def _at_start(text: str, most: int) -> str:
+    return f"…{text[1 - most :]}"
+
+
+def fitting(canvas: Canvas, names: Sequence[str], inches: float, size: float) -> list[str]:
+    """Return names as `distinct` does, none wider than some inches, by the widths of their own letters."""
+    room = inches
+    while True:
+        found = distinct(names, room)
+        widest = max((_size(canvas, name, size)[0] for name in found), default=0.0)
+        if widest <= inches * canvas.dpi or room < inches / 3:
+            return found
+        room *= 0.95
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -60,7 +109,7 @@ def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:
     heights = _heights(canvas, right, frame)
     ways = [box for way, _, _ in drawn for box in along(way, RADIUS * canvas.dpi / 72, RADIUS / 2 * canvas.dpi / 72)]
     corners = _corners(canvas, early, frame, ways)
-    if heights is None or corners is None:
+    if heights is None or None in corners:
         return False
     for height, (_, name, ink) in zip(heights, right, strict=True):
         place = 1.0, (height - frame.y0) / frame.height
@@ -84,24 +133,29 @@ def _heights(canvas: Canvas, ends: Sequence[End], frame: Any) -> list[float] | N
 
 
 def name_points(
-    canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]], ways: Sequence[Sequence[Position]]
-) -> bool:
+    canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]], ways: Sequence[Sequence[Position]],
+    some: bool = False,
+) -> bool:  # fmt: skip
     """Write names beside points, and return True; return False, and write nothing, if they do not all fit.
 
-    They keep away from `ways`, such as lines between points and error bars, if there is room for that.
+    They keep away from `ways`, such as lines between points and error bars. With `some`, they may stand on these if
+    all have a place then, and else those are written that have one.
     """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()
     ends = [(_pixels(axes, place), name, ink) for place, name, ink in points]
     frame, radius = axes.get_window_extent(), RADIUS / 2 * canvas.dpi / 72
     drawn = [box for way in ways for box in along([_pixels(axes, place) for place in way], 2 * radius, radius / 2)]
-    corners = _corners(canvas, ends, frame, drawn) or _corners(canvas, ends, frame, ())
-    if corners is not None:
-        _write_within(axes, ends, corners, frame)
-    return corners is not None
+    corners = _corners(canvas, ends, frame, drawn)
+    if None in corners and not some:
+        return False
+    if None in corners and None not in (crossing := _corners(canvas, ends, frame, ())):
+        corners = crossing
+    _write_within(axes, ends, corners, frame)
+    return True
 
 
-def _corners(canvas: Canvas, ends: Sequence[End], frame: Any, obstacles: Sequence[Box]) -> list[Position] | None:
+def _corners(canvas: Canvas, ends: Sequence[End], frame: Any, obstacles: Sequence[Box]) -> list[Position | None]:
     sizes = [_size(canvas, name) for _, name, _ in ends]
     bounds = Box(frame.x0, frame.y0, frame.x1, frame.y1)
     own = {end for end, _, _ in ends}
@@ -109,9 +163,11 @@ def _corners(canvas: Canvas, ends: Sequence[End], frame: Any, obstacles: Sequenc
     return beside_points([end for end, _, _ in ends], sizes, bounds, RADIUS * canvas.dpi / 72, others)
 
 
-def _write_within(axes: Axes, ends: Sequence[End], corners: Sequence[Position], frame: Any) -> None:
-    for (left, bottom), (_, name, ink) in zip(corners, ends, strict=True):
-        place = (left - frame.x0) / frame.width, (bottom - frame.y0) / frame.height
+def _write_within(axes: Axes, ends: Sequence[End], corners: Sequence[Position | None], frame: Any) -> None:
+    for corner, (_, name, ink) in zip(corners, ends, strict=True):
+        if corner is None:
+            continue
+        place = (corner[0] - frame.x0) / frame.width, (corner[1] - frame.y0) / frame.height
         axes.annotate(name, place, xycoords="axes fraction", size=SMALL, color=ink, va="bottom", in_layout=False)
 
 
@@ -120,9 +176,9 @@ def _pixels(axes: Axes, place: Position) -> Position:
     return float(x), float(y)
 
 
-def _size(canvas: Canvas, name: str) -> Position:
+def _size(canvas: Canvas, name: str, points: float = SMALL) -> Position:
     """Return width and height of a name, in pixels."""
-    text = canvas.text(0, 0, name, size=SMALL)
+    text = canvas.text(0, 0, name, size=points)
     box = text.get_window_extent()
     text.remove()
     return float(box.width), float(box.height)

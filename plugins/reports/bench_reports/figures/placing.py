@@ -55,10 +55,10 @@ def spread_out(heights: Sequence[float], gap: float, low: float, high: float) ->
 
 def beside_points(
     points: Sequence[Position], sizes: Sequence[Position], bounds: Box, radius: float, obstacles: Sequence[Box] = ()
-) -> list[Position] | None:
+) -> list[Position | None]:
     """Return the lower left corner of the name of each point, where it overlaps no other, no point and no obstacle.
 
-    `sizes` are widths and heights of the names, `radius` that of the marks. None if a name finds no place.
+    `sizes` are widths and heights of the names, `radius` that of the marks. None of a name that finds no place.
     """
     marks = [*(Box(x - radius, y - radius, x + radius, y + radius) for x, y in points), *obstacles]
     taken: dict[int, Box] = {}
@@ -68,11 +68,9 @@ def beside_points(
             for box in _around(points[one], sizes[one], radius)
             if box.inside(bounds) and not any(map(box.overlaps, (*taken.values(), *marks)))
         )
-        place = next(fits, None)
-        if place is None:
-            return None
-        taken[one] = place
-    return [taken[one][:2] for one in range(len(points))]
+        if place := next(fits, None):
+            taken[one] = place
+    return [taken[one][:2] if one in taken else None for one in range(len(points))]
 
 
 def along(line: Sequence[Position], step: float, radius: float) -> list[Box]:

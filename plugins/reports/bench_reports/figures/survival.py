@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import Axes, CellResult, Number, Run
+from bench_core.runs.results import Axes, CellResult, Run
 from bench_core.storage.outcomes import read_outcomes
-from bench_reports.figures.estimates import estimate
+from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, one_of_each_seed
 from bench_reports.figures.kept_files import KeptFile, identity
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 UNKEPT = "the run keeps no lengths of its outputs; run the suite again"
-PERCENT = Number(unit="%")
 MEANING = (
     "Of all outputs, the share that has not ended after so many tokens, stop included (Kaplan–Meier); a mark (+) "
     "stands where a limit cut outputs that had not ended."
@@ -114,7 +113,7 @@ def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Ends]) 
     points, last = [], [1.0] * len(curves)
     for length in sorted({0, 1, *ended, *cut}):
         last = [share.get(length, before) for share, before in zip(shares, last, strict=True)]
-        found = estimate([100 * share for share in last], PERCENT, data.figure.spread)
+        found = mean_of_values([100 * share for share in last], "share", data.figure.spread)
         points.append(Surviving(length, *found, ended[length], cut[length]))
     return Series(data.label(names), points, len(curves), ended.total() + cut.total(), panel=panel)
 

@@ -15,7 +15,7 @@ from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup, Section
 from bench_reports.render.fitting import pieces
 
-WIDTH = 150  # characters of a line of a table of numbers
+WIDTH = 150  # characters of a line of a table of results
 WRAPPED = 24  # characters, beyond which a cell is wrapped
 
 
@@ -80,7 +80,7 @@ def _list(items: Iterable[str]) -> str:
 
 def _table(table: doc.Table) -> str:
     """Return a table with its notes, the first of which describes it; all columns but the first are on its side."""
-    rows, width = MARKDOWN.rows(table, "<br>"), WIDTH if table.side == "right" else inf
+    rows, width = MARKDOWN.rows(table, "<br>"), WIDTH if table.file else inf
     found = [_pipes(one, table.side) for one in pieces(rows, width, len(" | "), WRAPPED)]
     notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
     below = _list(notes) if table.notes or notes else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from bench_core.runs.results import COST_COLUMNS, Run
 from bench_core.storage.csv_files import to_csv
 from bench_reports.content.claims import judge
 from bench_reports.content.cost_tables import stages_of
+from bench_reports.content.grid import Grid
+from bench_reports.content.pairs import Pair, pairs_of
 from bench_reports.content.report_document import Drawn, costs_document, report_document, summary
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
@@ -22,7 +24,7 @@ from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files, too_wide_tables
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
-from bench_reports.render.terminal import SCREEN, notes_text, terminal_text
+from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
 
 
 def write_report(run: Run, folder: Path) -> list[Path]:
@@ -52,9 +54,9 @@ def contents(run: Run) -> dict[str, bytes]:
     return files | (_costs(run, costs.read_bytes().decode("utf-8", "replace")) if costs.is_file() else {})
 
 
-def screen(run: Run) -> str:
-    """Return the tables and claims of a run with their footnotes, for a terminal."""
-    return terminal_text(summary(run, grids(run), judge(run)))
+def screen(run: Run, width: int = WIDTH) -> str:
+    """Return the tables and claims of a run with their footnotes, for a terminal of this width."""
+    return terminal_text(summary(run, grids(run), judge(run)), width)
 
 
 def _remove_former(folder: Path, files: Collection[str]) -> None:
@@ -87,10 +89,15 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
             filter(None, [terminal_text(summary(run, tables, judged)), notes_text(too_wide_tables(document))])
         ),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
+        **{f"tables/{name}-pairs.csv": csv_text([pair.record() for pair in pairs]) for name, pairs in _pairs(filled)},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),
     }
     return _encoded(files) | _figure_files("figures", drawn)
+
+
+def _pairs(filled: Iterable[Grid]) -> Iterator[tuple[str, list[Pair]]]:
+    return ((grid.table.id, found) for grid in filled if (found := pairs_of(grid)))
 
 
 def _costs(run: Run, table: str) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import assert_never
 
@@ -21,85 +22,87 @@ SCREEN = "report.txt"  #: of a report: what a terminal shows of it
 PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 
 
-def terminal_text(document: Document) -> str:
-    """Return a document for a terminal, a blank line after each table and each list."""
-    lines = [visible(document.title)] * bool(document.title) + _lines(document.opening)
+def terminal_text(document: Document, width: int = WIDTH) -> str:
+    """Return a document for a terminal of this width, a blank line after each table and each list."""
+    screen = Screen(width)
+    lines = [visible(document.title)] * bool(document.title) + screen.lines(document.opening)
     for section in document.shown("terminal"):
-        lines += [*_heading(section.heading), *_lines(section.blocks)]
+        lines += [*screen.heading(section.heading), *screen.lines(section.blocks)]
     return "\n".join(lines)
 
 
 def notes_text(notes: Iterable[str]) -> str:
     """Return notes for a terminal."""
-    return "\n".join(line for note in notes for line in _wrapped(visible(note)))
+    return "\n".join(Screen(WIDTH).lines([doc.Notes([*notes])])[:-1])
 
 
-def _lines(blocks: Iterable[Block]) -> list[str]:
-    return [line for block in blocks for line in _block(block)]
+@dataclass(frozen=True)
+class Screen:
+    """A terminal with lines of so many characters."""
 
+    width: int
 
-def _block(block: Block) -> list[str]:
-    match block:
-        case doc.Heading(text):
-            return _heading(text)
-        case doc.Paragraph(sentences):
-            return [*map(PLAIN.line, sentences), ""]
-        case doc.Facts(items):
-            return _list(f"{name}: {text}" for name, text in items.items())
-        case doc.Notes(items):
-            return _list(items)
-        case doc.Table():
-            return _table(block)
-        case doc.Figure():
-            shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
-            return [visible(shown), *_lines(block.details), *_list(block.notes.items)]
-        case doc.Claims():
-            return _table(block.table)
-        case doc.Example():
-            return _example(block)
-        case doc.Files(paths, introduction):
-            return [visible(" ".join([introduction, *paths])), ""]
-        case doc.SideBySide():
-            return []
-    assert_never(block)
+    def lines(self, blocks: Iterable[Block]) -> list[str]:
+        """Return the lines of blocks."""
+        return [line for block in blocks for line in self._block(block)]
 
+    def _block(self, block: Block) -> list[str]:
+        match block:
+            case doc.Heading(text):
+                return self.heading(text)
+            case doc.Paragraph(sentences):
+                return [*map(PLAIN.line, sentences), ""]
+            case doc.Facts(items):
+                return self._list(f"{name}: {text}" for name, text in items.items())
+            case doc.Notes(items):
+                return self._list(items)
+            case doc.Table():
+                return self._table(block)
+            case doc.Figure():
+                shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
+                return [visible(shown), *self.lines(block.details), *self._list(block.notes.items)]
+            case doc.Claims():
+                return self._table(block.table)
+            case doc.Example():
+                return self._example(block)
+            case doc.Files(paths, introduction):
+                return [visible(" ".join([introduction, *paths])), ""]
+            case doc.SideBySide():
+                return []
+        assert_never(block)
 
-def _heading(text: str) -> list[str]:
-    return wrap(visible(text), WIDTH, break_long_words=False)
+    def heading(self, text: str) -> list[str]:
+        """Return the lines of a heading; none if it is empty."""
+        return wrap(visible(text), self.width, break_long_words=False)
 
+    def _list(self, items: Iterable[str]) -> list[str]:
+        return [*(line for item in items for line in self._wrapped(visible(item))), ""]
 
-def _list(items: Iterable[str]) -> list[str]:
-    return [*(line for item in items for line in _wrapped(visible(item))), ""]
+    def _wrapped(self, text: str) -> list[str]:
+        return wrap(text, self.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
 
+    def _table(self, table: doc.Table) -> list[str]:
+        """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
+        above = [visible(table.description)] if table.description else []
+        found = [_columns(rows, table.side) for rows in self._pieces(table)]
+        return [*above, *"\n\n".join(found).split("\n"), *self._list(table.notes.items if table.notes else ())]
 
-def _wrapped(text: str) -> list[str]:
-    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
+    def _pieces(self, table: doc.Table) -> Iterable[list[list[str]]]:
+        """Yield the rows of tables that fit a line; of a table of text, the last column is wrapped instead."""
+        rows = PLAIN.rows(table)
+        if table.side == "right":
+            return pieces(rows, self.width, GAP)
+        padded = [[word + " " * PADDING for word in rows[0]], *rows[1:]]
+        rest = sum(max(map(len, column)) + GAP for column in [*zip(*padded, strict=True)][:-1])
+        return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, self.width - rest))) or row[-1]] for row in rows]]
 
-
-def _table(table: doc.Table) -> list[str]:
-    """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
-    above = [visible(table.description)] if table.description else []
-    found = [_columns(rows, table.side) for rows in _pieces(table)]
-    return [*above, *"\n\n".join(found).split("\n"), *_list(table.notes.items if table.notes else ())]
-
-
-def _pieces(table: doc.Table) -> Iterable[list[list[str]]]:
-    """Yield the rows of tables that fit a line; of a table of text, the last column is wrapped instead."""
-    rows = PLAIN.rows(table)
-    if table.side == "right":
-        return pieces(rows, WIDTH, GAP)
-    padded = [[word + " " * PADDING for word in rows[0]], *rows[1:]]
-    rest = sum(max(map(len, column)) + GAP for column in [*zip(*padded, strict=True)][:-1])
-    return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, WIDTH - rest))) or row[-1]] for row in rows]]
+    def _example(self, example: doc.Example) -> list[str]:
+        pairs = [*example.given.items(), *example.outputs]
+        pairs += [(cell, step) for cell, steps in example.courses for step in steps]
+        return [visible(example.name), *self._list(f"{name}: {text}" for name, text in pairs)]
 
 
 def _columns(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
     sides, lines = ["left", *[side] * (len(rows[0]) - 1)], max(word.count("\n") for word in rows[0])
     head = ["\n" * (lines - word.count("\n")) + word for word in rows[0]]  # headings stand on the line below
     return str(tabulate(rows[1:], head, colalign=sides, disable_numparse=True))
-
-
-def _example(example: doc.Example) -> list[str]:
-    pairs = [*example.given.items(), *example.outputs]
-    pairs += [(cell, step) for cell, steps in example.courses for step in steps]
-    return [visible(example.name), *_list(f"{name}: {text}" for name, text in pairs)]

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import problems, read_manifest
 from bench_core.runs.results import Run
 from bench_reports.render.code import code_digest
-from bench_reports.render.terminal import SCREEN
+from bench_reports.render.terminal import SCREEN, WIDTH
+
+NARROWEST = 40  # characters of a line
 
 
 def report(run: Run, folder: Path) -> str:
-    """Write the report of a run unless it is there, and return what to show of it on a screen."""
+    """Write the report of a run unless it is there, and return what to show of it on a screen.
+
+    That is in a file of the report, and is laid out again only for a narrow terminal.
+    """
     from bench_reports.render.report import write_report  # drawing is slow to import
 
     if not is_written(run, folder):
         write_report(run, folder)
+    if (columns := get_terminal_size((WIDTH, 24)).columns) < WIDTH:
+        from bench_reports.render.report import screen
+
+        return screen(run, max(columns, NARROWEST))
     return (folder / SCREEN).read_text(encoding="utf-8")
 
 

@@ -26,6 +26,7 @@ Array: TypeAlias = NDArray[np.float64]
 LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
 POWER = 0.8  #: with which a detectable difference is found
 SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
+MOST = 1e9  # degrees of freedom; more are as good as infinitely many
 ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
 
 
@@ -109,11 +110,12 @@ class Estimate:
         apart = abs(self.value - null)
         if not apart:
             return 1.0
-        if self.half_width(SMALLEST) <= apart:
-            return SMALLEST if self.half_width() else 0.0
-        from scipy.optimize import brentq
-
-        return float(10 ** brentq(lambda exponent: self.half_width(10**exponent) - apart, log10(SMALLEST), -1e-12))
+        if not self.half_width():
+            return 0.0
+        found = SMALLEST
+        for parts in sorted(self._parts(), key=lambda parts: sum(bool(variance) for variance, _ in parts)):
+            found = _p(parts, apart, found)
+        return found
 
     def p_above(self, null: float = 0.0) -> float:
         """Return the one-sided p-value of the statement that the true number is above `null`."""
@@ -166,10 +168,11 @@ def difference(ours: Measured, theirs: Measured) -> Estimate:
 
 def together(parts: Sequence[Part]) -> Part:
     """Return the sum of independent variances, with the degrees of freedom of Welch and Satterthwaite."""
-    total, squares = fsum(v for v, _ in parts), fsum(v**2 / freedom for v, freedom in parts)
-    if not squares:  # no variance, or one that is known
-        return Part(total, inf if total else min((freedom for _, freedom in parts), default=inf))
-    return Part(total, total**2 / squares)
+    total = fsum(v for v, _ in parts)
+    if not total:
+        return Part(total, min((freedom for _, freedom in parts), default=inf))
+    squares = fsum((v / total) ** 2 / freedom for v, freedom in parts)  # of shares, which no variance makes too large
+    return Part(total, 1 / squares if squares else inf)
 
 
 Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements of the same trainings, with their weights
@@ -246,6 +249,21 @@ def _weighted(parts: Sequence[Part], level: float) -> float:
     return fsum(v * quantile(freedom, level) for v, freedom in parts if v) / sqrt(total) if total else 0.0
 
 
+def _p(parts: Sequence[Part], apart: float, least: float) -> float:
+    """Return the level at which an interval is `apart` to either side, or `least` if that is higher."""
+    if _weighted(parts, least) <= apart:
+        return least
+    total = fsum(variance for variance, _ in parts)
+    if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(min(freedom, MOST), -apart / sqrt(total)))
+    from scipy.optimize import brentq
+
+    level = brentq(lambda exponent: _weighted(parts, 10**exponent) - apart, log10(least), -1e-12)
+    return float(10**level)
+
+
 def _detectable(parts: Sequence[Part], power: float) -> float:
     total = fsum(variance for variance, _ in parts)
     return fsum(v * _multiple(freedom, power) for v, freedom in parts if v) / sqrt(total) if total else 0.0
@@ -255,7 +273,7 @@ def quantile(freedom: float, level: float) -> float:
     """Return the two-sided critical value of Student's t."""
     from scipy.special import stdtrit
 
-    return float(-stdtrit(min(freedom, 1e9), level / 2))
+    return float(-stdtrit(min(freedom, MOST), level / 2))
 
 
 @lru_cache(maxsize=1024)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
+LARGEST = 1e150  #: whose variance is a number
+TOO_LARGE = "some of its numbers are so large that their variance is none"
 
 
 def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | str:
@@ -38,6 +40,8 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
         values, draws = (np.log(some) if first.scale == "log" else some for some in (values, draws))
     if not (np.isfinite(values).all() and np.isfinite(draws).all()):
         return NOT_FINITE
+    if max(np.abs(values).max(), np.abs(draws).max(initial=0.0)) > LARGEST:
+        return TOO_LARGE
     trainings = tuple(one.artifacts.get("train", "") for one in cells)
     return Measured(
         values,
@@ -75,7 +79,7 @@ def interval_of(one: Measured) -> tuple[float, float] | None:
     With one seed it is about other examples for this training alone.
     """
     found = alone(one)
-    if isinstance(found, Estimate) and not found.varies:
+    if isinstance(found, Estimate) and not (found.varies or found.floor.variance):
         return None
     return printed(one.scale, found.interval())
 

@@ -1,0 +1,71 @@
+"""The conditions under which numbers were measured, as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from bench_core.runs.results import Number, Run
+from bench_reports.content.sorting import names_on
+
+LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
+
+
+def limits(run: Run) -> list[str]:
+    """Return the limits that all numbers of a run have in common, and what they were made of."""
+    return [*filter(None, [run_limits(run), corpus_note(run, names_on(run, "task"))])]
+
+
+def run_limits(run: Run) -> str:
+    """Return the limits of a run, its profile, and what `--set` changed."""
+    limits, profile = run.suite.limits, run.info.get("profile")
+    decoded = "all examples" if limits.examples is None else f"{limits.examples:,} examples"
+    scored = "all" if limits.scored is None else f"{limits.scored:,}"
+    text = f"Limits: {limits.max_tokens:,} tokens an output, {decoded} decoded, {scored} scored."
+    changed = ", ".join(run.info.get("changes") or ())
+    words = [text, f"Profile {profile}." if profile else "", f"Changed by --set: {changed}." if changed else ""]
+    return " ".join(filter(None, words))
+
+
+def corpora(run: Run, tasks: Iterable[str]) -> str:
+    """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
+    known = run.info.get("tasks") or {}
+    corpora = {task: known.get(task, {}).get("corpus") for task in tasks}
+    return by_task(run, {task: corpus for task, corpus in corpora.items() if corpus})
+
+
+def by_task(run: Run, texts: Mapping[str, str]) -> str:
+    """Return what is known of tasks with their labels; without, where a run has one task or a text says the same."""
+    labels = {task: run.suite.labels.get(task, task) for task in texts}
+    alone = len(names_on(run, "task")) <= 1
+    same = {task: alone or labels[task].casefold() == text.casefold() for task, text in texts.items()}
+    return ", ".join(text if same[task] else f"{text} ({labels[task]})" for task, text in texts.items())
+
+
+def quoted(text: str) -> str:
+    """Return text on one line, in which names that stand between backticks have quotation marks."""
+    return re.sub("`([^`]+)`", r"‘\1’", " ".join(text.split()))
+
+
+def corpus_note(run: Run, tasks: Iterable[str]) -> str:
+    """Return the corpora behind tasks as a sentence, if they are known."""
+    found = corpora(run, dict.fromkeys(tasks))
+    return f"Corpus: {found}." if found else ""
+
+
+def description(number: Number, examples: Collection[int]) -> str:
+    """Return what a number is: unit, direction, likelihood, examples and signature."""
+    words = [
+        number.unit,
+        {1: "higher is better", -1: "lower is better"}.get(number.better, ""),
+        {"exact": "exact likelihood", "bound": "a bound", "estimate": "an estimate by sampling"}.get(number.kind, ""),
+        f"over {span(examples)} examples",
+        f"signature {number.signature}" if number.signature else "",
+    ]
+    return ", ".join(filter(None, words))
+
+
+def span(numbers: Collection[int]) -> str:
+    """Return the lowest and the highest of numbers, such as `3 to 5`."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

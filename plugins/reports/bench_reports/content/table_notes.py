@@ -1,0 +1,190 @@
+"""Notes below tables, for readers and for those who measure again, as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bench_core.runs.results import Number, Run
+from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
+from bench_reports.content.environments import unlike
+from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.labels import Labels
+from bench_reports.content.outputs import shortened
+from bench_reports.content.sorting import name_on
+from bench_reports.content.verdicts import obstacles
+
+MEANING_OF_VERDICTS = (
+    "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
+    "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
+)
+
+
+def footnotes(run: Run, grid: Grid) -> list[str]:
+    """Return what a reader of a table has to know, as plain text."""
+    of_results = [
+        _content(run, grid),
+        _seeds(grid),
+        _joint(run, grid),
+        _errors(run, grid),
+        *_significance(run, grid),
+        _added(grid),
+    ]
+    about = of_results if grid.table.of == "results" else []
+    note = quoted(grid.table.note)
+    corpora = corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
+    return [*filter(None, [note, *grid.notes, *about, corpora, _published(grid), *_reasons(grid)])]
+
+
+def details(run: Run, grid: Grid) -> list[str]:
+    """Return how the numbers of a table were measured, for those who measure them again."""
+    about = [*_files([grid]), *_metrics([grid]), run_limits(run)] if grid.table.of == "results" else []
+    tasks = [name_on(one, "task") for one in grid.cells]
+    return [*filter(None, [*about, unlike(run, grid.cells), corpus_note(run, tasks)])]
+
+
+def measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
+    """Return how the numbers of all tables were measured."""
+    of_results = [grid for grid in filled if grid.table.of == "results"]
+    cells = {id(one): one for grid in of_results for one in grid.cells}
+    found = [*_metrics(of_results), *_files(of_results), unlike(run, [*cells.values()])]
+    return [*filter(None, found)] if of_results else []
+
+
+def rules(run: Run, grid: Grid) -> list[str]:
+    """Return what the verdicts of a table mean, as plain text."""
+    assert grid.table.reference
+    difference = "Difference: ours minus published."
+    if found := obstacles(run, grid.table):
+        return [difference, *(f"Not comparable: {shortened(one.rstrip('.'), LONGEST)}." for one in found)]
+    assert grid.published
+    found = [difference, MEANING_OF_VERDICTS]
+    tolerance = grid.published.tolerance
+    named = tolerance.items() if isinstance(tolerance, dict) else [("", tolerance)] if tolerance else []
+    for name, one in named:
+        found.append(f"Tolerance{f' of {name}' if name else ''}: {one.within:g} ({one.why.rstrip('.')}).")
+    return found if named else [*found, "No tolerance is given, so nothing is equivalent."]
+
+
+def _content(run: Run, grid: Grid) -> str:
+    """Say what a table is of where its headings do not: its only metric."""
+    table, labels = grid.table, Labels.of(run, grid.table)
+    columns = [column for column in grid.columns if column.value and column.names is not None]
+    if len(table.values) != 1 or not table.columns or not columns:
+        return ""
+    number = columns[0].number
+    way = {1: ", higher is better", -1: ", lower is better"}.get(number.better, "")
+    return f"{labels.metric(table.values[0], replace(number, better=0))}{way}."
+
+
+def _seeds(grid: Grid) -> str:
+    done = [entry for entry in _entries(grid, "cells") if entry.status == "done"]
+    if not done:
+        return ""
+    seeds = {entry.seeds for entry in done}
+    over = f"over {span(seeds)} seeds"
+    text = {
+        "std": f"Mean ± standard deviation {over}." if seeds != {1} else "One seed.",
+        "interval": f"Mean {over} and 95 % interval." if seeds != {1} else "One seed, and 95 % interval.",
+        "none": f"Mean {over}." if seeds != {1} else "One seed.",
+    }[grid.table.spread]
+    if any(not entry.complete for entry in done):
+        text += " †k/n: the mean over only k of n seeds, as the others have no number."
+    return text
+
+
+def _entries(grid: Grid, of: str) -> list[Entry]:
+    return [entry for row in grid.entries for entry, column in zip(row, grid.columns, strict=True) if column.of == of]
+
+
+def _added(grid: Grid) -> str:
+    """Say what averages, ranks and differences from a baseline are."""
+    kinds, found = {column.of for column in grid.columns}, []
+    if "average" in kinds:
+        logarithmic = any(column.of == "average" and column.number.scale == "log" for column in grid.columns)
+        found.append(f"Average: the {'geometric ' * logarithmic}mean of the columns of a metric.")
+    if "ranks" in kinds:
+        found.append("Rank: the mean rank in the columns of a metric, 1 for the best.")
+    return " ".join(found)
+
+
+def _joint(run: Run, grid: Grid) -> str:
+    """Name the models whose seeds were trained together, so that the spread of seeds leaves a part of it out."""
+    shown = dict.fromkeys(name_on(one, "model") for one in grid.cells)
+    joint = [name for name in shown if _is_joint(run, name)]
+    if not joint:
+        return ""
+    return f"Seeds saw the same batches, the variance of which is not in their spread: {', '.join(joint)}."
+
+
+def _is_joint(run: Run, model: str) -> bool:
+    own = (run.suite.models.get(model) or {}).get("training") or {}
+    several = sum(one.cell.get("model") == model for one in run.cells) > 1
+    return bool(own.get("together", run.suite.training.together)) and several
+
+
+def _significance(run: Run, grid: Grid) -> Iterable[str]:
+    """Say what bold numbers and marks mean, and which differences there was little chance to see."""
+    from bench_reports.content.significance import method, shown_differences, untested
+
+    labels = Labels.of(run, grid.table)
+    if grid.tests:
+        yield method(grid, labels)
+    if detectable := shown_differences(grid, labels):
+        yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
+    for reason in untested([entry for row in grid.entries for entry in row]):
+        yield f"Numbers without tests: {reason}."
+
+
+def _errors(run: Run, grid: Grid) -> str:
+    """Say how large the errors are that numbers have by sampling in a model."""
+    labels, found = Labels.of(run, grid.table), dict[str, tuple[Number, list[float]]]()
+    for row in grid.entries:
+        for column, entry in zip(grid.columns, row, strict=True):
+            if entry.error:
+                found.setdefault(column.value, (column.number, []))[1].append(entry.error)
+    words = []
+    for name, (number, own) in found.items():
+        ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
+        words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
+    return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
+
+
+def _files(filled: Sequence[Grid]) -> Iterable[str]:
+    """Say what the files of tables have beside what these show."""
+    names = [one.table.id for one in filled if any(entry.interval for row in one.entries for entry in row)]
+    if names:
+        yield f"95 % intervals and p-values are in {', '.join(f'tables/{name}.csv' for name in names)}."
+
+
+def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
+    """Describe each metric, once for each kind and signature of its numbers."""
+    found: dict[tuple[str, str, str], list[tuple[Column, set[int]]]] = {}
+    for grid in filled:
+        for place, column in enumerate(grid.columns):
+            entries = [row[place] for row in grid.entries if row[place].status == "done"]
+            if column.of == "cells" and entries:
+                counts = {count for entry in entries for count in entry.examples}
+                key = column.value, column.number.kind, column.number.signature
+                found.setdefault(key, []).append((column, counts))
+    for (value, *_), members in found.items():
+        others = len([one for one in found if one[0] == value]) > 1
+        where = f" ({', '.join(dict.fromkeys(column.heading for column, _ in members))})" if others else ""
+        examples = {count for _, counts in members for count in counts}
+        yield f"{value}{where}: {description(members[0][0].number, examples)}."
+
+
+def _published(grid: Grid) -> str:
+    printed = grid.published
+    if not printed or not any(entry.published for row in grid.entries for entry in row):
+        return ""
+    runs = f"{printed.runs} run{'s' if printed.runs > 1 else ''}" if printed.runs else ""
+    words = [printed.paper, printed.place, f"corpus {printed.corpus}" if printed.corpus else "", runs]
+    note = f" {printed.note[0].upper()}{printed.note[1:].rstrip('.')}." if printed.note else ""
+    return f"Small type: as published, {', '.join(filter(None, words))}.{note}"
+
+
+def _reasons(grid: Grid) -> Iterable[str]:
+    yield from (f"[{place}] {shortened(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
+    if any(len(entry.reasons) > 1 for row in grid.entries for entry in row):
+        yield "Where seeds differ in why they have no number, the reason of the first is given."
