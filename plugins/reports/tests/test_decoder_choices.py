@@ -248,7 +248,7 @@ def test_the_report_lists_all_decoders_of_all_models_and_how_often_each_was_chos
     files = written(run, tmp_path / "report")
     assert b"## width-1: every decoder of beam, by rate" in files["report.md"]
     assert b"lstm: beam=beam-1, the best of 3 decoders" in files["report.md"]
-    assert b"tanh: beam=beam-4, the best of 3 decoders" in files["tables/t.tex"]
+    assert b"tanh: beam=beam-4, the best of 3 decoders" in files["tables/t.tex"].replace(rb"\allowbreak{}", b"")
     html = files["report.html"].decode()
     assert "seed. Decoders: beam-1, beam-2, beam-4." in html
     told = json.loads(files["results.json"])["choices"]
