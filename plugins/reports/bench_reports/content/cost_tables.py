@@ -80,7 +80,7 @@ def _written(value: str) -> str:
     found = number(value)
     if found is None or "," in value:
         return value or "–"
-    digits = 0 if found.is_integer() else 1 if abs(found) >= 10 else 2 if abs(found) >= 1 else 3
+    digits = 0 if found.is_integer() or abs(found) >= 1000 else 1 if abs(found) >= 10 else 2 if abs(found) >= 1 else 3
     return f"{found:,.{digits}f}"
 
 
