@@ -157,18 +157,18 @@ def differences(run, markup=MARKDOWN):
 
 def test_the_second_table_has_the_same_rows_and_a_column_where_ours_stands_beside_theirs(tmp_path):
     assert differences(some_run(tmp_path)) == {
-        "greedy": {"rnn": "−0.090 equivalent", "lstm": "−2.490 better"},
-        "beam": {"rnn": "−2.990 better", "lstm": "–"},
+        "greedy": {"rnn": "−0.09 equivalent", "lstm": "−2.49 better"},
+        "beam": {"rnn": "−2.99 better", "lstm": "–"},
     }
     wide = differences(some_run(tmp_path, tolerance={"tanh": {"within": 9, "why": "wide"}}))
-    assert wide["beam"] == {"rnn": "−2.990 equivalent", "lstm": "–"}
-    assert wide["greedy"]["lstm"] == "−2.490 better"
-    assert differences(some_run(tmp_path), LATEX)["greedy"]["lstm"] == "$-$2.490 better"
+    assert wide["beam"] == {"rnn": "−2.99 equivalent", "lstm": "–"}
+    assert wide["greedy"]["lstm"] == "−2.49 better"
+    assert differences(some_run(tmp_path), LATEX)["greedy"]["lstm"] == "$-$2.49 better"
 
 
 def test_a_profile_makes_numbers_incomparable_unless_it_is_that_of_the_paper(tmp_path):
     small = some_run(tmp_path, profile="small")
-    assert differences(small)["greedy"] == {"rnn": "−0.090", "lstm": "−2.490"}
+    assert differences(small)["greedy"] == {"rnn": "−0.09", "lstm": "−2.49"}
     text = written(small, tmp_path / "report")["report.md"].decode()
     assert "- Not comparable: profile small.\n" in text
     assert differences(some_run(tmp_path, profile="paper")) == differences(some_run(tmp_path))
@@ -177,7 +177,7 @@ def test_a_profile_makes_numbers_incomparable_unless_it_is_that_of_the_paper(tmp
 def test_a_changed_setting_makes_numbers_incomparable(tmp_path):
     run = some_run(tmp_path)
     run.info["changes"] = ["models.lstm.hidden"]
-    assert differences(run)["greedy"]["lstm"] == "−2.490"
+    assert differences(run)["greedy"]["lstm"] == "−2.49"
     text = written(run, tmp_path / "report")["report.md"].decode()
     assert "- Not comparable: changed by --set models.lstm.hidden.\n" in text
     assert "Changed by --set: models.lstm.hidden." in text
@@ -185,11 +185,11 @@ def test_a_changed_setting_makes_numbers_incomparable(tmp_path):
 
 def test_a_reference_says_why_its_numbers_are_incomparable(tmp_path):
     run = some_run(tmp_path, profile="small", differs="Another corpus.")
-    assert differences(run)["beam"] == {"rnn": "−2.990", "lstm": "–"}
+    assert differences(run)["beam"] == {"rnn": "−2.99", "lstm": "–"}
     text = written(run, tmp_path / "report")["report.md"].decode()
     assert "- Not comparable: profile small.\n- Not comparable: Another corpus.\n" in text
     alone = some_run(tmp_path, differs="Another corpus")
-    assert differences(alone)["greedy"]["rnn"] == "−0.090"
+    assert differences(alone)["greedy"]["rnn"] == "−0.09"
 
 
 def test_which_way_is_better_is_known_from_the_metric_or_else_from_the_paper(tmp_path):
@@ -200,13 +200,13 @@ def test_which_way_is_better_is_known_from_the_metric_or_else_from_the_paper(tmp
         table = {"reference": {"table": "p", "columns": {"tanh": "rnn"}}}
         return differences(run_of(tmp_path, cells, table, printed))["greedy"]["rnn"]
 
-    assert (found(-1), found(1)) == ("+4.010 worse", "+4.010 better")
+    assert (found(-1), found(1)) == ("+4.01 worse", "+4.01 better")
     assert (found(0, tanh="up"), found(0, tanh="down"), found(0)) == (
-        "+4.010 better",
-        "+4.010 worse",
-        "+4.010 different",
+        "+4.01 better",
+        "+4.01 worse",
+        "+4.01 different",
     )
-    assert found(1, tanh="down") == "+4.010 better"
+    assert found(1, tanh="down") == "+4.01 better"
 
 
 def test_published_settings_get_no_difference(tmp_path):
@@ -234,17 +234,17 @@ def test_every_format_tells_the_verdicts(tmp_path):
     files = written(run, tmp_path / "report")
     text = files["report.md"].decode()
     assert text.index("- Mean ±") < text.index("### t beside the published\n")
-    assert re.search(r"\| greedy +\| −0\.090 equivalent \| −2\.490 better +\|", text)
+    assert re.search(r"\| greedy +\| −0\.09 equivalent \| −2\.49 better +\|", text)
     assert "- Difference: ours minus published.\n- Equivalent: the 90 % interval of the difference is within" in text
     assert "- Tolerance: 0.6 (half of the gain).\n" in text
     assert rb"\caption{t, beside the published}" in files["tables/t-published.tex"]
-    assert r"greedy & $-$0.090 equivalent & $-$2.490 better \\" in files["tables/t-published.tex"].decode()
+    assert r"greedy & $-$0.09 equivalent & $-$2.49 better \\" in files["tables/t-published.tex"].decode()
     rows = {(row["row"], row["column"]): row for row in csv.DictReader(files["tables/t.csv"].decode().splitlines())}
     assert float(rows["greedy", "rnn"]["difference"]) == pytest.approx(-0.09)
     assert rows["greedy", "rnn"]["verdict"] == "equivalent"
     assert (rows["greedy", "gru"]["difference"], rows["greedy", "gru"]["verdict"]) == ("", "")
     assert json.loads(files["results.json"])["tables"]["t"] == json.loads(json.dumps(records(grids(run)[0])))
-    assert re.search(r"greedy +−0\.090 equivalent +−2\.490 better\n", screen(run))
+    assert re.search(r"greedy +−0\.09 equivalent +−2\.49 better\n", screen(run))
 
 
 def test_hostile_reasons_are_escaped(tmp_path):

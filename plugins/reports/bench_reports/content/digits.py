@@ -1,15 +1,15 @@
-"""How many digits the numbers of a table are worth: two of the smallest standard error in their column."""
+"""How many digits the numbers of a table are worth: two of the usual standard error in their column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import floor, isfinite, log10, sqrt
+from statistics import median
 
 from bench_reports.content.grid import Column, Entry, Grid
 
 SIGNIFICANT = 2  # digits of a standard error
-MORE = 1  # digit than the metric's own at most: a spread of few seeds may be small by chance
 NORMAL = 2 * 1.96  # standard errors in the width of an interval
 
 
@@ -34,11 +34,12 @@ def _column(grid: Grid, place: int, column: Column) -> Column:
 
 
 def worth(errors: Iterable[float], own: int) -> int:
-    """Return the digits after the point for numbers with these standard errors; a metric's own if none is known."""
-    least = min((error for error in errors if error > 0 and isfinite(error)), default=None)
-    if least is None:
-        return own
-    return max(0, min(own + MORE if own else 0, SIGNIFICANT - 1 - floor(log10(least))))
+    """Return the digits after the point for numbers with these standard errors, at most a metric's own.
+
+    Those are for its usual error, the median, so that a number that is sure by chance does not lengthen all others.
+    """
+    known = [error for error in errors if error > 0 and isfinite(error)]
+    return max(0, min(own, SIGNIFICANT - 1 - floor(log10(median(known))))) if known else own
 
 
 def _errors(entries: Iterable[Entry]) -> Iterator[float]:
