@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_small.pretended import pretended_run
+from bench_small.invented import invented_run
 from bench_small.printing import article_of, needs_latex, overfull
 from click.testing import CliRunner
 
@@ -29,7 +29,7 @@ LEAST = 0.8  # of \scriptsize, to which a table may be shrunk
 def documents(path, folder):
     """Yield the reports of a suite in each profile, without figures and claims."""
     for profile in (None, *located.read(path).data.get("profiles", ())):
-        run = pretended_run(path, profile, folder)
+        run = invented_run(path, profile, folder)
         yield profile, run, report_document(run, grids(run), [], [], costs=False)
 
 
