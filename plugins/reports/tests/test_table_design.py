@@ -8,7 +8,7 @@ import re
 import subprocess
 from dataclasses import replace
 from itertools import product
-from math import exp, log, nan
+from math import exp, inf, log, nan
 from statistics import fmean, geometric_mean, stdev
 
 import numpy as np
@@ -21,7 +21,7 @@ from bench_core.computing.bootstrap import draws, mark
 from bench_core.storage.bootstrap_replicates import write_draws
 from bench_reports import document as doc
 from bench_reports.content.digits import worth
-from bench_reports.content.pairs import pairs_of
+from bench_reports.content.pairs import pairs_of, pairs_table
 from bench_reports.content.result_tables import levels, results_table
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
@@ -288,8 +288,33 @@ def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path
         (pair.one.label, pair.other.label, pair.column.label) for pair in found
     ]
     assert b"rnn $-$ gru" in files["tables/t-pairs.tex"]
+    assert "strong" not in {
+        span.style for row in pairs_table(run, grid).rows for cell in row for span in cell.spans
+    }, "in plain text, a bold number has a star, as a small p-value has"
     assert b"t: all pairs" in files["report.md"]
     assert not pairs_of(grids(several(tmp_path))[0])
+
+
+def test_a_report_with_differences_that_are_infinite_has_no_contradictions(tmp_path):
+    run = several(tmp_path, {"average": True, "ranks": True, "baseline": "rnn", "differences": True}, seeds=1)
+    endless = [
+        replace(one, numbers={name: replace(own, value=inf) for name, own in one.numbers.items()}, artifacts={})
+        if one.cell["model"] == "gru"
+        else one
+        for one in run.cells
+    ]
+    whole = replace(run, cells=endless)
+    write_report(whole, tmp_path / "report")
+    assert "∞ (+∞)" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert [*verify_report(tmp_path / "report", whole)] == []
+
+
+def test_an_average_of_numbers_that_cannot_be_tested_is_geometric_too(tmp_path):
+    run = several(tmp_path, {"average": True}, scale="log", seeds=1)
+    found = entry(replace(run, cells=[replace(one, artifacts={}) for one in run.cells]), "lstm", "average")
+    columns = [entry(run, "lstm", name).summary.mean for name in DECODERS]
+    assert found.interval is None
+    assert found.summary.mean == pytest.approx(geometric_mean(columns))
 
 
 def test_pairs_of_perplexities_are_ratios(tmp_path):

@@ -16,7 +16,6 @@ from bench_reports.content.numbers import rounded, signed, stars
 from bench_reports.content.result_tables import JOINED, file_of, levels
 from bench_reports.document import Cell, Notes, Span, Table, text_cell
 from bench_reports.statistics.comparisons import Comparison, all_pairs
-from bench_reports.statistics.estimate import LEVEL
 from bench_reports.statistics.measurements import printed
 
 MEANING = (
@@ -109,4 +108,4 @@ def _name(row: Row) -> str:
 def _cell(pair: Pair | None) -> Cell:
     if pair is None:
         return text_cell("–")
-    return Cell([Span(pair.text, "strong" if pair.found.adjusted < LEVEL else "")], pair.difference)
+    return Cell([Span(pair.text)], pair.difference)  # not bold, which in plain text is another star

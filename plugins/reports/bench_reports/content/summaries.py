@@ -27,7 +27,8 @@ def summarized(grid: Grid) -> Grid:
     for places in _alike(grid):
         column = replace(grid.columns[places[0]], names=("average",), label="average", first=False, of="average")
         if grid.table.average:
-            added.append((_numbered(column, grid, places), [_average(row, places) for row in grid.entries]))
+            scale = column.number.scale
+            added.append((_numbered(column, grid, places), [_average(row, places, scale) for row in grid.entries]))
     for places in _alike(grid):
         column = replace(grid.columns[places[0]], names=("rank",), label="rank", first=False, of="ranks")
         if grid.table.ranks and column.number.better:
@@ -54,7 +55,7 @@ def _numbered(column: Column, grid: Grid, places: Sequence[int]) -> Column:
     return replace(column, number=number, mark=column.mark if len(signatures) == 1 else "")
 
 
-def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
+def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
     """Return the mean of a row over columns; on a log scale the geometric mean.
 
     There is none where a column has no number, and no deviation where columns have other seeds.
@@ -65,16 +66,21 @@ def _average(row: Sequence[Entry], places: Sequence[int]) -> Entry:
         return Entry("none")
     measured = _measurements(entries)
     if len(measured) < len(entries):  # a number that is infinite, say
-        return Entry("done", 1, Summary(fmean(means), None, 1))
-    scale, estimate = measured[0].scale, contrast(measured, [1 / len(measured)] * len(measured))
-    mean = geometric_mean(means) if scale == "log" else fmean(means)
+        return Entry("done", 1, Summary(_mean(means, scale), None, 1))
+    estimate = contrast(measured, [1 / len(measured)] * len(measured))
+    mean = _mean(means, scale)
     seeds = [[seed_of(one) for one in entry.cells] for entry in entries]
     spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
-    interval = printed(scale, estimate.interval()) if estimate.varies else None
+    interval = printed(measured[0].scale, estimate.interval()) if estimate.varies else None
     sample = "|".join(entry.sample for entry in entries)
     behind = partial(_measurements, entries)
     found = replace(spread, mean=mean)
     return Entry("done", found.n, found, interval=interval, measure=behind, sample=sample)
+
+
+def _mean(means: Sequence[float], scale: str) -> float:
+    """Return the mean on a scale; of numbers that have no logarithm, the plain one."""
+    return geometric_mean(means) if scale == "log" and min(means) > 0 else fmean(means)
 
 
 def _measurements(entries: Sequence[Entry]) -> tuple[Measured, ...]:

@@ -336,7 +336,7 @@ def _rounds(text: str, value: Any) -> bool:
         known = float(value)
     except ValueError:
         return letters(text).startswith(letters(str(value)))
-    word = re.match(r"[+−-]?[\d.,]+(?:e[+-]?\d+)?|–|−?∞", text.strip())
+    word = re.match(r"[+−-]?[\d.,]+(?:e[+-]?\d+)?|–|[+−]?∞", text.strip())
     if not word:
         return False
     shown = word[0].replace(",", "").lstrip("+")
