@@ -34,14 +34,34 @@ def small():
 
 
 @pytest.fixture
+def writers():
+    """Install the plugin of systems that read prompts as text for the time of a test."""
+    import bench_writers.plugin
+
+    from bench_core import registry
+
+    with registry.extra(bench_writers.plugin):
+        yield
+
+
+@pytest.fixture
 def suite_file(tmp_path, small):
     """Return a function that writes a suite, the small one or another, and returns its path."""
 
     def write(text=SUITE, **replaced):
         for old, new in replaced.items():
+            assert old in text
             text = text.replace(old, new)
         path = tmp_path / "suite.yaml"
         path.write_text(dedent(text))
         return path
 
     return write
+
+
+@pytest.fixture
+def run_here(tmp_path):
+    """Return a function that runs a suite in this process, with a store of the test."""
+    import bench_core
+
+    return lambda path: bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)

@@ -12,23 +12,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.computing.guarded_log_probs import checked
     from bench_core.computing.guards import diverged
-    from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig
-    from bench_core.config import Settings, TaskConfig, kinded
-    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Purpose, Source
-    from bench_core.decoder import Decoder
+    from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig
+    from bench_core.config import ObserverConfig, PathOrName, ProbeConfig, Settings, TaskConfig, kinded
+    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Prompt, Purpose, Source
+    from bench_core.decoder import Decoder, TextDecoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
     from bench_core.execution.workers import Workers
+    from bench_core.host_copies import (
+        by_host,
+        kept_on_host,
+        knows_host_copy,
+        on_host,
+        remember,
+        to_device,
+        waits_for_device,
+    )
     from bench_core.hooks import API, hookimpl, hookspec
     from bench_core.metric import Metric, Additive
-    from bench_core.model import Loss, Model, Sampler, Scorer, Scores, Scoring, Vmappable, State, Stepper, Training
+    from bench_core.model import Generation, Loss, Model, OwnVocabulary, Sampler, Scorer, Scores, Scoring, Vmappable
+    from bench_core.model import State, Stepper, TextGenerator, TextScore, TextScorer, Training
+    from bench_core.observer import Evaluation, Event, Hear, Number, Observer, RunEnded, RunStarted, StageEnded
+    from bench_core.observer import StageStarted, TrainingEvent, TrainingName, TrainingStarted, Update
+    from bench_core.observer import event_from_json, event_to_json
     from bench_core.random_numbers import Noise
     from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
+    from bench_core.runs.evaluate import evaluate
+    from bench_core.runs.loaded import LoadedRun, load
     from bench_core.runs.runner import run
+    from bench_core.runs.stored_outcomes import StoredOutcomes
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
     from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
@@ -38,23 +54,36 @@ _HOMES = {
     "computing.guarded_log_probs": ["checked"],
     "computing.guards": ["diverged"],
     "config": [
-        "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ProbeConfig", "Settings",
-        "TaskConfig", "kinded",
+        "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ObserverConfig", "PathOrName",
+        "ProbeConfig", "Settings", "TaskConfig", "kinded",
     ],
-    "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Purpose", "Source"],
-    "decoder": ["Decoder"],
+    "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Prompt", "Purpose", "Source"],
+    "decoder": ["Decoder", "TextDecoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
     "planning.plan": ["plan"],
     "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
+    "host_copies": [
+        "by_host", "kept_on_host", "knows_host_copy", "on_host", "remember", "to_device", "waits_for_device",
+    ],
     "hooks": ["API", "hookimpl", "hookspec"],
     "metric": ["Metric", "Additive"],
-    "model": ["Loss", "Model", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper", "Training", "Vmappable"],
+    "model": [
+        "Generation", "Loss", "Model", "OwnVocabulary", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper",
+        "TextGenerator", "TextScore", "TextScorer", "Training", "Vmappable",
+    ],
+    "observer": [
+        "Evaluation", "Event", "Hear", "Number", "Observer", "RunEnded", "RunStarted", "StageEnded", "StageStarted",
+        "TrainingEvent", "TrainingName", "TrainingStarted", "Update", "event_from_json", "event_to_json",
+    ],
     "random_numbers": ["Noise"],
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
+    "runs.evaluate": ["evaluate"],
+    "runs.loaded": ["LoadedRun", "load"],
     "runs.runner": ["run"],
+    "runs.stored_outcomes": ["StoredOutcomes"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
     "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringConstraints
 
 from bench_core.data import Kind, Purpose, Source, TaskInfo
-from bench_core.model import Model
+from bench_core.model import Model, OwnVocabulary, TextGenerator, TextScorer
 
 
 class Settings(BaseModel):
@@ -31,11 +31,26 @@ def kinded(default: str | None = None) -> Callable[[Any], Any]:
     return check
 
 
+class PathText(str):
+    """The text of a `PathOrName`."""
+
+
+class FoundPath(PathText):
+    """One that leads to something, absolute."""
+
+
+#: A setting that is a path, or a name of something else, such as an installed package. The core follows it from the
+#: folder of the suite and from the working directory; where it leads to nothing, the part gets it as it is, and may
+#: look for it in the data directory.
+PathOrName: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(PathText)]
+
+
 class Config(Settings):
     """A part without its implementation: its name in suites, its settings, and the class to build.
 
-    A setting of type `Path`, at any depth, names a file or folder relative to the working directory, else to the data
-    directory. The core puts its digest into cache keys, and gives the part the absolute path.
+    A setting of type `Path`, at any depth, names a file or folder relative to the folder of the suite file, else to
+    the working directory, else to the data directory. The core puts its digest into cache keys, and gives the part
+    the absolute path. A `PathOrName` may also be something that only the part knows.
     """
 
     name: ClassVar[str]  #: what a suite calls it
@@ -76,7 +91,39 @@ class ModelConfig(Config):
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: what a Scorer can score by, the first by default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a phase of training may change
     evaluation: ClassVar[Set[str]] = frozenset()  #: settings that training does not depend on, such as sample sizes
+    access: ClassVar[Set[str]] = frozenset()  #: settings in no key, with defaults: how to reach a system elsewhere
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
+
+    def is_pretrained(self) -> bool:
+        """Return whether it is evaluated as it is, unless its own `training` says how long it is trained.
+
+        By default that is so of what cannot be trained.
+        """
+        return self.is_untrainable()
+
+    @classmethod
+    def is_untrainable(cls) -> bool:
+        """Return whether it is never trained: it writes or scores texts, or has a vocabulary of its own."""
+        return any(issubclass(one, TextGenerator | TextScorer | OwnVocabulary) for one in cls.capabilities)
+
+    def lacks(self, capability: type[Model]) -> str | None:
+        """Return why it cannot use a capability with these settings; None, the default, if it can."""
+        return None
+
+    def seeds(self, asked: Sequence[int]) -> Sequence[int]:
+        """Return those of the seeds of a suite with which it differs; by default all.
+
+        What is the same for every seed, such as the recorded outputs of one system, is one system and not several.
+        """
+        return asked
+
+    def is_one_system(self) -> bool:
+        """Return whether it is one system whatever the seeds: of any seeds, it has the first alone."""
+        return all([*self.seeds(asked)] == [asked[0]] for asked in ([0, 1], [1, 0]))
+
+    def smooths_labels(self) -> bool:
+        """Return whether its loss heeds `label_smoothing` of a training; by default it does not."""
+        return False
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return the files needed to build it, by role, for `info.files`; raise DataError if one is missing.
@@ -94,6 +141,13 @@ class DecoderConfig(Config):
 
     max_tokens: PositiveInt = 1000  #: the most target tokens of a hypothesis, stop included
 
+    def seeds(self, asked: Sequence[int]) -> Sequence[int]:
+        """Return those of the seeds of a suite with which a text generator answers otherwise; by default all.
+
+        Without chance, all seeds have the same outputs: one system and not several.
+        """
+        return asked
+
 
 class MetricConfig(Config):
     """The Config of a metric.
@@ -103,6 +157,7 @@ class MetricConfig(Config):
     """
 
     needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
+    of_tokens: ClassVar[bool] = False  #: whether it looks at the tokens of outputs, which text generators do not give
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why it cannot be used with a task; None, the default, if it can."""
@@ -147,6 +202,13 @@ class TaskConfig(Config):
     def known(self, info: TaskInfo) -> TaskInfo:
         """Return the facts of `prepare`, completed from these settings."""
         return replace(info, source=self.source, language=self.language, tokenized=self.tokenized)
+
+
+class ObserverConfig(Config):
+    """The Config of an observer; `bench run --observe NAME:KEY=VALUE,KEY=VALUE` selects it, beside others.
+
+    Its class is an `Observer`, built as `Class(config)`. It is in no cache key: observing changes no result.
+    """
 
 
 class ExecutorConfig(Config):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from bench_core.host_copies import knows_host_copy, on_host, remember, to_device
 from bench_core.tensor_rows import Rows
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 STOP = 0  #: the one token, and the one action, that the core knows
@@ -86,16 +89,65 @@ class Batch(Rows):
         """Return which tokens of `gold` are real [N, T]."""
         return self.gold.new_ones(1, self.gold.shape[1]).cumsum(1) <= self.length[:, None]
 
+    @cached_property
+    def real(self) -> Tensor:
+        """Return the places [M] of the real tokens in `gold.flatten()`, row by row.
+
+        They are computed in main memory, as an accelerator would keep the CPU waiting to count them.
+        """
+        mask = self.on_host.mask
+        return to_device(mask.flatten().nonzero()[:, 0], self.ids.device)
+
+    def at_real(self, values: Tensor) -> Tensor:
+        """Return `values[mask]` [M, *], for the real tokens of values [N, T, *], without waiting for a device."""
+        found = values.flatten(0, 1).index_select(0, self.real)
+        if values.device.type != "cpu" and knows_host_copy(values):
+            remember(found, on_host(values).flatten(0, 1).index_select(0, on_host(self.real)))
+        return found
+
+    @cached_property
+    def on_host(self) -> Self:
+        """Return the same batch in main memory, to read its numbers: lengths, or how many tokens are real.
+
+        That is the one from which it was moved by `to`, so that nobody waits for the accelerator.
+        """
+        return self.change(on_host)
+
+    def to(self, device: torch.device | str, copy: bool = False) -> Self:
+        """Return the batch on a device, from where `on_host` leads back.
+
+        With `copy`, all tensors are copies, so that the part which is given them may change them.
+        """
+        return self.change(lambda tensor: to_device(tensor, device, copy))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """An example as text, for systems that read no tokens of a task."""
+
+    id: int  # of the example, in its split
+    text: str  # the source, or else the prefix; empty where there is neither
+    name: str = ""  # of the example in its corpus, if it has one
+
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One generated sequence."""
+    """One generated sequence; a system with tokens of its own gives its `text`, and no `tokens` of the task."""
 
     tokens: list[int]  # without stop
     finished: bool  # stopped by itself, not by a limit
     log_prob: float | None = None  # the model's own, in nats, stop included; None if it has none
     actions: list[int] | None = None  # the choices that led here, without stop
     values: Mapping[str, float] = field(default_factory=dict)  # what only the model knows
+    text: str | None = None  # by default that of the tokens; not stored, as outcomes have it
+    token_count: int | None = None  # where `tokens` are not known: how many there are, stop included; -1: unknown
+
+    @property
+    def length(self) -> int | None:
+        """Return the number of its tokens, stop included; None if its system did not say."""
+        if self.token_count is None:
+            return len(self.tokens) + self.finished
+        return None if self.token_count < 0 else self.token_count
 
 
 @dataclass(frozen=True)

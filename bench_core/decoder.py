@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from bench_core.data import Batch, Hypothesis
-from bench_core.model import Model
+from bench_core.data import Batch, Hypothesis, Prompt
+from bench_core.errors import PluginError
+from bench_core.model import Generation, Model, TextGenerator
 from bench_core.random_numbers import Noise
 
 M = TypeVar("M", bound=Model, default=Model)
@@ -23,3 +25,17 @@ class Decoder(ABC, Generic[M]):
     @abstractmethod
     def decode(self, model: M, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         """Return the hypotheses of each row of `batch`, best first, at least one per row."""
+
+
+class TextDecoder(Decoder[TextGenerator]):
+    """Lets a text generator write, with the settings of its Config; most Configs name this class as their target."""
+
+    def decode(self, model: TextGenerator, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+        """Raise PluginError: it decodes texts, not tokens."""
+        raise PluginError(f"{type(self).__name__} decodes prompts, by `decode_texts`.")
+
+    def decode_texts(
+        self, model: TextGenerator, prompts: Sequence[Prompt], generation: Generation
+    ) -> Sequence[Sequence[Hypothesis]]:
+        """Return the hypotheses of each prompt, best first, at least one per prompt."""
+        return model.generate(prompts, generation)

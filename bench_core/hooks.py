@@ -8,7 +8,15 @@ from typing import Any
 
 from pluggy import HookimplMarker, HookspecMarker
 
-from bench_core.config import DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
+from bench_core.config import (
+    DecoderConfig,
+    ExecutorConfig,
+    MetricConfig,
+    ModelConfig,
+    ObserverConfig,
+    ProbeConfig,
+    TaskConfig,
+)
 from bench_core.data import Outcome
 
 API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
@@ -47,9 +55,19 @@ def bench_executors() -> list[type[ExecutorConfig]]:
     """Return the executors that this plugin provides."""
 
 
+@hookspec
+def bench_observers() -> list[type[ObserverConfig]]:
+    """Return the observers that this plugin provides, which hear of runs while they are under way."""
+
+
 @hookspec(firstresult=True)
 def bench_report(run: Any, folder: Path) -> str:
     """Write the report of a `Run` into a folder, unless it is up to date; return its text for the terminal."""
+
+
+@hookspec(firstresult=True)
+def bench_run_html(run: Any) -> str:
+    """Return the tables of a `Run` as HTML for a notebook, without scripts, and without anything beside it."""
 
 
 @hookspec(firstresult=True)

@@ -7,19 +7,22 @@ here imports torch; models do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
+from bench_core.errors import PluginError
 from bench_core.generation_loop import draw, generate
 from bench_core.tensor_rows import Rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
-    from bench_core.data import Batch, Hypothesis, TaskInfo
+    from bench_core.data import Batch, Hypothesis, Prompt, TaskInfo
     from bench_core.random_numbers import Noise
 
 S = TypeVar("S", bound="State", default=Any)
@@ -41,6 +44,8 @@ class Training:
     noise: Noise  # of this step
     memory: Any = None  # the State that the last batch left, where this one continues it
     phase: Mapping[str, Any] = field(default_factory=dict)  # settings of the Config's `by_phase` in force
+    label_smoothing: float = 0.0  # share of each target that is spread over all tokens; heeded by `smooths_labels`
+    rows: tuple[int, ...] | None = None  # of seeds together: how many rows at most, of any seed, have a t-th token
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,28 @@ class Scores:
     memory: State | None = None  # as in Loss
 
 
+@dataclass(frozen=True)
+class TextScore:
+    """The log-probability of a target as text."""
+
+    log_prob: float  # nats
+    tokens: int  # of its system, behind that number
+    stop: bool = False  # whether both include stop
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What the outputs of a text generator, or the scores of a TextScorer, may depend on besides the texts."""
+
+    settings: Any  # the Config of the decoder; None where targets are scored
+    split: str  # that the prompts are of
+    seed: int  # of the cell
+    noise: Noise  # of the seed
+    folder: Path  # in the store, for answers that other stages may need again; the generator may make it
+    warn: Callable[[str], None] = lambda text: None  # tells the user
+    examples: int | None = None  # that the split has, of which fewer may be decoded; None where that is not known
+
+
 class Model(ABC):
     """A trainable model; built as `Class(config, info)`.
 
@@ -94,6 +121,56 @@ class Model(ABC):
     @abstractmethod
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Return the loss per target token, and the number of tokens."""
+
+    def compiled_loss(self) -> Callable[[Batch, Training], Loss]:
+        """Return the loss for `training: {compile: true}`; by default all of it is compiled by `torch.compile`.
+
+        Override it where only a part of a loss gains from that.
+        """
+        import torch
+
+        return torch.compile(self.loss, dynamic=True)
+
+
+class TextGenerator(Model):
+    """Turns prompts into texts by itself, as recorded or remote systems do; it is never trained.
+
+    Its outputs do not pass the vocabulary of a task. Each kind of generator is a subclass of this one, which its
+    Config names as a capability and its decoders need, so that a suite pairs it with these decoders alone.
+    """
+
+    @abstractmethod
+    def generate(self, prompts: Sequence[Prompt], generation: Generation) -> Sequence[Sequence[Hypothesis]]:
+        """Return the hypotheses of each prompt, best first, at least one per prompt, each with its `text`."""
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """Raise PluginError: there is nothing to train."""
+        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
+
+
+class OwnVocabulary(Model):
+    """Reads prompts as text, with a tokenizer of its own; it is evaluated, not trained.
+
+    It is a Stepper or a Scorer besides. It gets batches that its own `encode` returns, and what decoders choose are
+    tokens of its own vocabulary.
+    """
+
+    vocabulary_size: int  #: tokens of its own
+
+    @abstractmethod
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
+        """Return a row for each prompt [N], with the id of its example, in main memory.
+
+        `gold` is the target with stop; without targets it is stop alone.
+        """
+
+    @abstractmethod
+    def text(self, tokens: list[int]) -> str:
+        """Convert tokens of its own, without stop, to text."""
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """Raise PluginError: it is not trained."""
+        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
 
 
 class Sampler(Model):
@@ -141,14 +218,16 @@ class Stepper(Sampler, Generic[S]):
 
 
 class Vmappable(Model):
-    """Can train several seeds at once on the same batches, by `torch.func.vmap` (`training: {together: true}`)."""
+    """Can train several seeds at once, by `torch.func.vmap` (`training: {together: true}`)."""
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         """Return the same as `loss`, inside `torch.func.vmap` over the seeds; by default calls `loss`.
 
         It may not use operations without a batching rule (such as torch's recurrent layers), torch's generator (such
-        as dropout), a memory, or Python control flow that depends on weights or noise. Non-persistent buffers are
-        those of the first seed.
+        as dropout), a memory, or Python control flow that depends on weights, noise or the content of the batch:
+        each seed has its own, and which tokens are real differs. `training.rows` says for each step how many rows,
+        of any seed, go so far: a loop over steps may leave the others out, once rows are sorted by falling length.
+        Non-persistent buffers are those of the first seed.
         """
         return self.loss(batch, training)
 
@@ -159,3 +238,24 @@ class Scorer(Model):
     @abstractmethod
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Return log p(target, stop | source, prefix) of each row, by the likelihood `scoring.by`."""
+
+
+class TextScorer(Scorer):
+    """Computes the log-probability of a given target as text, in tokens that only its system has.
+
+    It is never trained.
+    """
+
+    @abstractmethod
+    def score_texts(
+        self, prompts: Sequence[Prompt], targets: Sequence[str], generation: Generation
+    ) -> Sequence[TextScore]:
+        """Return log p(target | prompt) of each row."""
+
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        """Raise PluginError: it scores texts, not tokens."""
+        raise PluginError(f"{type(self).__name__} scores texts, by `score_texts`.")
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """Raise PluginError: there is nothing to train."""
+        raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")

@@ -21,9 +21,10 @@ from bench_core.errors import PluginError, SuiteError
 if TYPE_CHECKING:
     from bench_core.config import Config
 
-PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "executor"]
+PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "executor", "observer"]
 KINDS: tuple[PartKind, ...] = get_args(PartKind)  # those of the core; see `kinds`
-IN_SUITES = tuple(kind for kind in KINDS if kind != "executor")  # where stages are performed is no suite's business
+#: Those of suites, whose business it is neither where stages are performed nor who hears of them.
+IN_SUITES = tuple(kind for kind in KINDS if kind not in ("executor", "observer"))
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,13 @@ class Task(ABC):
         """
         return {}
 
+    def example_names(self, split: Split) -> Mapping[int, str]:
+        """Return what each example is called in the user's data, by id, each name once; by default none has one.
+
+        Outputs of other systems are matched with examples by these names.
+        """
+        return {}
+
     def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
         """Return the size of the raw text that each target stands for, by id; by default none is known.
 

@@ -1,13 +1,14 @@
 """Printing: text from names, samples and errors cannot control the terminal.
 
 Everything is printed by `say`, which shows control and format characters as code points; the linter rejects `print`
-and `click.echo`.
+and `click.echo`. Data for other programs are printed by `write`, which changes nothing of them in a pipe or a file.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,15 @@ def say(text: str, err: bool = False, end: str = "\n") -> None:
     import click
 
     click.echo(legible(text) + end, err=err, nl=False)  # noqa: TID251 (the one place)
+
+
+def write(text: str) -> None:
+    """Write data to standard output as UTF-8, without a character changed; to a terminal as `say` shows them."""
+    raw = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
+    if raw is None:
+        say(text, end="")
+    else:
+        raw.write(text.encode("utf-8", "backslashreplace"))  # of lone surrogates, which UTF-8 has not
 
 
 def to_json(value: Any, indent: int | None = None, default: Callable[[Any], str] | None = None) -> str:

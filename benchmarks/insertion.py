@@ -21,7 +21,7 @@ from tabulate import tabulate
 from torch import Tensor
 
 from bench_core import STOP, Batch, ModelConfig, Noise, Stepper, TaskInfo, Training
-from bench_core.computing.optimizers import optimizers
+from bench_core.computing.training.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import IndigoConfig, TransformerConfig

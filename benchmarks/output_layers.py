@@ -18,7 +18,7 @@ from tabulate import tabulate
 from training import machine
 
 from bench_core import Batch, Noise, TaskInfo, Training
-from bench_core.computing.optimizers import optimizers
+from bench_core.computing.training.optimizers import optimizers
 from bench_core.suites.schema import TrainingConfig
 from bench_ecoc.model import ConditionalLM
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig

@@ -228,6 +228,38 @@ def plain_read(folder: Path, number: int) -> None:
         assert sum(1 for line in file if json.loads(line)) == number
 
 
+def give_json(folder: Path, number: int) -> None:
+    _give(folder, "jsonl")
+
+
+def give_csv(folder: Path, number: int) -> None:
+    _give(folder, "csv")
+
+
+def _give(folder: Path, form: Any) -> None:
+    """Write the outcomes of a run of one cell, as `bench outputs` does."""
+    from bench_core.runs.results import CellResult, Run
+    from bench_core.storage.store import Store
+    from bench_core.suites.schema import SuiteFile
+    from bench_exchange.outputs import Outputs, write_lines
+
+    store, key = Store(folder / "given"), "0" * 64
+    if not store.has("decode", key):
+        with store.writing("decode", key, {}) as place:
+            shutil.copyfile(folder / "outcomes.gz", place / "outcomes.jsonl.gz")
+    suite = SuiteFile.model_validate({"suite": "given", "tasks": {"words": {"name": "words"}}, "quote": True})
+    axes = {"task": "words", "model": "m", "decoder": "d", "split": "test", "hardware": "default", "seed": 0}
+    run = Run(folder, suite, {}, [CellResult(axes, "done", artifacts={"decode": key})], {})
+    out = folder / f"given.{form}"
+    out.unlink(missing_ok=True)
+    write_lines(Outputs(run, store).lines(form), out)
+
+
+def plain_give(folder: Path, number: int) -> None:
+    with gzip.open(folder / "outcomes.gz") as file, (folder / "plain.jsonl").open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(json.loads(line)) + "\n" for line in file)
+
+
 def measure_many(folder: Path, number: int) -> None:
     """Measure a sum of all outcomes with 1,000 bootstrap samples, as the stage does."""
     from bench_core import TaskInfo
@@ -277,6 +309,8 @@ WORK: list[tuple[str, Callable[[Path, int], None], Callable[[Path, int], None], 
     ("`store gc` of {:,} artifacts", clean_store, read_manifests, "artifacts", ("", "")),
     ("{:,} outcomes written", write_many, plain_write, "outcomes", ("", "")),
     ("{:,} outcomes read", read_many, plain_read, "outcomes", ("", "")),
+    ("{:,} outcomes given as JSON", give_json, plain_give, "outcomes", ("", "")),
+    ("{:,} outcomes given as CSV", give_csv, plain_give, "outcomes", ("", "")),
     ("{:,} outcomes measured", measure_many, plain_measure, "outcomes", ("", "")),
 ]
 

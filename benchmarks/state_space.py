@@ -1,19 +1,20 @@
 """What deep state space models cost: `python benchmarks/state_space.py [--quick]`.
 
-P(w) of as many types as the paper has, an update beside nothing but its matrix products and triangular systems, and
-updates of ten seeds as one model (`training: {together: true}`) beside those of each alone: in seconds, and in calls of
-torch beside those of one seed, which are what an update of a model as small as this takes on a GPU.
+P(w) of as many types as the paper has; an update beside nothing but its matrix products and triangular systems, and
+beside one with `compile: true`; and updates of ten seeds as one model (`training: {together: true}`), each on a batch of
+its own, beside those of each alone: in processor time, and in calls of torch beside those of one seed, which are what an
+update of a model as small as this takes on a GPU. `--quick` leaves out what is compiled, which takes minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from statistics import median
 from threading import Event, Thread
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import psutil
@@ -24,18 +25,29 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
 from bench_core import Batch, Noise, Scoring, TaskInfo, Training
-from bench_core.computing.vmap_training import Stack, clip_each
+from bench_core.computing.training.clipping import clip_copies
+from bench_core.computing.training.together import Stack, stacked
+from bench_core.suites.training import Clip
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
 
 TYPES, LETTERS, SEEDS = 143_000, 26, 10
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linalg_solve_triangular"}
+PAPER = DeepSSMConfig(generative="2xtril", samples=10)
+SINGLE = DeepSSMConfig()  # one proposal a step
+TOGETHER = {
+    "10^5 weights": DeepSSMConfig(reader=160),
+    "10^5 weights, K = 10": DeepSSMConfig(generative="2xtril", samples=10, reader=160),
+    "K = 10": PAPER,
+}
 BUDGETS = {
-    "P(w), seconds": 5.0,
-    "P(w), MB": 500.0,
-    "update / its products": 4.0,
-    "10 seeds together / alone": 1.0,
-    "calls, 10 seeds together / one": 2.0,
+    "P(w), seconds": "at most 5",
+    "P(w), MB": "at most 500",
+    "update / its products": "at most 4",
+    "10 seeds together / alone, 10^5 weights": "at most 0.45",
+    "10 seeds together / alone, 10^5 weights, K = 10": "at most 0.45",
+    "calls, 10 seeds together / one, 10^5 weights": "at most 2",
+    "plain update / compiled, K = 10": "at least 1.5",
 }
 
 
@@ -91,52 +103,75 @@ class Recorder(TorchDispatchMode):
         return call(*args, **kwargs)
 
 
-def update(model: DeepSSM, batch: Batch) -> Callable[[], None]:
+def update(model: DeepSSM, batch: Batch, compiled: bool = False) -> Callable[[], None]:
     """Return an update of the model by a batch."""
     optimizer, steps = torch.optim.Adam(model.parameters(), 1e-3, fused=True), count()
+    loss = model.compiled_loss() if compiled else model.loss
 
     def run() -> None:
         optimizer.zero_grad()
-        torch.autograd.backward(model.loss(batch, Training(next(steps), 10_000, 0, 1, Noise(0))).value)
+        torch.autograd.backward(loss(batch, Training(next(steps), 10_000, 0, 1, Noise(0))).value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
 
     return run
 
 
-def joint_update(models: list[DeepSSM], batch: Batch) -> Callable[[], None]:
-    """Return an update of several models by a batch, as one."""
-    stack = Stack(models)
+def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callable[[], None]:
+    """Return an update of several models as one, each by its own batch."""
+    stack, keys = Stack(models), [*range(len(models))]
     optimizer, steps = torch.optim.Adam(stack.parameters(), 1e-3, fused=True), count()
-    keys = [*range(len(models))]
+    weights, clip = [*stack.parameters()], Clip(norm=5.0)
 
     def run() -> None:
         optimizer.zero_grad()
-        losses = stack.losses(batch, Training(next(steps), 10_000, 0, 1, Noise(0)), keys).value
+        losses = stack.losses(stacked(batches), Training(next(steps), 10_000, 0, 1, Noise(0)), keys).value
         torch.autograd.backward(losses, torch.ones_like(losses))
-        clip_each(stack.parameters(), 5.0)
+        clip_copies(weights, clip)
         optimizer.step()
 
     return run
 
 
-def joint_ratios(config: DeepSSMConfig, info: TaskInfo, batch: Batch, repeats: int) -> tuple[list[float], float]:
+def joint_ratios(
+    config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
+) -> tuple[list[float], float]:
     """Return how long an update of ten seeds takes beside one of each, in turns, and its calls beside those of one."""
-    alone = [update(DeepSSM(config, info), batch) for _ in range(SEEDS)]
-    together = joint_update([DeepSSM(config, info) for _ in range(SEEDS)], batch)
+    alone = [update(DeepSSM(config, info), batch) for batch in batches]
+    together = joint_update([DeepSSM(config, info) for _ in batches], batches)
     calls = []
     for run in (together, alone[0]):
         with Recorder() as recorder:
             run()
         calls.append(recorder.calls)
-    found = [seconds(together) / sum(map(seconds, alone)) for _ in range(repeats + 1)]
+    found = [processor(together) / sum(map(processor, alone)) for _ in range(repeats + 1)]
     return found[1:], calls[0] / calls[1]
+
+
+def compiled_ratios(
+    config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
+) -> tuple[list[float], float]:
+    """Return how much longer plain updates take than compiled ones, in turns, and how long all compiling took."""
+    torch.compiler.reset()
+    model = DeepSSM(config, info)
+    plain = [update(DeepSSM(config, info), batch) for batch in batches]
+    compiled = [update(model, batch, True) for batch in batches]
+    compiling = sum(map(seconds, compiled))
+    found = [sum(map(processor, plain)) / sum(map(processor, compiled)) for _ in range(repeats + 1)]
+    return found[1:], compiling
 
 
 def seconds(run: Callable[[], object]) -> float:
     began = perf_counter()
     run()
     return perf_counter() - began
+
+
+def processor(run: Callable[[], object]) -> float:
+    """Return processor seconds, which other work on the machine adds less to."""
+    began = process_time()
+    run()
+    return process_time() - began
 
 
 def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
@@ -157,36 +192,42 @@ def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
     return [turn() for _ in range(repeats + 1)][1:]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer words and turns, for a look")
-    number, repeats = (200, 1) if parser.parse_args().quick else (TYPES, 20)
-    torch.manual_seed(0)
-    info = TaskInfo(["</w>", *map(chr, range(97, 97 + LETTERS))])
-    config = DeepSSMConfig(generative="2xtril", samples=10)
-    model = DeepSSM(config, info)
-    types = words(number)
+def costs_of_scores(model: DeepSSM, types: Batch) -> Mapping[str, list[float]]:
+    """Return what P(w) of all types costs, three times over."""
     times, memory = [], []
     for turn in range(3):
         with torch.inference_mode(), Memory() as more:
             times.append(seconds(partial(model.score, types, Scoring("trajectories", Noise(turn)))))
         memory.append(more.most / 2**20)
-    rows = types.select(torch.arange(128))
-    joint, calls = joint_ratios(config, info, rows, repeats)
-    found = {
-        "P(w), seconds": times,
-        "P(w), MB": memory,
-        "update / its products": ratios(model, rows, repeats),
-        "10 seeds together / alone": joint,
-        "calls, 10 seeds together / one": [calls],
-    }
+    return {"P(w), seconds": times, "P(w), MB": memory}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer words and turns, nothing compiled, for a look")
+    quick = parser.parse_args().quick
+    number, rows, repeats = (200, 20, 1) if quick else (TYPES, 128, 11)
+    torch.manual_seed(0)
+    info = TaskInfo(["</w>", *map(chr, range(97, 97 + LETTERS))])
+    model, types = DeepSSM(PAPER, info), words(number)
+    batches = [types.select(rows * seed + torch.arange(rows)) for seed in range(SEEDS)]
+    found = {**costs_of_scores(model, types), "update / its products": ratios(model, batches[0], repeats)}
+    for name, config in TOGETHER.items():
+        found[f"10 seeds together / alone, {name}"], calls = joint_ratios(config, info, batches, repeats)
+        found[f"calls, 10 seeds together / one, {name}"] = [calls]
+    if not quick:
+        for name, config in {"K = 10": PAPER, "K = 1": SINGLE}.items():
+            found[f"plain update / compiled, {name}"], compiling = compiled_ratios(config, info, batches, repeats)
+            found[f"compiling, seconds, {name}"] = [compiling]
     table = [
-        (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS[name])
+        (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS.get(name, ""))
         for name, values in found.items()
     ]
+    weights = sum(each.numel() for each in DeepSSM(TOGETHER["10^5 weights"], info).parameters())
     print(
-        f"2xTRIL with d = 8: {len(types):,} types by 10,000 trajectories; updates of 128 with K = 10. {machine()}.\n"
+        f"2xTRIL with d = 8, K = 10 (P(w), products): {len(types):,} types by 10,000 trajectories; updates of {rows}. "
     )
+    print(f"10^5 weights: a reader of 160 units ({weights:,}). {machine()}.\n")
     print(tabulate(table, ("what", "median", "in single turns", "budget"), tablefmt="github", floatfmt=".2f"))
 
 

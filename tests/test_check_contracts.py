@@ -29,13 +29,13 @@ SUITE = {
     "skip": [{"model": "codes", "decoder": "draw"}, {"task": "stream"}],
 }
 OK = [
-    "ok  model lstm: 16 contracts",
-    "ok  model codes: 16 contracts",
-    "ok  decoder greedy with lstm: 8 contracts",
-    "ok  decoder draw with lstm: 5 contracts",
-    "ok  decoder greedy with codes: 8 contracts",
-    "ok  task letters: 11 contracts",
-    "ok  task stream: 11 contracts",
+    "ok  model lstm: 22 contracts",
+    "ok  model codes: 21 contracts",
+    "ok  decoder greedy with lstm: 9 contracts",
+    "ok  decoder draw with lstm: 6 contracts",
+    "ok  decoder greedy with codes: 9 contracts",
+    "ok  task letters: 12 contracts",
+    "ok  task stream: 12 contracts",
     "ok  metric match: 7 contracts",
 ]
 
@@ -80,15 +80,15 @@ def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check)
         *OK,
         "suite.yaml --profile same:",
         "suite.yaml --profile other:",
-        "ok  model codes: 16 contracts",
-        "ok  decoder greedy with codes: 8 contracts",
+        "ok  model codes: 21 contracts",
+        "ok  decoder greedy with codes: 9 contracts",
     ]
     assert code == 0
 
 
 def test_what_is_never_trained_needs_no_gradient(check):
     _, lines = check(training={"updates": 0})
-    assert "ok  model lstm: 15 contracts" in lines
+    assert "ok  model lstm: 21 contracts" in lines
 
 
 def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check, monkeypatch):
@@ -100,7 +100,7 @@ def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 0
     assert lines[1:4] == [
-        "ok  model mine: 14 contracts",
+        "ok  model mine: 20 contracts",
         "  exempt  probabilities sum to one at every step: half is enough",
         "  exempt  the score is the sum of its steps: so is this",
     ]
@@ -110,11 +110,11 @@ def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check)
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
     assert lines[1:] == [
-        "broken  model mine: 2 of 16 contracts",
+        "broken  model mine: 2 of 22 contracts",
         "  probabilities sum to one at every step: log of the sum of probabilities: Tensor-likes are not close!",
         "  the score is the sum of its steps: score, and sum of the steps along `chain`: Tensor-likes are not close!",
-        "ok  decoder greedy with mine: 8 contracts",
-        "ok  task words: 11 contracts",
+        "ok  decoder greedy with mine: 9 contracts",
+        "ok  task words: 12 contracts",
         "ok  metric ended: 7 contracts",
     ]
 
@@ -152,7 +152,7 @@ def test_files_of_settings_are_looked_for_in_the_data_directory_too(check, tmp_p
     with registry.extra(module):
         tasks = {"letters": {"name": "file-letters", "file": "words.txt"}}
         code, lines = check("--data", "corpora", tasks=tasks, skip=[])
-    assert "ok  task letters: 11 contracts" in lines
+    assert "ok  task letters: 12 contracts" in lines
     assert code == 0
 
 

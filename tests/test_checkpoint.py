@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.computing.checkpoint import KIND, TENSORS, Checkpoints
-from bench_core.computing.optimizers import optimizers
-from bench_core.computing.train import Selection, Trainer
+from bench_core.computing.training.checkpoint import KIND, TENSORS, Checkpoints
+from bench_core.computing.training.evaluation import Selection
+from bench_core.computing.training.optimizers import optimizers
+from bench_core.computing.training.trainer import Trainer
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.storage.store import Store
@@ -127,8 +128,14 @@ def same(found, wanted):
 
 CONFIGS = {
     "epochs": {"epochs": 4},
-    "within epochs": {"epochs": 3, "evaluate_every": 4, "schedule": "plateau", "factor": 0.5},
-    "sgd": {"updates": 30, "optimizer": "sgd", "momentum": 0.9, "lr": 0.1, "clip": 0.5, "evaluate_every": 3},
+    "within epochs": {"epochs": 3, "evaluate_every": 4, "schedule": {"name": "plateau", "factor": 0.5}},
+    "sgd": {
+        "updates": 30,
+        "optimizer": {"name": "sgd", "momentum": 0.9},
+        "lr": 0.1,
+        "clip": 0.5,
+        "evaluate_every": 3,
+    },
     "phases": {
         "phases": [{"updates": 13, "weight": 2.0}, {"epochs": 2, "reset": ["cell"], "lr": 1e-2}],
         "evaluate_every": 5,
@@ -195,7 +202,7 @@ def test_without_a_checkpoint_memory_the_generator_or_the_order_it_would_end_oth
     """Each of the things that a checkpoint keeps matters: with one of them lost, the end is another."""
     config = TrainingConfig(**CONFIGS["within epochs"])
     wanted = ended(trainer(config))
-    for lost in ("memory", "generators", "optimizers", "best", "losses", "batch", "epoch", "scale"):
+    for lost in ("memory", "generators", "optimizers", "best", "losses", "batch", "epoch", "rates"):
         folder = tmp_path / lost
         with pytest.raises(Killed):
             trainer(config, folder, Judge(6)).run()
@@ -204,18 +211,21 @@ def test_without_a_checkpoint_memory_the_generator_or_the_order_it_would_end_oth
 
         def without(model, device, lost=lost, last=last, again=again):
             kept = last(model, device)
-            fresh = {"batch": 0, "epoch": 0, "scale": 1.0}
+            fresh = {"batch": 0, "epoch": 0}
             if lost in fresh:
                 assert kept["progress"][lost] != fresh[lost]
                 kept["progress"][lost] = fresh[lost]
             elif lost == "memory":
-                kept["memory"] = None
+                kept["processes"][0]["memory"] = []
             elif lost == "generators":
-                kept["generators"] = [torch.get_rng_state(), None]
+                kept["processes"][0]["generators"] = [torch.get_rng_state(), None]
             elif lost == "losses":
-                kept["losses"] = {"totals": {}, "weight": 0}
+                kept["losses"] = {"totals": {}, "weights": {}}
             elif lost == "optimizers":
-                kept["optimizers"] = [{}]
+                kept["optimizers"] = [{**one, "state": {}} for one in kept["optimizers"]]
+            elif lost == "rates":
+                assert kept["rates"] != [1.0, 1.0]
+                kept["rates"] = [1.0, 1.0]
             else:
                 kept[lost] = {}
             return kept

@@ -172,6 +172,19 @@ def test_groups_and_sizes_of_a_task_in_guards_reach_the_outcomes():
     assert {one.target_bytes for one in asked.decoded(Short(4), Short(4))} == {None}
 
 
+@pytest.mark.parametrize("found", [{0: 7}, {0: None}, ["a"]])
+def test_names_of_examples_that_are_no_texts_are_refused(found):
+    class Named(Words):
+        def example_names(self, split):
+            return found
+
+    task = CheckedTask(Named(SimpleNamespace(source="none"), None), Words.prepare(None, None))
+    with pytest.raises(PluginError, match=r"example_names gave .*; it is one text by each id"):
+        task.example_names("test")
+    found = {0: "doc-7"}
+    assert task.example_names("test") == found
+
+
 @dataclass(frozen=True)
 class Passed(State):
     ids: torch.Tensor

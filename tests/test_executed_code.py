@@ -52,9 +52,12 @@ def executed(suite, folder):
     return execution
 
 
+LONG = ("captions", "insertion", "recurrent", "trajectories")
+
+
 @pytest.mark.parametrize(
     "suite",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem == "insertion"), id=path.stem) for path in SUITES],
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in SUITES],
 )
 def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_changes(suite, tmp_path):
     execution = executed(suite, tmp_path)
@@ -123,6 +126,7 @@ def bench_metrics():
 """
 
 
+@pytest.mark.slow
 def test_code_of_another_package_that_is_found_by_a_computed_name_is_reported(suite_file, tmp_path, monkeypatch):
     (tmp_path / "bench_hiding.py").write_text(HIDING)
     (tmp_path / "bench_hidden.py").write_text("def number():\n    return _one() + 1\n\n\ndef _one():\n    return 1\n")

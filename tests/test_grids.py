@@ -172,18 +172,9 @@ def test_a_run_keeps_the_suite_as_written_and_is_read_with_its_grids_expanded(su
 
 
 def test_many_settings_make_no_name_of_a_file_too_long(suite_file, tmp_path):
-    varied = [
-        "weight_decay",
-        "momentum",
-        "warmup",
-        "factor",
-        "patience",
-        "evaluate_every",
-        "clip",
-        "epochs",
-        "updates",
-    ]
-    grid = ", ".join(f"training.{name}: [{0.5 if name == 'factor' else 1}]" for name in [*varied, "lr", "batch_size"])
+    varied = ["optimizer.weight_decay", "optimizer.amsgrad", "warmup", "patience", "evaluate_every", "clip", "epochs"]
+    varied += ["updates", "accumulate", "stop.patience", "lr", "batch_size"]
+    grid = ", ".join(f"training.{name}: [{'true' if name.endswith('grad') else 1}]" for name in varied)
     text = with_grid(f"{{{grid}, noisy: [true], breaks: [never], scale: [1.0000001]}}")
     run = bench_core.run(suite_file(text), seeds=1, store=tmp_path / "store", out=tmp_path / "runs")
     assert max(len(name) for name in run.grids["two"].combinations) > 255

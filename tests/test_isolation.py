@@ -138,6 +138,7 @@ def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place
     assert [(one.prompt, one.target_tokens) for one in written] == [(one.prompt, one.target_tokens) for one in clean]
 
 
+@pytest.mark.slow
 def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on(place, undisturbed, monkeypatch):
     monkeypatch.setattr(workers, "SILENCE", 3.0)
     found = run(

@@ -14,7 +14,7 @@ from bench_small.killing import SUITES, Place, differences
 from safetensors.torch import load_file, save_file
 
 import bench_core
-from bench_core.computing.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
+from bench_core.computing.training.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers

@@ -14,7 +14,6 @@ import bench_kit.plugin as parts
 import numpy as np
 import pytest
 import torch
-from bench_small.pretended import Pretended
 from torch import nn
 
 from bench_core import (
@@ -42,6 +41,7 @@ from bench_core.kit import (
     SourceStates,
 )
 from bench_core.testing import Case, MetricCase, check_decoder, check_metric, check_model, tiny_batch, tiny_info, toys
+from bench_core.testing.pretended import Pretended
 from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TemperatureConfig
 
 BIGRAM, LSTM = parts.BigramConfig(size=8), parts.StackedLSTMConfig(size=6)
@@ -426,7 +426,7 @@ class Fading(Head):
         return Steps(prefix.new_full((len(prefix),), prefix.shape[1]))
 
     def log_probs(self, states, past):
-        steps = past.number[:, None] + torch.arange(1, states.shape[1] + 1)
+        steps = past.number[:, None] + torch.arange(1, states.shape[1] + 1, device=states.device)
         logits = self.logits(states) / steps[:, :, None]
         return logits.log_softmax(2), Steps(past.number + states.shape[1])
 

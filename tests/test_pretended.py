@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bench_small.pretended import CPU, GPU, Pretended
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, embedding
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
@@ -19,9 +18,14 @@ import bench_core
 from bench_core.errors import DataError
 from bench_core.execution.progress import Progress
 from bench_core.suites import yaml_source as located
+from bench_core.testing.pretended import CPU, GPU, Pretended
 
 ROOT = Path(__file__).parent.parent
-SUITES = sorted(path.relative_to(ROOT / "suites").as_posix() for path in (ROOT / "suites").glob("**/*.yaml"))
+SUITES = sorted(
+    path.relative_to(ROOT / "suites").as_posix()
+    for path in (ROOT / "suites").glob("**/*.yaml")
+    if path.parent.name != "references"
+)
 TWO = "at least two devices"
 
 
@@ -59,6 +63,25 @@ REFUSED = {
     "a mask on the GPU": (lambda: torch.ones(2)[there(2).bool()], "indices should be"),
     "values for places": (lambda: there(2).__setitem__(torch.tensor([0, 1]), torch.ones(2)), TWO),
     "lengths on the GPU": (lambda: pack_padded_sequence(there(1, 2, 3), there(1).long(), True), "CPU int64"),
+    "a number on the CPU that is added to": (lambda: torch.zeros(()).add_(there(2).sum()), TWO),
+    "a number on the CPU by an operator": (lambda: _added_to(torch.zeros(())), TWO),
+    "a result that goes into main memory": (lambda: torch.add(there(2), 1, out=torch.zeros(2)), TWO),
+    "a mask of a number": (lambda: there(2).masked_fill(torch.tensor(True), 0.0), TWO),
+    "a product of whole numbers": (lambda: there(2, 2).long() @ there(2, 2).long(), "not implemented for 'int64'"),
+    "a sum of products of whole numbers": (
+        lambda: torch.einsum("ij,jk->ik", there(2, 2).int(), there(2, 2).int()),
+        "not implemented",
+    ),
+    "random bits of a generator of the CPU": (
+        lambda: nn.functional.dropout(there(2)).bernoulli_(0.5, generator=torch.Generator()),
+        "'cuda' device type",
+    ),
+    "a permutation of a generator of the CPU": (
+        lambda: torch.randperm(3, device="cuda", generator=torch.Generator()),
+        "'cuda' device type",
+    ),
+    "what cannot be pinned": (lambda: there(2).pin_memory(), "cannot pin"),
+    "a list of two devices": (lambda: torch._foreach_norm([there(2), torch.ones(2)]), TWO),
     "a generator of the CPU": (
         lambda: torch.rand(2, device="cuda", generator=torch.Generator()),
         "'cuda' device type",
@@ -76,11 +99,33 @@ def test_what_is_on_two_devices_is_refused(what):
 
 
 @pytest.mark.usefixtures("gpu")
+def test_sizes_and_limits_that_come_from_the_gpu_do_not_move_what_is_made_of_them():
+    size = there(2).sum().long()
+    assert torch.arange(size).device == torch.full((2,), size).device == torch.zeros(2).new_zeros(size).device == CPU
+    assert there(2).new_zeros(size).device == torch.arange(size, device="cuda").device == GPU
+
+
+@pytest.mark.usefixtures("gpu")
+def test_memory_is_pinned_once():
+    here = torch.ones(2)
+    assert not here.is_pinned()
+    pinned = here.pin_memory()
+    assert pinned.is_pinned()
+    assert pinned.pin_memory() is pinned
+    assert pinned.data_ptr() != here.data_ptr()
+
+
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("read", [lambda tensor: tensor.numpy(), np.asarray, lambda tensor: tensor.detach().numpy()])
 def test_numpy_reads_nothing_from_a_gpu(read):
     with pytest.raises(TypeError, match="to host memory"):
         read(there(2))
     assert read(there(2).cpu()).tolist() == [1, 1]
+
+
+def _added_to(total):
+    total += there(2).sum()
+    return total
 
 
 ALLOWED = {
@@ -101,6 +146,12 @@ ALLOWED = {
     "another type": lambda: there(2).long().to(torch.float64).double(),
     "to the device of another": lambda: torch.ones(2).to(there(1)),
     "a tensor of a tensor": lambda: torch.as_tensor(torch.ones(2), device="cuda"),
+    "a mask that is filled with a number on the CPU": lambda: there(2).masked_fill(there(2) > 0, torch.tensor(1.0)),
+    "a total that a number on the CPU begins": lambda: torch.zeros(()) + there(2).sum(),
+    "a product of numbers": lambda: there(2, 2).double() @ there(2, 2).double(),
+    "the type of another": lambda: torch.ones(2).type_as(there(1)),
+    "what was pinned": lambda: torch.ones(2).pin_memory().to("cuda", non_blocking=True),
+    "what another stream copied": lambda: _by_another_stream(),
     "a list of numbers": lambda: torch.tensor([1, 2], device=GPU),
     "a device for a while": lambda: _within_device(),
     "rows of unequal length": lambda: pad_sequence([there(1), there(2)]),
@@ -112,6 +163,14 @@ def _filled(places, values):
     tensor = there(3)
     tensor[places] = values
     return tensor
+
+
+def _by_another_stream():
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        copied = torch.ones(2).pin_memory().to("cuda", non_blocking=True)
+    torch.cuda.current_stream().wait_stream(stream)
+    return copied
 
 
 def _within_device():
@@ -315,11 +374,18 @@ def test_the_quickstart_computes_on_a_gpu_what_it_computes_on_a_cpu(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_computes_on_a_gpu(suite, tmp_path):
+    """What fails there, such as a training that diverges on purpose, fails on the CPU for the same reason."""
     if "smoke" not in located.read(ROOT / "suites" / suite).data.get("profiles", {}):
         pytest.skip("it has no profile `smoke`")
     try:
-        cells, failures = run_on("cuda", suite, tmp_path)
+        cells, failures = run_on("cuda", suite, tmp_path / "cuda")
     except DataError as error:
         pytest.skip(str(error))
-    assert not failures
-    assert {cell.status for cell in cells} == {"done"}
+    if not cells:
+        pytest.skip("its profile `smoke` has no cells")
+    if failures:
+        here, wanted = run_on("cpu", suite, tmp_path / "cpu")
+        assert failures == wanted
+        assert [cell.status for cell in cells] == [cell.status for cell in here]
+    else:
+        assert {cell.status for cell in cells} == {"done"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench_core.execution import executor
-from bench_core.execution.progress import WAITING, Lines, Remaining, duration
+from bench_core.execution.progress import WAITING, Lines, Remaining, Work, duration
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,32 @@ def test_a_length_of_time_is_told_in_two_units_at_most():
     ]
 
 
-def test_the_time_left_of_a_run_counts_stages_by_the_pace_of_their_kind():
-    left = Remaining(["train", "train", "decode"], side_by_side=1, typical={"decode": 7.0})
+def works(**groups):
+    """Return works by key, given the group of each, and its seconds after a slash if they are predicted."""
+    parts = {key: group.partition("/") for key, group in groups.items()}
+    return {key: Work(group, float(seconds) if seconds else None) for key, (group, _, seconds) in parts.items()}
+
+
+def test_the_time_left_of_a_run_counts_stages_by_the_pace_of_their_group():
+    left = Remaining(works(a="train", b="train", c="decode/7"))
     assert left.left(0.0) == (7.0, False)  # of trainings nothing is known
     left.begin("a", "train", 0.0)
     left.tell("a", 0.25)
-    assert left.left(10.0) == (30.0 + 40.0 + 7.0, True)  # the rest of one, another, a decoding as before
+    assert left.left(10.0) == (30.0 + 40.0 + 7.0, True)  # the rest of one, another, a decoding as predicted
     left.end("a", 44.0)
     left.begin("b", "train", 44.0)
     assert left.left(54.0) == (34.0 + 7.0, True)  # as long as the first took, without news of its own
 
 
+def test_a_training_of_another_model_says_nothing_about_the_time_left():
+    left = Remaining(works(a="small", b="large", c="predicted/100"))
+    left.begin("a", "train", 0.0)
+    left.end("a", 5.0)
+    assert left.left(5.0) == (100.0, False)
+
+
 def test_stages_side_by_side_share_the_time_left_but_none_is_cut_short():
-    left = Remaining(["train", "train", "decode", "decode"], side_by_side=2, typical={"decode": 10.0})
+    left = Remaining(works(a="train", b="train", c="decode/10", d="decode/10"), side_by_side=2)
     left.begin("a", "train", 0.0)
     left.begin("b", "train", 0.0)
     left.tell("a", 0.5)
@@ -88,21 +101,21 @@ def test_stages_side_by_side_share_the_time_left_but_none_is_cut_short():
 
 
 def test_nothing_is_said_of_the_time_left_once_nothing_waits():
-    left = Remaining(["train"])
+    left = Remaining(works(a="train"))
     left.begin("a", "train", 0.0)
     left.tell("a", 0.5)
     assert left.left(10.0) is None
 
 
-def test_a_stage_that_takes_longer_than_its_kind_never_has_less_than_nothing_left():
-    left = Remaining(["train", "decode"], typical={"train": 5.0, "decode": 1.0})
+def test_a_stage_that_takes_longer_than_predicted_never_has_less_than_nothing_left():
+    left = Remaining(works(a="train/5", b="decode/1"))
     left.begin("a", "train", 0.0)
     assert left.left(60.0) == (1.0, True)
 
 
 def test_lines_tell_the_time_left_of_the_whole_run_from_the_first_news_on(lines, capsys):
     told, now = lines
-    told.expect(["train", "train"], 1, {})
+    told.expect(works(a="train", b="train"), 1)
     told.begin(Stage(key="a"), 1, 2)
     now[0] += 20
     told.tell(Stage(key="a"), "step 20", 0.5)

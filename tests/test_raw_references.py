@@ -10,7 +10,7 @@ from bench_core import Outcome, Purpose, Size
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_metrics.plugin import BleuConfig, ExactMatchConfig
 from bench_metrics.tokenizers import tokenizer
-from bench_text.tokens import UNREADABLE
+from bench_text.encoder import UNREADABLE
 
 LINES = {
     "train": [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,3 +73,84 @@ def test_the_test_of_the_readme_passes(written):
 def test_links_lead_somewhere():
     for path in re.findall(r"\]\(([^)#]+)\)", README):
         assert path.startswith("https:") or (Path(__file__).parent.parent / path).exists(), path
+
+
+def own_data(folder):
+    """Write what the README calls one's own: JSON lines, a saved data set, outputs of last year's system."""
+    draw = random.Random(0)
+    pairs = {
+        "der": "the",
+        "hund": "dog",
+        "katze": "cat",
+        "sieht": "sees",
+        "einen": "a",
+        "baum": "tree",
+        "nie": "never",
+    }
+
+    def rows(name, number):
+        for place in range(number):
+            words = draw.choices([*pairs], k=draw.randint(2, 5))
+            english = " ".join(pairs[word] for word in words)
+            yield {
+                "id": f"{name}-{place}", "topic": "pets", "de": " ".join(words), "en": english, "others": [english.upper()],
+            }  # fmt: skip
+
+    sizes = {"train": 90, "valid": 12, "test": 15}
+    own = {name: [*rows(name, number)] for name, number in sizes.items()}
+    folder.mkdir()
+    for name, lines in own.items():
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    outputs = [{"id": one["id"], "output": one["en"]} for one in own["test"]]
+    draw.shuffle(outputs)
+    (folder / "last-year.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in outputs))
+    return own
+
+
+def saved_data(folder, own):
+    """Save the same as a data set with splits."""
+    datasets = pytest.importorskip("datasets")
+    names = {"train": "train", "validation": "valid", "test": "test"}
+    columns = {"german": "de", "english": "en"}
+    found = {
+        split: datasets.Dataset.from_dict({new: [one[old] for one in own[name]] for new, old in columns.items()})
+        for split, name in names.items()
+    }
+    datasets.DatasetDict(found).save_to_disk(str(folder / "talks"))
+
+
+def test_the_suite_of_ones_own_has_at_most_40_lines():
+    assert len([line for line in block("suite: ours-and-theirs").splitlines() if line.strip()]) <= 40
+
+
+@pytest.mark.slow
+def test_own_data_outputs_of_others_and_a_served_model_stand_in_one_suite(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "plugins" / "served" / "tests"))
+    from servers import serving, truthful
+
+    import bench_core
+
+    own = own_data(tmp_path / "own")
+    saved_data(tmp_path / "own", own)
+    path = tmp_path / "suite.yaml"
+    path.write_text(block("suite: ours-and-theirs"))
+    with serving(truthful) as server:
+        settings = [f"models.served.url={server.url}"]
+        run = bench_core.run(path, settings=settings, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
+    assert {(cell.status, cell.reason) for cell in run.cells} == {("done", "")}
+    seeds = Counter((cell.cell["task"], cell.cell["model"]) for cell in run.cells)
+    assert seeds == {
+        ("notes", "ours"): 3, ("talks", "ours"): 3, ("notes", "last-year"): 1, ("notes", "served"): 1, ("talks", "served"): 1,
+    }  # fmt: skip
+    numbers = {(cell.cell["task"], cell.cell["model"]): cell.numbers for cell in run.cells}
+    assert numbers["notes", "last-year"]["bleu"].value == pytest.approx(100)
+    assert numbers["notes", "ours"]["bleu"].value < 100
+    assert server.prompts.total() == 30, "each example is asked once"
+    assert {prompt for prompt in server.prompts if "pets" in prompt} == {
+        f"In English: pets: {one['de']}" for one in own["test"]
+    }
+    prompts = {
+        one.texts[0]
+        for one in bench_core.load(run.folder, store=tmp_path / "store").outputs(model="served", task="talks")
+    }
+    assert prompts == {f"IN ENGLISH: {one['de'].upper()}" for one in own["test"]}

@@ -93,7 +93,6 @@ WORK = {
     "ls": lambda store: [*entries(store)],
     "verify": lambda store: [*damages(store)],
     "gc": lambda store: collect(store, keys(store), dry=True),
-    "typical": lambda store: store.typical_seconds("measure"),
 }
 
 
@@ -109,11 +108,6 @@ def test_a_listing_opens_no_file_of_an_artifact_but_its_manifest(tmp_path):
     store = store_of(tmp_path, 30)
     manifests, folders = 60, 60 + 30 + 3  # those of artifacts, those inside, and those of kinds with the store itself
     assert opened(lambda: [*entries(store)]) == manifests + folders
-
-
-def test_typical_costs_are_those_of_a_few_hundred_artifacts_however_many_there_are(tmp_path):
-    store = store_of(tmp_path, 400)
-    assert opened(lambda: store.typical_seconds("decode", 10)) < 30
 
 
 @pytest.mark.parametrize("large", ["files", "artifacts"])

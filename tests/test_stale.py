@@ -133,16 +133,6 @@ def test_a_folder_is_digested_with_all_that_is_in_it(files):
     assert len({before, renamed, keys(setting)["measure"]}) == 3
 
 
-def test_a_path_is_taken_from_the_working_directory_and_else_from_the_data_directory(files, tmp_path, monkeypatch):
-    before = keys()
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    suite = load(tmp_path / "suite.yaml")
-    assert {stage.kind: stage.key for stage in plan(suite, tmp_path).stages.values()} == before
-    Path("words.txt").write_text("nearer")
-    assert {stage.kind: stage.key for stage in plan(suite, tmp_path).stages.values()} != before
-
-
 def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
     from bench_core.computing.stage_runner import StageRunner
     from bench_core.storage.store import Store

@@ -313,16 +313,6 @@ def test_kinds_and_keys_never_lead_out_of_their_place(store, name):
                 action(kind, key)
 
 
-def test_typical_costs_are_those_of_readable_artifacts(store):
-    for number, seconds in enumerate([1.0, 2.0, 30.0, float("nan"), None]):
-        with store.writing("train", f"k{number}", {"cost": {"seconds": seconds}}):
-            pass
-    filled(store, "without")
-    (filled(store, "damaged").folder / "manifest.json").write_text("[" * 100_000)
-    assert store.typical_seconds("train") == 2.0
-    assert store.typical_seconds("decode") is None
-
-
 # What is written
 
 

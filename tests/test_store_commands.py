@@ -19,7 +19,7 @@ from torch.nn import Linear
 import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
-from bench_core.computing.checkpoint import Checkpoints
+from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
@@ -67,7 +67,8 @@ STORE = Store(Path("store"))
 
 
 def everything():
-    return {path for path in Path("store").rglob("*") if path.is_file() and path.parent.name not in ("code", "locks")}
+    aside = ("code", "costs", "locks")
+    return {path for path in Path("store").rglob("*") if path.is_file() and path.parts[1] not in aside}
 
 
 def artifacts(run):

@@ -10,8 +10,10 @@ import torch
 from torch import nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.computing.optimizers import optimizers
-from bench_core.computing.train import Average, Selection, Trainer, evaluating
+from bench_core.computing.training.evaluation import Selection, evaluating
+from bench_core.computing.training.log import Average
+from bench_core.computing.training.optimizers import optimizers
+from bench_core.computing.training.trainer import Trainer
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
 from bench_core.suites.training import TrainingConfig
@@ -304,10 +306,10 @@ def test_sparse_gradients_leave_other_rows_and_their_momentum_alone():
     assert torch.equal(rows[0][2:], rows[2][2:])
 
 
-@pytest.mark.parametrize("settings", [{"weight_decay": 0.1}, {"optimizer": "sgd", "momentum": 0.9}], ids=str)
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.1}, {"name": "sgd", "momentum": 0.9}], ids=str)
 def test_what_changes_every_row_is_refused_for_sparse_gradients(settings):
-    name = next(key for key in settings if key != "optimizer")
+    name = next(key for key in settings if key != "name")
     with pytest.raises(
         SuiteError, match=rf"`{name}` changes every row .* Set `{name}: 0`, or the model's `sparse: false`"
     ):
-        optimizers(Looked(True), TrainingConfig(**settings), torch.device("cpu"))
+        optimizers(Looked(True), TrainingConfig(optimizer=settings), torch.device("cpu"))

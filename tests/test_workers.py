@@ -55,6 +55,7 @@ def report(folder, run):
     return {name: (folder / name).read_bytes() for name in ("report.md", "report.tex", "results.json")}
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_report(suite, tmp_path):
     found = {}
     for workers in (0, 1, 2):

@@ -1,8 +1,8 @@
 """Set up .venv: every distribution of this repository, editable, with what it needs. Needs nothing but CPython.
 
 `python tools/install.py` installs what a user of this repository needs, all of it from wheels; `--ci` adds what only
-continuous integration needs: executors of other machines, and a dictionary that exists as source alone. Does nothing
-where nothing has changed.
+continuous integration needs: executors of other machines, trackers of experiments, readers of data sets, and a
+dictionary that exists as source alone. Does nothing where nothing has changed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ CONSTRAINTS = ["--constraint", "constraints.txt"]
 NEEDS = 4 * 2**30  # bytes on disk, with torch for the CPU
 OF_CI = {"bench-ray", "bench-slurm"}  # which users of clusters install by themselves
 FROM_SOURCE = {"japanese", "korean"}  # extras with dictionaries that are no wheels
+BY_USERS = {"tensorboard", "wandb", "frames", "datasets", "parquet"}  # extras that users install by themselves, too
+# the same, with their distributions
+OF_USERS = ["bench-trackers[tensorboard,wandb]", "bench-core[frames]", "bench-data[datasets,parquet]"]
 
 
 class SetupError(Exception):
@@ -48,7 +51,8 @@ def main(ci: bool) -> None:
     _make_environment()
     ours = [one for one in projects().values() if ci or one.name not in OF_CI]
     _install([*WHEELS, *CONSTRAINTS, *BUILD, *third_parties(map(asked, ours))])
-    if ci:  # built from source, by pip in an environment of its own
+    if ci:  # the dictionary is built from source, by pip in an environment of its own
+        _install([*WHEELS, *CONSTRAINTS, *third_parties(OF_USERS)])
         _install([*CONSTRAINTS, *third_parties(["bench-metrics[japanese]"])])
     places = (f"./{one.folder.relative_to(ROOT).as_posix()}" for one in ours)
     _install(["--no-index", "--no-deps", "--no-build-isolation", *(word for one in places for word in ("-e", one))])
@@ -96,8 +100,8 @@ def works() -> bool:
 
 
 def asked(project: Project) -> str:
-    """Return a distribution with all of its extras that are wheels."""
-    extras = [] if project.name == META else sorted(set(project.extras) - FROM_SOURCE)
+    """Return a distribution with all of its extras that are wheels, but for those that are BY_USERS."""
+    extras = [] if project.name == META else sorted(set(project.extras) - FROM_SOURCE - BY_USERS)
     return f"{project.name}[{','.join(extras)}]"
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "Run a suite and write its report.",
     "why": "Explain why results are not stored: what changed.",
     "store": "List, verify and clean up the artifact store.",
+    "runs": "List and remove runs.",
     "new": "Create a plugin or a suite from a template.",
     "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
@@ -40,7 +41,8 @@ COMMANDS = {
 #: Who brings further commands, where they are not installed.
 BROUGHT = {
     "bench-reports": ("report", "show", "diff", "cite", "view"),
-    "bench-exchange": ("export", "import", "merge", "verify"),
+    "bench-exchange": ("export", "import", "merge", "outputs", "verify"),
+    "bench-recorded": ("score",),
     "bench-text": ("data",),
 }
 

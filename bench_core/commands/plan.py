@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite, nan
 from pathlib import Path
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
-from bench_core.execution.progress import duration
 from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
     from bench_core.planning.stages import Stage
+    from bench_core.runs.predictions import Predictions
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
 
 POWER = "How many seeds comparisons would need, by the variances of a finished run."
+COLUMNS = ("stage", "used", "saved", "stored", "to do", "expected")
 STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 
 
@@ -45,6 +46,7 @@ class Difference(click.ParamType[tuple[str, float]]):
 @options.data
 @options.store
 @options.only
+@click.option("--calibrate", is_flag=True, help="Time some updates of each training on this device, in seconds.")
 @click.option("--power", "pilot", type=click.Path(path_type=Path), metavar="RUN", help=POWER)
 @click.option("--difference", "differences", multiple=True, type=Difference(), help="With --power: to be found.")
 @click.option("--executor", "elsewhere", help="The executor that `bench run` will use; devices are then not checked.")
@@ -54,33 +56,74 @@ def command(
     data: Path,
     store: Store,
     only: tuple[str, ...],
+    calibrate: bool,
     pilot: Path | None,
     differences: tuple[tuple[str, float], ...],
     elsewhere: str | None,
     as_json: bool,
 ) -> None:
-    """Show the cells of a suite, the stages they need, and how many of those are stored.
+    """Show the cells of a suite, the stages they need, how many of those are stored, and what the others will cost.
 
+    Costs are known of stages that ran on this device with any seed, and of trainings that --calibrate has measured.
     With --power, show instead how many seeds the comparisons of its tables would need.
     """
     if pilot:
         rows = power(suite, pilot, dict(differences))
         say(to_json(rows) if as_json else power_text(suite, rows))
         return
+    if calibrate and elsewhere:
+        raise click.UsageError("--calibrate measures this machine, and --executor computes elsewhere; leave one out.")
+    found, left = to_do(suite, data, store, only, local=not elsewhere)
+    failures = calibrated(suite, found, left, store, data) if calibrate else {}
+    left = [one for one in left if one.kind != "prepare" or not store.is_stored(one)]  # calibration prepares tasks
+    _show(suite, found, left, store, _predictions(found, store), failures, calibrate, as_json)
+
+
+def calibrated(suite: Suite, found: Plan, left: Sequence[Stage], store: Store, data: Path) -> Mapping[str, str]:
+    """Calibrate trainings on this machine, each in a worker process; return why some could not be, by key."""
+    from bench_core.execution.workers import Workers
+    from bench_core.runs.calibrating import Calibrating
+
+    with Workers(1, store.root, data) as executor:
+        executor.warn = store.warn
+        tell = lambda text: say(text, err=True)  # noqa: E731
+        calibrating = Calibrating(suite, found, store, executor, _predictions(found, store), tell)
+        calibrating.run(left)
+        return calibrating.failures
+
+
+def _predictions(found: Plan, store: Store) -> Predictions:
+    from bench_core.runs.predictions import Predictions
+    from bench_core.storage.costs import Costs
+
+    return Predictions(found.stages, Costs(store))
+
+
+def _show(
+    suite: Suite, found: Plan, left: Sequence[Stage], store: Store, predictions: Predictions,
+    failures: Mapping[str, str], calibrated: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Print the stages, the trainings, and what is missing."""
+    from bench_core.commands.predicted import remarks, shown, trainings
     from bench_core.runs.plan_filter import is_left_out
 
-    found, left = to_do(suite, data, store, only, local=not elsewhere)
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
-    rows = [row for row in _rows(found, store, left) if row["used"] or row["stage"] != "together"]
+    rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] != "together"]
+    costs = trainings(left, predictions, failures)
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
-        say(to_json({"suite": suite.label, "cells": cells, "stages": rows, "missing": missing}))
+        about = {"suite": suite.label, "cells": cells, "stages": rows, "trainings": costs, "missing": missing}
+        say(to_json(about))
         return
     from tabulate import tabulate
 
     say(f"{suite.label}: {counted(cells, 'cell')}")
-    say("expected: estimated from the median cost of such stages in this store; saved: shared with other cells\n")
-    say(tabulate(rows, headers="keys"))
+    say("saved: shared with other cells; expected: of one after another, on this device\n")
+    say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
+    if any(row["seconds"] is not None for row in costs):
+        say(f"\n{tabulate(shown(costs), headers='keys')}")
+    for text in remarks(costs, calibrated):
+        say(f"\n{text}")
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
 
@@ -132,18 +175,19 @@ def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bo
     return found, left
 
 
-def _rows(found: Plan, store: Store, left: Iterable[Stage]) -> Iterator[dict[str, Any]]:
-    """Yield how many stages of each kind are used, stored, and left to do."""
-    stages = found.stages.values()
-    number, to_do = Counter(stage.kind for stage in stages), Counter(stage.kind for stage in left)
-    stored = Counter(stage.kind for stage in stages if store.has(stage.kind, stage.key))
-    named = Counter(name for artifacts in found.of_cell.values() for name in artifacts)
-    uses = Counter[str]()
-    for name, count in named.items():
-        uses[name.partition("/")[0]] += count
+def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
+    """Yield how many stages of each kind are used, stored, and left to do, and what those will cost."""
+    from bench_core.commands.predicted import expected
+    from bench_core.runs.predictions import total
+
+    number = Counter(stage.kind for stage in found.stages.values())
+    stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
+    uses = Counter(name.partition("/")[0] for artifacts in found.of_cell.values() for name in artifacts)
     for kind in STAGES:
         used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
-        typical = store.typical_seconds(kind)
-        expected = duration(typical * to_do[kind]) if typical is not None and to_do[kind] else ""
-        counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": to_do[kind]}
-        yield {"stage": kind, **counts, "expected": expected}
+        own = [stage for stage in left if stage.kind == kind]
+        seconds, unknown = total(predictions.of(stage) for stage in own)
+        counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(own)}
+        yield {
+            "stage": kind, **counts, "expected": expected(own, predictions), "seconds": seconds, "unknown": unknown,
+        }  # fmt: skip

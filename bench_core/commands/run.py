@@ -51,8 +51,18 @@ if TYPE_CHECKING:
     type=options.DURATION,
     help="Kill a stage that takes longer, such as 2h; its cells fail. By default there is no limit.",
 )
+@click.option(
+    "--per-gpu",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stages that share a GPU, as far as their memory is known to fit [default: as the suite says, else 1].",
+)
 @click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
+@click.option(
+    "--observe", "watching", multiple=True, metavar="NAME[:KEY=VALUE,...]",
+    help="Let an observer hear of the run, such as a tracker of experiments; see `bench list observers`.",
+)  # fmt: skip
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print the stages that would be computed, and compute nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and the path of the report alone.")
@@ -68,8 +78,10 @@ def command(
     checkpoint_every: float,
     isolate: bool,
     stage_timeout: float | None,
+    per_gpu: int | None,
     name: str | None,
     given: tuple[str, ...],
+    watching: tuple[str, ...],
     only: tuple[str, ...],
     dry_run: bool,
     quiet: bool,
@@ -79,18 +91,24 @@ def command(
 
     With --json, the summary on standard output is JSON, and everything else is on standard error.
     """
+    from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Lines, Progress
+    from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
     from bench_core.runs.runner import Runner, executor
 
     home(out, suite.label)  # an error before anything runs
-    elsewhere = chosen(name, given)
+    elsewhere, observers = chosen(name, given), chosen_observers(watching)
     if dry_run:
         return _preview(suite, data, store, only, elsewhere is None, as_json)
     shown = nullcontext(Progress()) if quiet else Lines(suite.label)
-    with executor(workers, store, data, elsewhere, isolate, stage_timeout) as performing, shown as progress:
+    with (
+        shown as progress,
+        observing(observers, progress.warn) as hear,
+        executor(workers, store, data, elsewhere, isolate, stage_timeout, per_gpu, suite) as performing,
+    ):
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every, only)
+        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every, only, hear)
         found = runner.run(runs)
     code = _exit_code(found, runner)
     _tell(found, runner, out, code, quiet, as_json)
@@ -177,26 +195,11 @@ def _summary(found: Run, runner: Runner, report: str, why: str, code: int) -> di
 
 def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
     """Return the executor `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid."""
-    from pydantic import ValidationError
-
+    from bench_core.commands.chosen_parts import chosen_part
     from bench_core.errors import SuiteError
-    from bench_core.registry import part, suggestion
-    from bench_core.suites.value_messages import sentence
 
     if name is None:
         if given:
             raise SuiteError(f"--with {given[0]} is for an executor; name it by --executor.")
         return None
-    schema = part("executor", name).config
-    settings = {key: value for key, _, value in (one.partition("=") for one in given)}
-    for key in settings:
-        if key not in schema.model_fields:
-            known = suggestion(key, list(schema.model_fields), "Settings")
-            raise SuiteError(f"--with {key}: executor {name!r} has no setting {key!r}. {known}")
-    try:
-        return cast("ExecutorConfig", schema.model_validate_strings(settings))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        text = sentence([first], schema, first["loc"])
-        raise SuiteError(f"--with {key}={settings.get(key, '')}: {text}") from None
+    return cast("ExecutorConfig", chosen_part("executor", name, given, "--with "))

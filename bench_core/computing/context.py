@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core.errors import Stopped
+from bench_core.observer import Event, Hear, silent
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Artifact, Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: hears what is going on, and the share that is done
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Which of the processes of a training on several devices this is, if it is not the first."""
+
+    rank: int
+    place: str  # file by which they find each other
 
 
 @dataclass
@@ -23,8 +32,10 @@ class StageContext:
     store: Store
     data: Path
     tell: Tell = lambda text, share: None
+    hear: Hear = silent  # hears of updates and evaluations, if the request says that somebody does
     request: StageRequest | None = None  # what is being performed, and for how long
     begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
+    peer: Peer | None = None  # one of several processes that perform a training
     home: str = field(default_factory=os.getcwd)  # the working directory of every stage
     loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
@@ -35,6 +46,11 @@ class StageContext:
     def warn(self, text: str) -> None:
         """Warn about the current stage."""
         self.store.warn(f"{self.request.stage.label}: {text}" if self.request else text)
+
+    def report(self, event: Event) -> None:
+        """Report an update or an evaluation to the observers of the run, if there are any."""
+        if self.request and self.request.observed:
+            self.hear(event)
 
     def report_progress(self, done: int, total: int) -> None:
         """Report progress; raise Stopped at the time limit."""

@@ -14,11 +14,12 @@ import torch
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.guards import check_hypotheses, check_scores, named
+from bench_core.computing.texts import Texts, written
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
-from bench_core.decoder import Decoder
-from bench_core.errors import PluginError
+from bench_core.decoder import Decoder, TextDecoder
+from bench_core.errors import PluginError, SuiteError
 from bench_core.generation_loop import limits
-from bench_core.model import Scorer, Scores, Scoring, Stepper
+from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextScorer
 from bench_core.random_numbers import Noise
 from bench_core.storage.outcomes import by_id
 from bench_core.task import Size, Task, TextSize
@@ -42,6 +43,8 @@ class Examples:
     warn: Callable[[str], None] = lambda text: None
     words: int = sys.maxsize  # the size of the vocabulary
     first: int | None = None  # the batches that hold so many rows, and no others
+    seed: int = 0  # of the cell, for text generators
+    answers: Path = Path()  # the folder of the store where these keep answers
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Outcome]:
         """Decode the examples; return their outcomes in order of id, kept in a temporary file if they are many.
@@ -52,22 +55,40 @@ class Examples:
 
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
         """Yield the outcomes as they are decoded."""
-        references, sources = self.task.references(self.split), self.task.sources(self.split)
+        references, texts = self.task.references(self.split), self._texts
         last, done = list[Outcome](), 0
 
-        def decode(part: Batch) -> list[list[Hypothesis]]:
-            return self._decoded(model, decoder, self._on_device(part), last)
+        def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
+            if isinstance(decoder, TextDecoder):
+                generation = self._generation(decoder, len(references))
+                return part, written(decoder, model, texts.prompts(part), generation)
+            read = texts.encoded(model, part) if isinstance(model, OwnVocabulary) else part
+            return read, self._decoded(model, decoder, self._on_device(read), last)
 
-        for batch, hypotheses in self._in_parts(self._batches(Purpose.DECODE), decode):
+        for batch, (read, hypotheses) in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
-            for number, prefix, gold, own in zip(*_rows(batch), hypotheses, strict=True):
-                prompt = sources[number] if number in sources else self.task.prompt(prefix) if prefix else ""
-                texts = [self.task.text(hypothesis.tokens) for hypothesis in own]
-                given, target = list(references[number]), self._target(number, gold)
-                last = [replace(target, prompt=prompt, references=given, hypotheses=own, texts=texts)]
+            targets = self._targets(model, read)
+            for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
+                given, outputs = list(references[target.id]), [self._text(one, model) for one in own]
+                own = [replace(one, text=None) for one in own]
+                last = [replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)]
                 yield last[0]
             done += len(batch)
             self.tell(done, self.number or len(references))
+
+    def _text(self, hypothesis: Hypothesis, model: Any) -> str:
+        if hypothesis.text is not None:
+            return hypothesis.text
+        by = model if isinstance(model, OwnVocabulary) else self.task
+        return by.text(hypothesis.tokens)
+
+    @cached_property
+    def _texts(self) -> Texts:
+        return Texts(self.task, self.split)
+
+    def _generation(self, decoder: Decoder[Any] | None, examples: int | None = None) -> Generation:
+        settings = decoder and decoder.config
+        return Generation(settings, self.split, self.seed, self.noise, self.answers, self.warn, examples)
 
     def to_decode(self) -> Iterator[Batch]:
         """Yield the rows that `decoded` decodes, in batches on the CPU."""
@@ -82,13 +103,14 @@ class Examples:
         log-probabilities, which cover all chosen actions, only some steps are checked.
         """
         most, thorough = decoder.config.max_tokens, not before
+        words = model.vocabulary_size if isinstance(model, OwnVocabulary) else self.words
         tells = [one.log_prob is not None for outcome in before for one in outcome.hypotheses]
 
         def decode(part: Batch, every: int = 1) -> list[list[Hypothesis]]:
-            with guarded(model, self.words, thorough, every):
+            with guarded(model, words, thorough, every):
                 own = limits(model, part, most).tolist() if isinstance(model, Stepper) else [most] * len(part)
                 found = decoder.decode(model, part, self.noise)
-            check_hypotheses(found, named(decoder, "decode"), part.ids.tolist(), own, self.words)
+            check_hypotheses(found, named(decoder, "decode"), part.ids.tolist(), own, words)
             return found
 
         try:
@@ -107,41 +129,63 @@ class Examples:
         self, model: Scorer, by: str, kind: Kind = Kind.EXACT, folder: Path | None = None
     ) -> Sequence[Outcome]:
         """Score the targets by one likelihood of the model; return their outcomes in order of id, as `decoded`."""
+        info = getattr(self.task, "info", None)
+        if isinstance(model, OwnVocabulary | TextScorer) and info is not None and info.consecutive:
+            raise SuiteError(
+                f"{type(model).__name__} scores whole texts, and the examples of this task are windows of a stream. "
+                "Score it on a task of sentences or documents."
+            )
+        if isinstance(model, TextScorer):
+            return by_id(self._score_texts(model, kind), folder)
         return by_id(self._score(model, by, kind), folder)
+
+    def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Outcome]:
+        """Yield the outcomes of targets as text."""
+        done, generation = 0, self._generation(None)
+        for batch in self._batches(Purpose.SCORE):
+            yield from self._texts.scored(model, batch, generation, kind, self._groups)
+            done += len(batch)
+            self.tell(done, self.number or 0)
 
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""
         memory, carries, done = None, True, 0
 
-        def score(part: Batch) -> Scores:
-            batch = self._on_device(part)
+        def score(part: Batch) -> tuple[Batch, Scores]:
+            read = self._texts.encoded(model, part, scored=True) if isinstance(model, OwnVocabulary) else part
+            batch = self._on_device(read)
             scores = model.score(batch, Scoring(by, self.noise, memory if part.continues else None))
             check_scores(scores, model, batch, kind)
-            return scores
+            return read, scores
 
         batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
-        for batch, scores in self._in_parts(batches, score):
+        for batch, (read, scores) in self._in_parts(batches, score):
             memory = scores.memory
             carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
-            for row, (number, _, gold) in enumerate(zip(*_rows(batch), strict=True)):
+            for row, outcome in enumerate(map(self._sized, self._targets(model, read))):
                 own = {name: column[row] for name, column in values.items()}
-                outcome = self._sized(self._target(number, gold))
                 yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own)
             done += len(batch)
             self.tell(done, self.number or 0)
 
+    def _targets(self, model: Any, batch: Batch) -> Iterator[Outcome]:
+        """Yield the outcome of each row, as the model reads it, before it is decoded or scored."""
+        if isinstance(model, OwnVocabulary):
+            return self._texts.own_targets(batch, self._groups)
+        return (self._target(number, gold) for number, gold in zip(*_rows(batch), strict=True))
+
     def _target(self, number: int, gold: list[int]) -> Outcome:
-        """Return the outcome of an example before it is decoded or scored."""
+        """Return the outcome of an example before it is decoded or scored, in tokens of the task."""
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
         return Outcome(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
 
     def _sized(self, target: Outcome) -> Outcome:
         """Return the outcome with the size of its raw text, where that is known."""
-        size = self._sizes.get(target.id)
+        size = self._sizes.get(target.id) if target.target_bytes is None else None
         return replace(target, target_bytes=size.bytes, target_characters=size.characters) if size else target
 
     @cached_property
@@ -178,7 +222,7 @@ class Examples:
 
     def _on_device(self, batch: Batch) -> Batch:
         """Return a copy that a part may modify."""
-        return batch.change(lambda tensor: tensor.to(self.device, copy=True))
+        return batch.to(self.device, copy=True)
 
     def _batches(self, purpose: Purpose) -> Iterator[Batch]:
         """Yield batches of the whole split, or of the first `number` examples in a fixed random order."""
@@ -258,8 +302,7 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
-def _rows(batch: Batch) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """Return ids, prefixes without stop, and targets of the rows."""
+def _rows(batch: Batch) -> tuple[list[int], list[list[int]]]:
+    """Return ids and targets of the rows."""
     lengths = batch.length.tolist()
-    golds = [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]
-    return batch.ids.tolist(), batch.opening[:, 1:].tolist(), golds
+    return batch.ids.tolist(), [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]

@@ -65,6 +65,9 @@ class CheckedTask(Task):
     def groups(self, split: Split) -> Mapping[int, int]:
         return self._by_id("groups", self.task.groups(split), _is_whole, "it is one whole number by each id.")
 
+    def example_names(self, split: Split) -> Mapping[int, str]:
+        return self._by_id("example_names", self.task.example_names(split), _is_text, "it is one text by each id.")
+
     def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
         found = self.task.target_sizes(split)
         return self._by_id("target_sizes", found, _is_size, "it is one TextSize by each id.")

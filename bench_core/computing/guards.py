@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench_core.data import STOP, Batch, Hypothesis, Kind, Outcome, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.metric import Metric
-from bench_core.model import Loss, Scores, State
+from bench_core.model import Loss, Scores, State, TextScore
 from bench_core.probe import Finding, Statement
 from bench_core.registry import KINDS, parts
 from bench_core.storage.json_lines import Spool, to_line
@@ -155,6 +155,27 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
                 raise gave(model, "score", f"{value} as {name!r} of example {example}", "it is a finite number.")
 
 
+def check_text_scores(found: object, model: object, examples: Sequence[int], kind: Kind) -> None:
+    """Raise PluginError unless each example has a log-probability; -inf is valid, for an impossible target."""
+    if not isinstance(found, Sequence) or len(found) != len(examples):
+        number = f"{len(found)} scores" if isinstance(found, Sequence) else shown(found)
+        raise gave(model, "score_texts", f"{number} for {len(examples)} rows", "it is one TextScore a row.")
+    for example, one in zip(examples, found, strict=True):
+        fault = _unfit_score(one, kind)
+        if fault:
+            raise gave(model, "score_texts", f"{fault} for example {example}", "it is a TextScore, in nats.")
+
+
+def _unfit_score(one: object, kind: Kind) -> str:
+    if not isinstance(one, TextScore):
+        return shown(one)
+    if type(one.tokens) is not int or one.tokens < 0:
+        return f"{shown(one.tokens)} tokens"
+    most = ROOM * (one.tokens + 1) if kind is Kind.EXACT else math.inf
+    fine = is_number(one.log_prob) and one.log_prob <= most and one.log_prob != math.inf  # NaN is not
+    return "" if fine else f"the log-probability {shown(one.log_prob)}"
+
+
 def check_hypotheses(found: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
     """Raise PluginError unless every row has hypotheses within the limits and a vocabulary of `words`."""
     if not isinstance(found, Sequence) or len(found) != len(examples):
@@ -190,7 +211,11 @@ def _unfit(one: object, limit: int, words: int) -> str:
     if len(one.tokens) + one.finished > limit:
         stop = ", stop included" if one.finished else ""
         return f"{len(one.tokens) + one.finished} tokens{stop}; {limit} is the most that it may have"
-    if one.log_prob is not None and not _is_log_prob(one.log_prob, len(one.tokens) + 1):
+    if not (one.text is None or isinstance(one.text, str)):
+        return f"{shown(one.text)} as the text; it is a str, or None"
+    if not (one.token_count is None or (type(one.token_count) is int and one.token_count >= -1)):
+        return f"{shown(one.token_count)} as the number of tokens; it is at least 0, -1 where it is unknown, or None"
+    if one.log_prob is not None and not _is_log_prob(one.log_prob, (one.length or 0) + 1):
         return f"the log-probability {shown(one.log_prob)}; it is a finite number, at most 0, or None"
     for name, value in one.values.items():
         if not isinstance(value, int | float) or not math.isfinite(value):

@@ -17,6 +17,7 @@ from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Noise
 from bench_core.registry import configured
+from bench_core.storage.store import ANSWERS
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +44,7 @@ def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, t
     task, info = load_task(context, stage)
     device = device_of(stage.settings)
     artifact = context.input(stage, "model")
-    evaluation = stage.settings.get("evaluation", {})
+    evaluation = {**stage.settings.get("evaluation", {}), **stage.access}
     loaded = f"{stage.inputs['model'][1]} {sorted(evaluation.items())}"
     if context.loaded.get("model", ("",))[0] != loaded:
         described = artifact.manifest["ingredients"]["settings"]["model"] | evaluation
@@ -61,13 +62,14 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
     Raises PluginError if the stage changed the model's weights, which it only reads.
     """
     from bench_core.computing.evaluate import Examples
-    from bench_core.computing.train import evaluating
+    from bench_core.computing.training.evaluation import evaluating
 
     settings, rows = stage.settings, context.request.rows if context.request else None
     model, task, device = load_model(context, stage)
     examples = Examples(
         task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
         settings["examples"], context.report_progress, context.warn, len(task.info.vocabulary), rows,
+        settings["seed"], context.store.root / ANSWERS,
     )  # fmt: skip
     with evaluating(model):
         yield model, examples

@@ -14,6 +14,7 @@ from bench_core.computing.loading import with_files
 from bench_core.data import TaskInfo
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
+from bench_core.storage.costs import TrainingSpeed
 
 Work: TypeAlias = Callable[[StageContext, Stage, Path], dict[str, Any]]
 
@@ -41,6 +42,14 @@ class StageRunner(StageContext):
             with torch.device("meta"):
                 built("model", settings, known)
 
+    def calibrate(self, stage: Stage, seconds: float) -> TrainingSpeed:
+        """Measure how fast a training is, within a few times `seconds`; its errors propagate."""
+        from bench_core.computing.calibration import calibrate
+
+        stage = replace(stage, settings=placed(stage.settings, stage.places))
+        with apart(self, stage):
+            return calibrate(self, stage, seconds)
+
 
 def work_of(kind: str) -> Work:
     """Return the function of a kind of stage; torch is imported for those that compute with it.
@@ -48,7 +57,7 @@ def work_of(kind: str) -> Work:
     So the state of torch is a defined one when they begin.
     """
     if kind in ("train", "together"):
-        from bench_core.computing import training_stages
+        from bench_core.computing.training import stages as training_stages
 
         return training_stages.train if kind == "train" else training_stages.together
     from bench_core.computing import stages

@@ -43,7 +43,7 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
     shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in islice(outcomes, SAMPLES)]
     (folder / "samples.json").write_text(json.dumps(shown), encoding="utf-8")
-    tokens = sum(len(one.tokens) + one.finished for outcome in outcomes for one in outcome.hypotheses[:1])
+    tokens = sum(one.length or 0 for outcome in outcomes for one in outcome.hypotheses[:1])
     return {"examples": len(outcomes), "tokens": tokens}
 
 
@@ -122,7 +122,7 @@ def sample_of(outcome: Outcome) -> dict[str, Any]:
         "text": outcome.texts[0],
         "reference": outcome.references[0] if outcome.references else "",
         "finished": first.finished,
-        "tokens": len(first.tokens) + first.finished,
+        "tokens": first.length,
         **told,
         **({"values": dict(first.values)} if first.values else {}),
     }

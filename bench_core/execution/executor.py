@@ -21,14 +21,16 @@ from typing import Any, Self, TypeAlias
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
+from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
-from bench_core.planning.hardware import environment
+from bench_core.planning.hardware import device_name, environment
 from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stage_code import changed_code
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.code_listings import write_listing
+from bench_core.storage.costs import Costs, Record
 from bench_core.storage.store import Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
@@ -66,11 +68,18 @@ class Executor(ABC):
 
     capacity: int  #: how many stages it takes at a time
     local: bool = False  #: whether on this machine alone
+    shares_gpus: bool = False  #: whether several stages can be on a GPU
+    per_gpu: int = 1  #: stages on a GPU at a time, if it shares them
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
+    hear: Callable[[Stage, Event], None] = staticmethod(lambda stage, event: None)  #: hears of what trainings report
 
     @abstractmethod
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         """Start a stage; its future raises StageFailed."""
+
+    def has_room(self, stage: Stage, memory: int | None) -> bool:
+        """Return whether a stage could begin now, given the bytes that it needs, if known; by default it can."""
+        return True
 
     @abstractmethod
     def close(self) -> None:
@@ -94,7 +103,7 @@ class Here(Executor):
 
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
-        self.runner.tell = tell
+        self.runner.tell, self.runner.hear = tell, partial(self.hear, request.stage)
         future: Future[None] = Future()
         try:
             perform(self.runner, request)
@@ -110,16 +119,18 @@ class Here(Executor):
 _kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of the last order, with what it loaded
 
 
-def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell) -> dict[str, Any]:
+def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:
     """Perform a `StageRequest.to_json` in this process; return the outcome as JSON data, for `check_answer`.
 
-    `warned` lists warnings of the store. Loaded tasks and models are kept for the next request on the same store.
+    `hear` hears of updates and evaluations if the request is `observed`; an executor passes them on to its own
+    `hear`. `warned` lists warnings of the store. Loaded tasks and models are kept for the next request on the same
+    store.
     """
     warned: list[str] = []
     runner = _kept.get((store, data)) or StageRunner(Store(store), data)
     _kept.clear()
     _kept[store, data] = runner
-    runner.store, runner.tell = Store(store, warn=warned.append), tell
+    runner.store, runner.tell, runner.hear = Store(store, warn=warned.append), tell, hear
     return {**answer(request, runner), "warned": warned}
 
 
@@ -183,12 +194,15 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
         if request.build:
             with _unchanged(stage, runner.data):
                 runner.build(stage)
+        elif request.calibrate is not None:
+            with _unchanged(stage, runner.data):
+                Costs(runner.store).write(request.cost_key, runner.calibrate(stage, request.calibrate))
         elif request.again is not None:
             if request.same_code:
                 _check_same(stage)
             runner.perform(stage, Path(request.again))
         else:
-            _make(runner, stage)
+            _make(runner, request)
     except Stopped:
         raise time_up() from None
     except StageFailed:
@@ -208,8 +222,9 @@ def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
     return unchanged(places, task, reads, data)
 
 
-def _make(runner: StageRunner, stage: Stage) -> None:
+def _make(runner: StageRunner, request: StageRequest) -> None:
     """Compute and store the artifact of a stage, unless another run already did."""
+    stage = request.stage
     store, about = runner.store, {
         "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
     }  # fmt: skip
@@ -221,11 +236,20 @@ def _make(runner: StageRunner, stage: Stage) -> None:
         with store.writing(stage.kind, stage.key, about) as folder:
             with _cost() as cost, _unchanged(stage, runner.data):
                 counts = runner.perform(stage, folder)
-            about["cost"] = {**cost, **counts}
+            about["cost"] = total = {**cost, **counts}
+        _record(store, request, total)
         if stage.kind in ("train", "together"):  # not before its weights are safe
-            from bench_core.computing.checkpoint import Checkpoints
+            from bench_core.computing.training.checkpoint import Checkpoints
 
             Checkpoints(store, stage.key, stage.label, math.inf).remove()
+
+
+def _record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
+    """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
+    if request.cost_key and "together" not in request.stage.inputs:
+        device = device_name(request.stage.settings.get("device", "cpu"))
+        peak = int(cost["peak_mib"] * 2**20)
+        Costs(store).write(request.cost_key, Record(device=device, seconds=cost["seconds"], peak=peak))
 
 
 @contextmanager

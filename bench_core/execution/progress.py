@@ -1,14 +1,15 @@
 """Progress of a run: one status line on a terminal, plain lines elsewhere; and its remaining time.
 
-The remaining time is estimated from stages of the same kind, in this run and earlier ones.
+The remaining time is estimated from stages that take equally long, such as other seeds of a training: those of this
+run, or those of earlier ones and calibrations, as predicted.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from threading import Lock
@@ -24,10 +25,19 @@ WAITING = "another run is computing it"  #: what stages tell once, however soon 
 LEAST = 0.01  #: share of a stage that must be done before its own pace counts
 
 
+@dataclass(frozen=True)
+class Work:
+    """A stage to do: those of a `group`, such as seeds of a training, take equally long."""
+
+    group: str
+    seconds: float | None = None  # predicted
+
+
 @dataclass
 class Running:
     """A running stage."""
 
+    work: Work
     kind: str
     begun: float  # seconds, of the caller's clock
     share: float = 0.0  # done
@@ -42,22 +52,21 @@ class Running:
 
 @dataclass
 class Remaining:
-    """The unfinished stages of a run, and how long such stages take."""
+    """The unfinished stages of a run, and how long each takes: by others of its group, else as predicted."""
 
-    kinds: Iterable[str]  # of all stages to do, one entry each
+    works: Mapping[str, Work]  # of all stages to do, by key
     side_by_side: int = 1  # stages that run at a time
-    typical: Mapping[str, float] = field(default_factory=dict)  # seconds of a stage of each kind, from earlier runs
-    waiting: Counter[str] = field(init=False)
+    waiting: dict[str, Work] = field(init=False)
     running: dict[str, Running] = field(default_factory=dict)
-    ended: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    ended: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # by group
 
     def __post_init__(self) -> None:
-        self.waiting = Counter(self.kinds)
+        self.waiting = {**self.works}
 
     def begin(self, key: str, kind: str, now: float, head: str = "") -> None:
         """Record that a stage starts."""
-        self.waiting[kind] -= 1
-        self.running[key] = Running(kind, now, head=head, told=now)
+        self.waiting.pop(key, None)
+        self.running[key] = Running(self.works.get(key, Work(key)), kind, now, head=head, told=now)
 
     def tell(self, key: str, share: float) -> Running | None:
         """Record the finished share of a stage; return the stage, or None if it has ended."""
@@ -69,39 +78,45 @@ class Remaining:
     def end(self, key: str, now: float) -> None:
         """Record that a stage has ended."""
         stage = self.running.pop(key)
-        self.ended[stage.kind].append(now - stage.begun)
+        self.ended[stage.work.group].append(now - stage.begun)
 
     def left(self, now: float) -> tuple[float, bool] | None:
         """Return the remaining seconds, and whether all stages are included; None if unknown or none are waiting."""
         rest = self._under_way(now)
-        waiting = {kind: (number, self._expected(kind, now)) for kind, number in self.waiting.items() if number > 0}
-        total = sum(rest) + sum(number * seconds for number, seconds in waiting.values() if seconds)
-        if not waiting or not total:
+        expected = self._expected_by_group(now)
+        found = [expected[work.group] for work in self.waiting.values()]
+        total = sum(rest) + sum(seconds for seconds in found if seconds)
+        if not found or not total:
             return None
-        known = all(seconds is not None for _, seconds in waiting.values())
-        return max([total / max(1, self.side_by_side), *rest]), known
+        return max([total / max(1, self.side_by_side), *rest]), None not in found
 
     def _under_way(self, now: float) -> list[float]:
-        """Return the remaining seconds of each running stage, by its own rate or its kind."""
+        """Return the remaining seconds of each running stage, by its own rate, its group, or as predicted."""
         found = []
         for stage in self.running.values():
-            whole = stage.pace(now) or self._expected(stage.kind, now)
+            whole = stage.pace(now) or self._expected(stage.work, now)
             found.append(max(0.0, whole - (now - stage.begun)) if whole else 0.0)
         return found
 
-    def _expected(self, kind: str, now: float) -> float | None:
-        """Return the expected seconds of a kind of stage: from this run, its current rate, or earlier runs."""
-        if self.ended[kind]:
-            return median(self.ended[kind])
-        paces = [pace for stage in self.running.values() if stage.kind == kind and (pace := stage.pace(now))]
-        return median(paces) if paces else self.typical.get(kind)
+    def _expected_by_group(self, now: float) -> dict[str, float | None]:
+        """Return the expected seconds of the stages that wait, once for each group."""
+        groups = {work.group: work for work in self.waiting.values()}
+        return {group: self._expected(work, now) for group, work in groups.items()}
+
+    def _expected(self, work: Work, now: float) -> float | None:
+        """Return the expected seconds of a stage: by its group in this run, at its current rate, or as predicted."""
+        if self.ended[work.group]:
+            return median(self.ended[work.group])
+        own = (stage for stage in self.running.values() if stage.work.group == work.group)
+        paces = [pace for stage in own if (pace := stage.pace(now))]
+        return median(paces) if paces else work.seconds
 
 
 class Progress:
     """Receives the events of a run, and prints nothing."""
 
-    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
-        """Receive the kinds of the stages to do, how many run at a time, and typical seconds of each kind."""
+    def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
+        """Receive the stages to do, by key, and how many run at a time."""
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """A stage starts."""
@@ -122,7 +137,7 @@ class Lines(Progress):
     def __init__(self, label: str) -> None:
         self.label = label
         self.live: Any = None
-        self.remaining = Remaining(())
+        self.remaining = Remaining({})
         self.lock = Lock()
 
     def __enter__(self) -> Lines:
@@ -138,9 +153,9 @@ class Lines(Progress):
         if self.live:
             self.live.stop()
 
-    def expect(self, kinds: Sequence[str], side_by_side: int, typical: Mapping[str, float]) -> None:
+    def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
         """Record the stages to do, for the remaining time."""
-        self.remaining = Remaining(kinds, side_by_side, typical)
+        self.remaining = Remaining(works, side_by_side)
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Print the stage and its number."""

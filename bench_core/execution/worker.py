@@ -1,9 +1,9 @@
 """The worker process, and the channel to it: JSON lines over a private socket.
 
 Requests and answers are JSON lines: `{"alive": true}` as a heartbeat, `{"begun": true}` once it holds its locks,
-`{"tell": [text, share]}` and `{"warn": text}` during it, then `{"done": true}` or `{"failed": {...}}`. When the
-socket is closed, the process exits at once with all its children. SIGTERM asks it to stop; artifacts are written
-atomically, so nothing is left half-written.
+`{"tell": [text, share]}`, `{"hear": event}` and `{"warn": text}` during it, then `{"done": true}` or
+`{"failed": {...}}`. When the socket is closed, the process exits at once with all its children. SIGTERM asks it to
+stop; artifacts are written atomically, so nothing is left half-written.
 
 A part runs in the process of the worker and could write to any descriptor. So each line starts with the token of its
 request, and a line without it is not an answer.
@@ -26,6 +26,7 @@ from typing import Any
 
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.execution.executor import answer
+from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
 
 PATIENCE = 30.0  # seconds to clean up
@@ -152,6 +153,7 @@ def main() -> None:
 def _work(requests: Queue[tuple[str, Any]], reporter: Reporter) -> None:
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
     runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
+    runner.hear = lambda event: reporter.say(hear=event_to_json(event))
     runner.begun = lambda: reporter.say(begun=True)
     while True:
         token, request = requests.get()

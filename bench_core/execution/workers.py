@@ -10,18 +10,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
 from typing import IO, Any
 
 from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
+from bench_core.execution.gpus import GPU, GPUs, gpus_here
 from bench_core.execution.worker import MUTE, Channel, Garbled
-from bench_core.planning.stages import StageRequest
+from bench_core.observer import Hear, event_from_json, silent
+from bench_core.planning.stages import Stage, StageRequest
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
 PAUSE = 0.5  # seconds between two looks whether a worker lives
@@ -39,12 +42,13 @@ class Worker:
     data: Path
     isolate: bool = False  # a process for each stage
     timeout: float | None = None  # seconds that a stage may take
+    gpu: str | None = None  # that its process sees, as CUDA_VISIBLE_DEVICES has it; by default whatever is here
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
 
-    def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None]) -> None:
+    def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
         """Perform a stage; raise StageFailed, also if the process dies."""
         process, channel = self._ready()
         token, self.held = token_hex(8), frozenset(key for _, key in request.stage.inputs.values())
@@ -54,6 +58,8 @@ class Worker:
             for answer in self._answers(process, channel, token, warn):
                 if "tell" in answer:
                     tell(*answer["tell"])
+                elif "hear" in answer:
+                    hear(event_from_json(answer["hear"]))
                 elif "warn" in answer:
                     warn(answer["warn"])
                 elif "done" in answer or "failed" in answer:
@@ -63,6 +69,18 @@ class Worker:
         finally:
             if self.isolate:
                 self.kill()
+
+    def see(self, gpu: str) -> None:
+        """Have a process that sees this GPU, and no others; it is started anew if it has another."""
+        if gpu != self.gpu:
+            self.kill()
+            self.gpu = gpu
+
+    def _gpus(self) -> dict[str, str]:
+        """Return the variables that give the process its GPU, and tell it of all, which a training may share in."""
+        if self.gpu is None:
+            return {}
+        return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}
 
     def stop(self) -> None:
         """Terminate the process; it has some time to clean up."""
@@ -98,7 +116,7 @@ class Worker:
                 self.process = subprocess.Popen(
                     [*command, str(theirs.fileno())], pass_fds=[theirs.fileno()], start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=self.words, stderr=self.words,
-                    env={**os.environ, **_one_gpu(self.number)},
+                    env={**os.environ, **self._gpus()},
                 )  # fmt: skip
             except OSError as error:
                 ours.close()
@@ -155,7 +173,8 @@ class Worker:
 class Workers(Executor):
     """A pool of `capacity` worker processes, which prefers those with the inputs of a stage in memory.
 
-    With `isolate`, each stage has its own process. A stage that takes longer than `timeout` seconds fails.
+    With `isolate`, each stage has its own process. A stage that takes longer than `timeout` seconds fails. Stages on
+    cuda begin where there is room: at most `per_gpu` are on a GPU, and no more than fit in its memory.
     """
 
     capacity: int  # processes
@@ -163,32 +182,58 @@ class Workers(Executor):
     data: Path  # folder of corpora
     isolate: bool = False  # a process for each stage
     timeout: float | None = None  # seconds per stage
-    local = True
+    per_gpu: int = 1  # stages at a time
+    gpus: Sequence[GPU] | None = None  # that it may use; by default those of this machine
+    local, shares_gpus = True, True
 
     def __post_init__(self) -> None:
         numbers = range(self.capacity)
         self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
         self.idle, self.lock = [*self.all], Lock()
+        self.placed = GPUs(gpus_here() if self.gpus is None else self.gpus, self.per_gpu)
+        self.memory: dict[str, int | None] = {}  # of stages that could begin, by key: bytes
         self.threads = ThreadPoolExecutor(self.capacity)
 
-    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
-        reads = {key for _, key in request.stage.inputs.values()}
+    def has_room(self, stage: Stage, memory: int | None) -> bool:
+        self.memory[stage.key] = memory
         with self.lock:
-            worker = max(self.idle, key=lambda one: (len(reads & one.held), one.process is not None, -one.number))
-            self.idle.remove(worker)
-        return self.threads.submit(self._work, worker, request, tell)
+            return not (self.placed.gpus and _on_gpu(stage)) or self.placed.free(memory) is not None
 
-    def _work(self, worker: Worker, request: StageRequest, tell: Tell) -> None:
+    def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
+        reads, stage = {key for _, key in request.stage.inputs.values()}, request.stage
+        with self.lock:
+            gpu = None
+            if _on_gpu(stage) and not request.build:
+                gpu = self.placed.begin(stage.key, self.memory.pop(stage.key, None))
+            several = gpu.name if gpu and len(self.placed.gpus) > 1 else None
+            worker = max(self.idle, key=lambda one: _suits(one, reads, several))
+            self.idle.remove(worker)
+        return self.threads.submit(self._work, worker, request, tell, several)
+
+    def _work(self, worker: Worker, request: StageRequest, tell: Tell, gpu: str | None) -> None:
         try:
-            worker.do(request, tell, self.warn)
+            if gpu is not None:
+                worker.see(gpu)
+            worker.do(request, tell, self.warn, partial(self.hear, request.stage))
         finally:
             with self.lock:
+                self.placed.end(request.stage.key)
                 self.idle.append(worker)
 
     def close(self) -> None:
         for worker in self.all:
             worker.stop()
         self.threads.shutdown()
+
+
+def _on_gpu(stage: Stage) -> bool:
+    return stage.settings.get("device") == "cuda"
+
+
+def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int, bool, int]:
+    """Return how well a worker suits a stage: it sees the GPU, holds what the stage reads, is started, is first."""
+    sees = gpu is None or worker.gpu == gpu
+    return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 
 
 def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
@@ -206,13 +251,3 @@ def _signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _one_gpu(number: int) -> dict[str, str]:
-    """Return the environment variable that assigns a worker one of several GPUs."""
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if allowed is None:
-        names = [str(place) for place in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]
-    else:
-        names = [name for name in allowed.split(",") if name]
-    return {"CUDA_VISIBLE_DEVICES": names[number % len(names)]} if len(names) > 1 else {}

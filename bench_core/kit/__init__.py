@@ -8,7 +8,7 @@
 | `score` of an example | | `ExampleMetricConfig` |
 | `choose` of a decoding step | | `StepDecoderConfig` |
 
-`Cache`, `SourceStates` and `BatchFirstRNN` hold what models remember.
+`Cache`, `SourceStates` and `BatchFirstRNN` hold what models remember; `pack` and `unpack` leave padding out.
 """
 
 # mypy: implicit-reexport
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench_core.kit.encoder_decoder import EncoderDecoder, SourceStates
     from bench_core.kit.head import Head, Softmax
     from bench_core.kit.language_model import LanguageModel, LanguageModelState
-    from bench_core.kit.recurrent import BatchFirstRNN
+    from bench_core.kit.recurrent import BatchFirstRNN, pack, unpack
 
 _HOMES = {
     "cache": ["Cache"],
@@ -35,7 +35,7 @@ _HOMES = {
     "encoder_decoder": ["EncoderDecoder", "SourceStates"],
     "head": ["Head", "Softmax"],
     "language_model": ["LanguageModel", "LanguageModelState"],
-    "recurrent": ["BatchFirstRNN"],
+    "recurrent": ["BatchFirstRNN", "pack", "unpack"],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

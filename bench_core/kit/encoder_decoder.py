@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core.data import STOP, Batch
+from bench_core.host_copies import by_host
 from bench_core.kit.language_model import LanguageModel, LanguageModelState
 from bench_core.model import State
 
@@ -113,4 +114,10 @@ def _masked(batch: Batch) -> tuple[Tensor, Tensor]:
     source = pad(source, (0, 0) * (source.dim() - 2) + (0, not source.shape[1]))
     places = torch.arange(source.shape[1], device=source.device)
     real = (places < length[:, None]).view(*source.shape[:2], *[1] * (source.dim() - 2))
-    return source.where(real, STOP), places < length.clamp(min=1)[:, None]
+    mask = by_host(lambda length: _mask(length.clamp(min=1), source.shape[1]), length)
+    return source.where(real, STOP), mask
+
+
+def _mask(length: Tensor, steps: int) -> Tensor:
+    """Return which of so many places are real [N, steps]."""
+    return torch.arange(steps, device=length.device) < length[:, None]

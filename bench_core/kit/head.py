@@ -26,7 +26,7 @@ class Head(nn.Module, ABC, Generic[S]):
 
     It turns the states of K successive target steps [N, K, H] into probabilities of V tokens. It is given each target
     step of a row once, in order; what it must remember from step to step is in the State that it returns. Of a batch
-    it evaluates the M real tokens of `gold`, row by row; `states[batch.mask]` [M, H] are the states before them.
+    it evaluates the M real tokens of `gold`, row by row; `batch.at_real(states)` [M, H] are the states before them.
     """
 
     continues: bool = True  #: whether its State of one window of a stream can be given to the next window
@@ -53,12 +53,21 @@ class Head(nn.Module, ABC, Generic[S]):
     def score(self, states: Tensor, batch: Batch, past: S, by: str) -> tuple[Tensor, S]:
         """Return the log-probability of each real token of `gold` [M]; override it where [N, K, V] is too much."""
         log_probs, past = self.log_probs(states, past)
-        return log_probs.gather(2, batch.gold[:, :, None])[:, :, 0][batch.mask], past
+        return batch.at_real(log_probs.gather(2, batch.gold[:, :, None])[:, :, 0]), past
 
     def loss(self, states: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
-        """Return the loss of each real token of `gold` [M]; by default its negative log-probability."""
-        log_probs, past = self.score(states, batch, past, "exact")
-        return -log_probs, past
+        """Return the loss of each real token of `gold` [M]; by default its cross-entropy, with smoothed labels."""
+        if not training.label_smoothing:
+            log_probs, past = self.score(states, batch, past, "exact")
+            return -log_probs, past
+        every, past = self.log_probs(states, past)
+        return smoothed(batch.at_real(every), batch.at_real(batch.gold), training.label_smoothing), past
+
+    def padded_loss(self, states: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
+        """Return the loss of each token of `gold`, real or not [N, T]; by default its cross-entropy."""
+        every, past = self.log_probs(states, past)
+        costs = smoothed(every.flatten(0, 1), batch.gold.flatten(), training.label_smoothing)
+        return costs.view(batch.gold.shape), past
 
 
 class HeadLike(Protocol):
@@ -71,6 +80,7 @@ class HeadLike(Protocol):
     def log_probs(self, states: Tensor, past: Any) -> tuple[Tensor, Any]: ...
     def score(self, states: Tensor, batch: Batch, past: Any, by: str) -> tuple[Tensor, Any]: ...
     def loss(self, states: Tensor, batch: Batch, past: Any, training: Training) -> tuple[Tensor, Any]: ...
+    def padded_loss(self, states: Tensor, batch: Batch, past: Any, training: Training) -> tuple[Tensor, Any]: ...
 
 
 @dataclass
@@ -91,11 +101,29 @@ class Softmax:
         return -self._costs(states, batch), past
 
     def loss(self, states: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
-        return self._costs(states, batch), past
+        return self._costs(states, batch, training.label_smoothing), past
 
-    def _costs(self, states: Tensor, batch: Batch) -> Tensor:
+    def padded_loss(self, states: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        logits = self.logits(states).transpose(1, 2)  # [N, V, T]
+        smoothing = training.label_smoothing
+        return cross_entropy(logits, batch.gold, reduction="none", label_smoothing=smoothing), past
+
+    def _costs(self, states: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
         """Return -log p of each real token of `gold` [M], with at most LOGITS logits of a linear layer at a time."""
-        mask = batch.mask
+        states, golds = batch.at_real(states), batch.at_real(batch.gold)
         most = max(1, LOGITS // getattr(self.logits, "out_features", 1))
-        parts = zip(torch.split(states[mask], most), torch.split(batch.gold[mask], most), strict=True)
-        return torch.cat([cross_entropy(self.logits(few), gold, reduction="none") for few, gold in parts])
+        if len(golds) <= most:  # the gradient of a division into parts is a copy
+            return cross_entropy(self.logits(states), golds, reduction="none", label_smoothing=smoothing)
+        parts = zip(torch.split(states, most), torch.split(golds, most), strict=True)
+        return torch.cat([
+            cross_entropy(self.logits(few), gold, reduction="none", label_smoothing=smoothing) for few, gold in parts
+        ])  # fmt: skip
+
+
+def smoothed(log_probs: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """Return the cross-entropy [M] of log-probabilities [M, V] and targets [M] that spread a share over all tokens.
+
+    The target has probability 1 - s + s / V, every other token s / V (Szegedy et al., 2016, section 7).
+    """
+    own = log_probs.gather(1, gold[:, None])[:, 0]
+    return -(1 - smoothing) * own - smoothing * log_probs.mean(1)

@@ -63,8 +63,21 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
         memory = self._memory(training.memory, state, head)
         if "weight" not in batch.extras:
             return Loss(costs.mean(), batch.length.sum(), memory=memory)
-        weight = batch.extras["weight"].to(costs.dtype)[:, None].expand_as(batch.gold)[batch.mask]
+        weight = batch.at_real(batch.extras["weight"].to(costs.dtype)[:, None].expand_as(batch.gold))
         return Loss((costs * weight).sum() / weight.sum(), weight.sum(), memory=memory)
+
+    def vmap_loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
+        """Return the same as `loss`, inside `torch.func.vmap`, for models that are `Vmappable`.
+
+        Costs are computed for padding too, and masked: which tokens are real differs from copy to copy.
+        """
+        states, state = self.predict(batch, training, **more)
+        costs, head = self._head().padded_loss(states, batch, state.head, training)  # [N, T]
+        weight = batch.mask.to(costs.dtype)
+        if "weight" in batch.extras:
+            weight = weight * batch.extras["weight"].to(costs.dtype)[:, None]
+        total = weight.sum() if "weight" in batch.extras else batch.length.sum()
+        return Loss((costs * weight).sum() / total, total, memory=self._memory(training.memory, state, head))
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         states, state = self.predict(batch, scoring)

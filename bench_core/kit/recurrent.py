@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from bench_core.host_copies import by_host, on_host, to_device
 
 
 class BatchFirstRNN(nn.Module):
@@ -33,8 +35,25 @@ class BatchFirstRNN(nn.Module):
         if mask is None:
             outputs, last = self.layers(inputs, state)
         else:
-            packed = pack_padded_sequence(inputs, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-            packed, last = self.layers(packed, state)
-            outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.shape[1])
+            packed, last = self.layers(pack(inputs, by_host(lambda mask: mask.sum(1), mask)), state)
+            outputs = unpack(packed, inputs.shape[1])
         units = last if isinstance(last, tuple) else (last,)
         return outputs, tuple(unit.transpose(0, 1) for unit in units)
+
+
+def pack(inputs: Tensor, length: Tensor) -> PackedSequence:
+    """Return `inputs` [N, K, E] without padding, `length` [N] of each row, as torch's recurrent layers read it.
+
+    It is what `torch.nn.utils.rnn.pack_padded_sequence` returns, which would wait for an accelerator.
+    """
+    lengths, order = on_host(length).sort(descending=True)
+    order = to_device(order, inputs.device)
+    packed = pack_padded_sequence(inputs.index_select(0, order), lengths, batch_first=True)
+    return PackedSequence(packed.data, packed.batch_sizes, order)
+
+
+def unpack(packed: PackedSequence, steps: int) -> Tensor:
+    """Return what was packed [N, steps, E], 0 where there was padding."""
+    rows = packed.unsorted_indices
+    outputs, _ = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes), True, total_length=steps)
+    return outputs if rows is None else outputs.index_select(0, rows)

@@ -11,7 +11,7 @@ from typing import Any
 from bench_core.config import ModelConfig, TaskConfig
 from bench_core.errors import DataError
 from bench_core.planning.hardware import missing_device
-from bench_core.planning.path_settings import located, paths
+from bench_core.planning.path_settings import located, paths, places
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
@@ -23,11 +23,11 @@ DEVICES = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # of GPUs for CUDA, in /dev
 def report_unavailable(suite: Suite, data: Path, problems: Problems) -> None:
     """Report files that cannot be read and devices that are not here, each at the setting or part that needs it."""
     for keys, settings in _settings(suite):
-        files = {path: (at, text) for path, at, text in _unreadable_files(keys, settings, data)}
+        files = {path: (at, text) for path, at, text in _unreadable_files(keys, settings, data, suite.folder)}
         for at, text in files.values():
             problems.add(at, text)
         with suppress(Unreadable):
-            for text in _unread(settings, data):
+            for text in _unread(settings, data, suite.folder):
                 if not any(str(path) in text for path in files):
                     problems.add(keys, text)
     with suppress(Unreadable):
@@ -46,43 +46,42 @@ def _settings(suite: Suite) -> Iterator[tuple[Keys, Any]]:
             yield (*keys, "training"), one.training
 
 
-def _unreadable_files(keys: Keys, settings: Any, data: Path) -> Iterator[tuple[Path, Keys, str]]:
+def _unreadable_files(keys: Keys, settings: Any, data: Path, suite: Path) -> Iterator[tuple[Path, Keys, str]]:
     """Yield the files in settings that cannot be read, each with its keys, and why."""
     found: list[tuple[Path, tuple[str, ...]]] = []
     for name, value in vars(settings).items():
         with suppress(Unreadable):
             found += paths({name: value})
     for path, way in found:
-        if text := _problem(path, data):
+        if text := _problem(path, data, suite):
             inside = tuple(int(one) if one.isdigit() else one for one in way)
             yield path, (*keys, *inside), f"{'.'.join((*map(str, keys), *way))}: {text}"
 
 
-def _problem(path: Path, data: Path) -> str | None:
+def _problem(path: Path, data: Path, suite: Path) -> str | None:
     """Return why a file or folder cannot be read, and what to do."""
     try:
-        place: Path = located(path, data)
+        place: Path = located(path, data, suite)
         if place.is_dir():
             return None
         with place.open("rb") as file:
             file.read(1)
     except FileNotFoundError:
-        places = "" if path.is_absolute() else f" in {Path.cwd()} or {data}"
-        return f"there is no file {path}{places}. Correct its path, or put the file there."
+        return f"there is no file {path}{places(path, data, suite)}. Correct its path, or put the file there."
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         return f"{path} cannot be read ({why}). Correct its path."
     return None
 
 
-def _unread(settings: Any, data: Path) -> Iterator[str]:
+def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
     """Yield why the files of a task or model that are not settings cannot be read."""
     try:
         if isinstance(settings, TaskConfig):
-            located(settings, data).reads(data)
+            located(settings, data, suite).reads(data)
         elif isinstance(settings, ModelConfig):
-            for role, path in located(settings, data).files(data).items():
-                if text := _problem(path, data):
+            for role, path in located(settings, data, suite).files(data).items():
+                if text := _problem(path, data, suite):
                     yield f"{role}: {text}"
     except DataError as error:
         yield from str(error).splitlines()

@@ -22,8 +22,8 @@ from bench_core.registry import installed
 #: What each kind of stage executes of the core.
 STAGES: Mapping[str, str] = {
     "prepare": "bench_core.computing.stages:prepare",
-    "together": "bench_core.computing.training_stages:together",
-    "train": "bench_core.computing.training_stages:train",
+    "together": "bench_core.computing.training.stages:together",
+    "train": "bench_core.computing.training.stages:train",
     "decode": "bench_core.computing.stages:decode",
     "score": "bench_core.computing.stages:score",
     "measure": "bench_core.computing.stages:measure",
@@ -36,16 +36,19 @@ CARRYING: Mapping[str, str] = {
     "bench_core.commands": "the command line",
     "bench_core.computing.context": "what stages have access to",
     "bench_core.computing.stage_runner": "calls the function of a kind of stage",
+    "bench_core.computing.training.peer_process": "has a stage performed beside another process",
     "bench_core.entry_points": "finds distributions",
     "bench_core.execution": "sends requests, and starts processes",
     "bench_core.files": "digests files",
     "bench_core.hooks": "declares hooks",
+    "bench_core.observer": "declares what observers hear of",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",
     "bench_core.runs": "writes and reads runs",
     "bench_core.storage.artifact": "writes and reads artifacts",
     "bench_core.storage.code_listings": "writes and reads listings of code",
     "bench_core.storage.contents": "lists the files of artifacts",
+    "bench_core.storage.costs": "remembers what stages cost",
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.garbage": "cleans stores",
     "bench_core.storage.locks": "waits for other processes",
@@ -58,7 +61,9 @@ CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "s
 
 #: What looks up a definition by a computed name: one of a root of the stage.
 LOOKUPS = frozenset({
-    Definition("bench_core.computing.checkpoint", "_rows_class"),
+    Definition("bench_core.computing.training.checkpoint", "_rows_class"),
+    Definition("bench_core.computing.training.optimizers", "_class"),
+    Definition("bench_core.computing.training.schedules", "_built"),
     Definition("bench_core.computing.part_class", "_loaded"),
     Definition("bench_core.config", "Config"),
 })  # fmt: skip

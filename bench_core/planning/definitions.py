@@ -261,6 +261,10 @@ class Codebase:
             self._effective[name] = sorted(one for one in found if (own := self.module(one)) and own.effects)
         return self._effective[name]
 
+    def files(self) -> list[Path]:
+        """Return the files of the modules that were looked up so far and whose code counts."""
+        return sorted(one.path for one in self._modules.values() if one is not None)
+
     def module(self, name: str) -> SourceModule | None:
         """Return a module whose code counts; None for any other."""
         if name not in self._modules:

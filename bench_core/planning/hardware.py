@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -48,6 +50,26 @@ def device_kind() -> str:
     except PackageNotFoundError:
         cpu_build = True
     return "cuda" if not cpu_build and any(Path("/dev").glob("nvidia[0-9]*")) else "cpu"
+
+
+@cache
+def device_name(kind: str) -> str:
+    """Return the model of a device of this machine, on which costs depend, without importing torch."""
+    cores = f"{platform.machine()} x {os.cpu_count()}"
+    if kind == "cuda":
+        models = [_value(path, "Model") for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))]
+        return ", ".join(dict.fromkeys(filter(None, models))) or f"{kind} of {cores}"
+    return f"{_value(Path('/proc/cpuinfo'), 'model name') or platform.processor() or kind} ({cores})"
+
+
+def _value(path: Path, name: str) -> str:
+    """Return the first value of a name in a file of lines `name: value`, or ""."""
+    with suppress(OSError, ValueError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    return ""
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path, PurePath
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from bench_core.config import TaskConfig
+from bench_core.config import FoundPath, PathText, TaskConfig
 from bench_core.errors import DataError
 from bench_core.files import digest
 
@@ -24,14 +24,16 @@ MARK = "sha256:"
 MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")
 
 
-def changed(value: T, change: Callable[[PurePath, Way], PurePath], way: Way = ()) -> T:
-    """Return a copy of settings with every path replaced, at any depth."""
+def changed(
+    value: T, change: Callable[[Any, Way], Any], way: Way = (), kinds: tuple[type, ...] = (PurePath, FoundPath)
+) -> T:
+    """Return a copy of settings with every path replaced, or every value of these `kinds`, at any depth."""
 
     def each(one: Any, key: Any) -> Any:
-        return changed(one, change, (*way, str(key)))
+        return changed(one, change, (*way, str(key)), kinds)
 
     new: Any = value
-    if isinstance(value, PurePath):
+    if isinstance(value, kinds):
         new = change(value, way)
     elif isinstance(value, BaseModel):
         names = [*type(value).model_fields, *(value.model_extra or ())]
@@ -51,7 +53,7 @@ def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
     """Return every path in settings, and the keys that lead there."""
     found: list[tuple[Path, Way]] = []
 
-    def noted(path: PurePath, inside: Way) -> PurePath:
+    def noted(path: PurePath | FoundPath, inside: Way) -> PurePath | FoundPath:
         found.append((Path(path), inside))
         return path
 
@@ -59,21 +61,35 @@ def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
     return found
 
 
-def located(settings: T, data: Path) -> T:
-    """Return settings with absolute paths, resolved against the working directory, then the data directory.
+def located(settings: T, data: Path, suite: Path = Path()) -> T:
+    """Return settings with absolute paths, found from the folder of the suite, the working or the data directory.
 
-    A path that does not exist stays as it is.
+    A path that does not exist stays as it is, and so does a `PathText` that is absolute or in the data directory.
     """
 
-    def found(path: PurePath, _: Way) -> Path:
+    def found(path: PurePath | PathText, _: Way) -> PurePath | PathText:
         given = Path(path).expanduser()
-        places = (folder / given for folder in (Path.cwd(), data.absolute()))
-        return next((place for place in places if place.exists()), given)
+        own = [suite.absolute(), Path.cwd()]
+        if not isinstance(path, PathText):
+            return _existing(given, [*own, data.absolute()]) or given
+        place = None if given.is_absolute() else _existing(given, own)
+        return FoundPath(place) if place else path
 
-    return changed(settings, found)
+    return changed(settings, found, kinds=(PurePath, PathText))
 
 
-def mark(path: Path, name: str, data: Path) -> str:
+def _existing(given: Path, folders: Iterable[Path]) -> Path | None:
+    """Return where a path leads from the first of these folders from which it leads to something."""
+    return next((folder / given for folder in folders if (folder / given).exists()), None)
+
+
+def places(path: Path, data: Path, suite: Path) -> str:
+    """Return where a relative path was looked for, for messages."""
+    folders = dict.fromkeys([suite.absolute(), Path.cwd(), data])
+    return "" if path.is_absolute() else f" in {' or '.join(map(str, folders))}"
+
+
+def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
     """Return what stands for a file in keys: its digest, and its suffix, by which parts may choose how to read it.
 
     Of a folder, the digest of all files in it with their names. Raises DataError with `name`, the key of the suite.
@@ -86,10 +102,8 @@ def mark(path: Path, name: str, data: Path) -> str:
             whole.update(f"{one.relative_to(path).as_posix()}\n{digest(one)}\n".encode("utf-8", "surrogateescape"))
         return f"{MARK}{whole.hexdigest()}"
     except FileNotFoundError:
-        places = "" if path.is_absolute() else f" in {Path.cwd()} or {data}"
-        raise DataError(
-            f"{name}: there is no file {path}{places}. Correct its path, or put the file there."
-        ) from None
+        where = places(path, data, suite)
+        raise DataError(f"{name}: there is no file {path}{where}. Correct its path, or put the file there.") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"{name}: {path} cannot be read ({why}). Correct its path.") from None
@@ -131,8 +145,12 @@ def _placed(value: Any, known: Mapping[str, list[str]]) -> Any:
 
 
 def unnamed(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
-    """Return the digests of what a task reads, without the files in `places`, whose names do not matter."""
-    return {name: one for name, one in reads.items() if str(data.absolute() / name) not in places}
+    """Return the digests of what a task reads, without `places` and the files in them: their names do not matter."""
+
+    def is_named(path: Path) -> bool:
+        return any(str(one) in places for one in (path, *path.parents))
+
+    return {name: one for name, one in reads.items() if not is_named(data.absolute() / name)}
 
 
 @contextmanager

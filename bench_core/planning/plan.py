@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from bench_core.errors import DataError
 from bench_core.planning.path_settings import located
@@ -12,6 +13,8 @@ from bench_core.planning.planner import Planner
 from bench_core.planning.stages import Stage
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.suite import Entry, Suite
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -53,12 +56,15 @@ def plan(suite: Suite, data: Path) -> Plan:
 def located_suite(suite: Suite, data: Path) -> Suite:
     """Return a suite with absolute paths in the settings of its parts."""
 
+    def absolute(settings: T) -> T:
+        return located(settings, data, suite.folder)
+
     def entry(one: Entry) -> Entry:
         others = {task: entry(other) for task, other in one.by_task.items()}
-        return replace(one, config=located(one.config, data), training=located(one.training, data), by_task=others)
+        return replace(one, config=absolute(one.config), training=absolute(one.training), by_task=others)
 
     parts = {
-        section: {name: located(config, data) for name, config in getattr(suite, section).items()}
+        section: {name: absolute(config) for name, config in getattr(suite, section).items()}
         for section in ("tasks", "decoders", "metrics", "probes")
     }
     return replace(suite, models={name: entry(one) for name, one in suite.models.items()}, **parts)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from bench_core.registry import PartKind
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
 from bench_core.suites.training import Select
+from bench_core.suites.training_check import custom_targets
 
 T = TypeVar("T")
 
@@ -70,7 +71,8 @@ class Planner:
         """Return the key of a trained model."""
         asked = ("train", task, model, hardware, seed)
         if asked not in self.made:
-            seeds = self.suite.seeds if self.suite.models[model].at(task).training.together else []
+            training = self.suite.models[model].at(task).training
+            seeds = self.suite.seeds if training.together and training.trains else []
             if len(seeds) < 2:
                 self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
             else:
@@ -96,22 +98,25 @@ class Planner:
         initial = self.suite.models[model].at(task).training.initial
         inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
         label = f"{task} x {model}, {which}"
-        return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [])
+        classes = tuple(custom_targets(self.suite.models[model].at(task).training))
+        return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
         """Return the settings that trainings of all seeds share, and their parts."""
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
-        training = entry.training.model_dump(mode="json", exclude={"select", "initial", "together"})
+        stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
+        training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
         initial = entry.training.initial
         settings = {
             "model": self.described(entry.config, evaluation=False),
-            "training": self.json.keep({**training, "select": select}),
+            "training": self.json.keep({**training, "select": select, "stop": stop}),
             "initial": self.marks[initial] if initial else None,
             "files": self.files(entry.config),
             **self._hardware(hardware),
+            "devices": self.suite.hardware[hardware].devices,
         }
-        return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts]
+        return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts, *more]
 
     def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
         """Return the settings of checkpoint selection, including those of its metric and decoder."""
@@ -178,7 +183,7 @@ class Planner:
         for key, path in _named(self.suite, known):
             try:
                 if path not in self.marks:
-                    self.marks[path] = mark(path, key, self.data)
+                    self.marks[path] = mark(path, key, self.data, self.suite.folder)
             except DataError as error:
                 yield str(error)
 
@@ -190,8 +195,10 @@ class Planner:
         return self._once((id(config), evaluation), lambda: self.json.keep(self._described(config, evaluation)))
 
     def _described(self, config: Config, evaluation: bool) -> Settings:
-        found = described(changed(config, lambda path, way: Path(self.marks[Path(path)])))
-        left_out = config.evaluation if isinstance(config, ModelConfig) and not evaluation else ()
+        found = described(changed(config, lambda path, way: type(path)(self.marks[Path(path)])))
+        left_out = set[str]()
+        if isinstance(config, ModelConfig):
+            left_out = {*config.access} if evaluation else {*config.access, *config.evaluation}
         return {name: value for name, value in found.items() if name not in left_out}
 
     def _evaluation(self, model: ModelConfig) -> Settings:
@@ -220,20 +227,24 @@ class Planner:
         return self.digests[known]
 
     def _add(
-        self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = ()
-    ) -> str:
-        """Add a stage that uses these parts, unless it exists; return its key."""
-        behind = (kind, *(id(config) for _, config in parts))
-        own = self._once(behind, lambda: self._code(kind, parts))
+        self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = (),
+        classes: tuple[tuple[str, str], ...] = (),
+    ) -> str:  # fmt: skip
+        """Add a stage that uses these parts, and classes by name, unless it exists; return its key."""
+        behind = (kind, classes, *(id(config) for _, config in parts))
+        own = self._once(behind, lambda: self._code(kind, parts, classes))
         texts = {"kind": kind, "settings": settings, "inputs": inputs, "code": own.code, "libraries": own.libraries}
         key = keys.key_of(texts, self.json.text)
         if key not in self.stages:
             places = self._once(("places", *behind, *read), lambda: self._places(kind, parts, read))
-            self.stages[key] = Stage(kind, key, settings, inputs, label, own.code, own.libraries, own.roots, places)
+            access = self._once(("access", *behind), lambda: _access(parts))
+            self.stages[key] = Stage(
+                kind, key, settings, inputs, label, own.code, own.libraries, own.roots, places, access=access
+            )
         return key
 
-    def _code(self, kind: str, parts: Parts) -> StageCode:
-        found = stage_code(kind, parts)
+    def _code(self, kind: str, parts: Parts, classes: tuple[tuple[str, str], ...]) -> StageCode:
+        found = stage_code(kind, parts, classes)
         self.json.keep(found.code)
         self.json.keep(found.libraries)
         return found
@@ -255,6 +266,12 @@ class Planner:
         hardware = self.suite.hardware[name]
         device = device_kind() if hardware.device == "auto" else hardware.device
         return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
+
+
+def _access(parts: Parts) -> dict[str, Any]:
+    """Return the settings of models that are in no key, as JSON data."""
+    models = [config for _, config in parts if isinstance(config, ModelConfig)]
+    return {name: value for one in models for name, value in described(one).items() if name in one.access}
 
 
 def described(config: Config) -> dict[str, Any]:

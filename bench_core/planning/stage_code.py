@@ -22,9 +22,15 @@ class StageCode:
     roots: Mapping[str, tuple[str, ...]]  # what takes part -> where its code begins, `module:name`
 
 
-def stage_code(kind: str, configs: Iterable[tuple[str, Config]]) -> StageCode:
-    """Return the code behind a kind of stage with these parts, and the Configs inside of their settings."""
+def stage_code(
+    kind: str, configs: Iterable[tuple[str, Config]], classes: Iterable[tuple[str, str]] = ()
+) -> StageCode:
+    """Return the code behind a kind of stage with these parts, and the Configs inside of their settings.
+
+    `classes` are others that its settings name, as `module:Class`, each with what it is called here.
+    """
     roots, libraries, digests = {kind: roots_of_stage(kind)}, set[str](), code_digests()
+    roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
         for one in (config, *configs_inside(config)):
             roots[f"{part_kind if one is config else 'inner'} {one.name}"] = roots_of(type(one))

@@ -23,6 +23,7 @@ class Stage:
         default_factory=dict
     )  # path of a file that it reads -> what settings have for it
     first: str = ""  # of a joint training: the key of a training that is taken from it
+    access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are in no key
 
     @property
     def ingredients(self) -> dict[str, Any]:
@@ -53,7 +54,10 @@ class StageRequest:
     every: float = 300.0  # seconds between the checkpoints of a training
     again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
     same_code: bool = False  # with `again`: refuse unless code and libraries are those of the ingredients
+    observed: bool = False  # whether somebody hears of updates and evaluations
     rows: int | None = None  # after how many examples to stop, where that is to be quick
+    calibrate: float | None = None  # seconds for which each phase of the training is timed, instead of trained
+    cost_key: str = ""  # under which the cost is kept, if at all
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""

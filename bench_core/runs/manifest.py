@@ -139,17 +139,22 @@ def problems(folder: Path) -> Iterator[Remark]:
     except StoreError as error:
         yield Remark(str(error))
         return
-    there, unlisted = set(files_of(folder)), [*_unlisted(folder)]
+    there, unlisted = set(files_of(folder)), [*notes(folder)]
     for name, entry in manifest.files.items():
         if name not in there:
             yield Remark(f"{folder / name}: the file is missing, or not a plain file; {FILE} lists it")
         elif not inside(folder, name) or listed(folder / name) != entry:
             yield Remark(f"{folder / name}: the file was changed: its digest is not that in {FILE}")
-    for name in sorted(there - {*manifest.files}):
+    for name in strangers(folder, manifest):
         yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put files of yours in {NOTES}/")
     yield from _history(folder, manifest)
     if unlisted:
         yield Remark(f"{folder}: {', '.join(unlisted)}: notes of people are not in the manifest", wrong=False)
+
+
+def strangers(folder: Path, manifest: Manifest) -> list[str]:
+    """Return the files of a folder that its manifest does not list, sorted."""
+    return sorted({*files_of(folder)} - {*manifest.files})
 
 
 def _history(folder: Path, manifest: Manifest) -> Iterator[Remark]:
@@ -189,7 +194,7 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.as_posix() for path in found if path.as_posix() != FILE and not _is_note(path))
 
 
-def _unlisted(folder: Path) -> Iterator[str]:
+def notes(folder: Path) -> Iterator[str]:
     """Yield what people put beside the files of a folder, by its first name."""
     names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
     return (name for name in sorted(names) if _is_note(Path(name)))

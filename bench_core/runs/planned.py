@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.plan import Plan
 from bench_core.runs.provenance import RecordedStage, put, settings_by_part
+from bench_core.suites.cells import can_pair, differing_seeds, writes_text
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
 
@@ -38,6 +40,20 @@ def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
             for place, value in settings_by_part(cell.axes, name, plan.stages[key].ingredients["settings"]):
                 if place[0] not in ("cell", "limits", "seeds"):
                     put(found, place, value)
+            if access := plan.stages[key].access:
+                put(found, ("models", cell.model, cell.task, "access"), dict(access))
+    return found | _pairs(suite)
+
+
+def _pairs(suite: Suite) -> dict[str, Any]:
+    """Return the seeds of each task, model and decoder, in a suite where not every pair has all seeds."""
+    if not any(writes_text(one.config) for model in suite.models.values() for one in model.all):
+        return {}
+    found: dict[str, Any] = {}
+    for task, (model, entry), (decoder, by) in product(suite.tasks, suite.models.items(), suite.decoders.items()):
+        config = entry.at(task).config
+        seeds = differing_seeds(config, by, suite.seeds) if can_pair(by, config) else []
+        put(found, ("pairs", task, model, decoder), {str(seed): True for seed in seeds})
     return found
 
 

@@ -24,6 +24,7 @@ from bench_core.registry import hook
 from bench_core.runs.plan_filter import LEFT_OUT
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
+from bench_core.runs.quoting import may_quote
 from bench_core.runs.results import (
     FORMAT,
     SHORT,
@@ -144,7 +145,7 @@ class Record:
             "environments": [{**one, **self._ingredients} for one in environments],
             "read": self._read(),
             "tasks": self._tasks,
-            "models": {model: self._stored("train", key, "training.json") or {} for model, key in trained},
+            "models": {model: self._model(model, key) for model, key in trained},
             "samples": list(self._samples()),
         }
 
@@ -214,6 +215,11 @@ class Record:
             models[model] = {**settings["files"], **dict(marks(settings["model"])), **initial}
         return {"tasks": tasks, "models": models}
 
+    def _model(self, name: str, key: str) -> dict[str, Any]:
+        """Return what the stored training of a model tells, and whether it is one system whatever the seeds."""
+        one = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
+        return {**(self._stored("train", key, "training.json") or {}), **({"one_system": True} if one else {})}
+
     @cached_property
     def _tasks(self) -> dict[str, Any]:
         return {name: self._task(name, self.plan.tasks.get(name, "")) for name in self.suite.tasks}
@@ -231,21 +237,21 @@ class Record:
 
     def _samples(self) -> Iterator[dict[str, Any]]:
         """Yield sample outputs of the first seed; contexts and references only of corpora that may be shown."""
-        embedded = {name for name, about in self._tasks.items() if about.get("embedded")}
+        quotable = {name for name, about in self._tasks.items() if may_quote(name, about, self.suite.quote)}
         for cell, artifacts in self.plan.of_cell.items():
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
                 continue
-            for sample in self._outputs(cell, artifacts["decode"], cell.task in embedded):
-                shown = sample if cell.task in embedded else _without_data(sample)
+            for sample in self._outputs(cell, artifacts["decode"], cell.task in quotable):
+                shown = sample if cell.task in quotable else _without_data(sample)
                 yield {"cell": cell.axes, **shown}
 
-    def _outputs(self, cell: Cell, key: str, embedded: bool) -> Sequence[Mapping[str, Any]]:
+    def _outputs(self, cell: Cell, key: str, quotable: bool) -> Sequence[Mapping[str, Any]]:
         """Return the sample outputs of a cell, with the data that figures need."""
         samples: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
         info = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
 
         def hidden(outcomes: Sequence[Outcome]) -> list[int]:
-            return [] if embedded else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
+            return [] if quotable else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
 
         try:
             answers = hook().bench_samples(

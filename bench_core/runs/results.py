@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,11 +18,13 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
+from bench_core.registry import hook
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
 from bench_core.runs.provenance import result_digest
 from bench_core.runs.run_files import Axes as Axes
 from bench_core.runs.run_files import Info, Probes
+from bench_core.runs.shown_results import as_html, as_markdown, as_text
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
@@ -32,6 +35,7 @@ from bench_core.suites.problems import Problems
 from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
 from bench_core.suites.suite import Suite
+from bench_core.terminal import counted
 
 if TYPE_CHECKING:
     from bench_core.storage.bootstrap_replicates import Draws
@@ -44,7 +48,14 @@ COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
 ]  # fmt: skip
-REPORTING = ("tables", "figures", "claims", "choose", "labels")  #: sections of a suite on which no key depends
+REPORTING = (
+    "tables",
+    "figures",
+    "claims",
+    "choose",
+    "labels",
+    "quote",
+)  #: sections of a suite on which no key depends
 
 
 @dataclass(frozen=True)
@@ -80,9 +91,9 @@ class CellResult:
     environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run, as read from its folder."""
+    """A finished run, as read from its folder; prompts and notebooks show its numbers."""
 
     folder: Path
     suite: SuiteFile  # effective: profile and settings applied, grids expanded
@@ -137,6 +148,22 @@ class Run:
             {**one.cell, "status": one.status, **{name: number.value for name, number in one.numbers.items()}}
             for one in self.cells
         ]
+
+    @property
+    def _title(self) -> str:
+        numbers = Counter(one.status for one in self.cells)
+        counts = ", ".join(f"{counted(number, 'cell')} {status}" for status, number in numbers.items())
+        return f"Run of {self.info.get('label') or self.suite.suite}: {counts or 'no cells'}"
+
+    def __repr__(self) -> str:
+        return as_text(self._title, self.rows())
+
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self._title, self.rows())
+
+    def _repr_html_(self) -> str:
+        """Return the tables of its report as HTML that needs nothing else; where no plugin has some, its rows."""
+        return hook().bench_run_html(run=self) or as_html(self._title, self.rows())
 
 
 def cells_text(cells: Iterable[CellResult]) -> str:

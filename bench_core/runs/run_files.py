@@ -60,6 +60,7 @@ class ModelEntry(Open):
     """The entry of a model in run.json."""
 
     parameters: int | None = None
+    one_system: bool = False
 
 
 class Info(Open):

@@ -8,27 +8,32 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from graphlib import TopologicalSorter
-from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench_core.config import ExecutorConfig
+from bench_core.config import ExecutorConfig, ObserverConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, StageFailed, time_up
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import Progress, Work
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
+from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
 from bench_core.runs.manifest import extending, problems
+from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
+from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
+from bench_core.runs.predictions import Predictions
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
+from bench_core.runs.stage_order import ranks
+from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -54,19 +59,27 @@ def run(
     isolate: bool = False,
     stage_timeout: float | None = None,
     only: Sequence[str] = (),
+    per_gpu: int | None = None,
+    observers: Sequence[ObserverConfig] = (),
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells are marked in it.
 
     Stages run in `workers` processes, in this process (0), or by the executor `elsewhere`. After `stop_after` seconds
     training stops at a checkpoint, from which another run resumes; further checkpoints are written every
     `checkpoint_every` seconds. With `isolate`, each stage has its own process; one that takes longer than
-    `stage_timeout` seconds fails. Only the cells that a filter of `only`, such as `model=lstm`, selects are run.
+    `stage_timeout` seconds fails. At most `per_gpu` stages share a GPU, by default as the suite says. Only the cells
+    that a filter of `only`, such as `model=lstm`, selects are run. `observers` hear of the run while it is under way,
+    and change no byte of it.
     """
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
-    with executor(workers, kept, folder, elsewhere, isolate, stage_timeout) as performing:
+    progress = progress or Progress()
+    with (
+        observing(observers, progress.warn) as hear,
+        executor(workers, kept, folder, elsewhere, isolate, stage_timeout, per_gpu, suite) as performing,
+    ):
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, folder, kept, performing, progress or Progress(), until, checkpoint_every, only)
+        runner = Runner(suite, folder, kept, performing, progress, until, checkpoint_every, only, hear)
         return runner.run(Path(out))
 
 
@@ -77,19 +90,32 @@ def executor(
     elsewhere: ExecutorConfig | None = None,
     isolate: bool = False,
     timeout: float | None = None,
+    per_gpu: int | None = None,
+    suite: Suite | None = None,
 ) -> Executor:
     """Return a pool of `workers` processes, this process (0), or the executor `elsewhere`.
 
-    Only worker processes support `isolate` and `timeout`; raises SuiteError for others.
+    Stages share a GPU as `per_gpu` says, or else the `suite`. Only worker processes support `isolate` and `timeout`,
+    and some executors `per_gpu`; raises SuiteError for others.
     """
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
         what = "--isolate" if isolate else "--stage-timeout"
         others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
         raise SuiteError(f"{what} needs worker processes of this machine, and {others}. Leave one of them out.")
+    said = [one.per_gpu for one in suite.hardware.values()] if suite else []
+    sharing = per_gpu or min(said, default=1)
     if elsewhere is not None:
         made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
+        if (per_gpu or 1) > 1 and not made.shares_gpus:
+            made.close()
+            raise SuiteError(
+                f"--per-gpu: executor {elsewhere.name!r} gives each stage a GPU of its own. Leave it out."
+            )
+        made.per_gpu = sharing
         return made
-    return Workers(workers, store.root, data, isolate, timeout) if workers else Here(store, data)
+    if not workers:
+        return Here(store, data)
+    return Workers(workers, store.root, data, isolate, timeout, sharing)
 
 
 @dataclass
@@ -104,6 +130,7 @@ class Runner:
     until: float | None = None  # seconds since 1970 at which to stop
     every: float = 300.0  # seconds between the checkpoints of a training
     only: Sequence[str] = ()  # filters of the cells to run; all by default
+    hear: Hear = silent  # the observers
     stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
@@ -114,34 +141,56 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={one}" for one in self.only)])
-        self.executor.warn = self._warn
+        self.executor.warn, self.executor.hear = self._warn, lambda stage, event: self.hear(named(stage, event))
         self.store = replace(self.store, warn=self._warn)
 
     def run(self, out: Path) -> Run:
         """Compute what is missing, then write the run folder, also after an interruption."""
         with self.store.in_use():
-            started = time.strftime("%Y%m%d-%H%M%S")
+            name = f"{self._name}-{time.strftime('%Y%m%d-%H%M%S')}"
             self._plan()
             stages = needed(self.plan, self.suite, self._stored)
-            if not stages and (same := self._same(out)):
-                return same
-            if self.executor.local:
-                check_devices(self.suite, stages)
-            self._expect(stages)
+            self.hear(RunStarted(name, self.suite.label, len(stages)))
+            folder = None
             try:
-                rest = self._prepare(stages)
-                self._perform(rest, len(stages), len(stages) - len(rest))
+                for key in self.numbers:
+                    self._hear_numbers(key)
+                same = None if stages else self._same(out)
+                folder = same.folder if same else self._compute(stages, out, name)
             finally:
-                self.wrote = True
-                folder = write_run(out, f"{self._name}-{started}", self._write)
-            return read_run(folder)
+                self.hear(RunEnded(name, None if folder is None else str(folder)))
+            return same or read_run(folder)
+
+    def _compute(self, stages: list[Stage], out: Path, name: str) -> Path:
+        """Compute stages; write the run folder, also after an interruption, and return it."""
+        if self.executor.local:
+            check_devices(self.suite, stages)
+        self._expect(stages)
+        try:
+            rest = self._prepare(stages)
+            self._perform(rest, len(stages), len(stages) - len(rest))
+        finally:
+            self.wrote = True
+            folder = write_run(out, name, self._write)
+        return folder
+
+    def _hear_numbers(self, key: str) -> None:
+        """Let observers hear of the numbers of all cells that a measuring stage is for."""
+        if self.hear is not silent:
+            for number in numbers_of(self._measured, key, self.numbers[key]):
+                self.hear(number)
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return measured_cells(self.plan)
 
     def _expect(self, stages: Sequence[Stage]) -> None:
         """Announce all stages to do."""
-        kinds = [stage.kind for stage in stages]
-        known = {kind: self.store.typical_seconds(kind) for kind in set(kinds)}
-        typical = {kind: seconds for kind, seconds in known.items() if seconds is not None}
-        self.progress.expect(kinds, self.executor.capacity, typical)
+        self.predictions = Predictions(self.plan.stages, Costs(self.store))
+        self.ranks = ranks(stages, self.predictions, self.executor.capacity)
+        keys = self.predictions.keys
+        works = {one.key: Work(keys.of_record(one), self.predictions.of(one).seconds) for one in stages}
+        self.progress.expect(works, self.executor.capacity)
 
     def _same(self, out: Path) -> Run | None:
         """Return the last run with identical results, if there is one."""
@@ -170,6 +219,7 @@ class Runner:
     def build(self) -> None:
         """Prepare every task, and build every model on the meta device; problems are in `failures`."""
         self._plan()
+        self._expect([*self.plan.stages.values()])
         self._prepare(
             [stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "together", "train")]
         )
@@ -226,6 +276,7 @@ class Runner:
         def begin(stage: Stage) -> None:
             begun[stage.key] = time.perf_counter()
             self.progress.begin(stage, next(numbers), total)
+            self.hear(StageStarted(stage.kind, stage.label, stage.key))
 
         for stage, failure in self._each(stages, begin):
             if failure and failure.stored:
@@ -239,28 +290,32 @@ class Runner:
             reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
             self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
             self.progress.end(stage, seconds, reason)
+            self.hear(StageEnded(stage.kind, stage.label, stage.key, seconds, reason))
 
     def _each(
         self, stages: list[Stage], begin: Callable[[Stage], None], build: bool = False
     ) -> Iterator[tuple[Stage, StageFailed | None]]:
         """Yield stages as they end, with their failures, running as many as the executor takes."""
-        places = {stage.key: place for place, stage in enumerate(stages)}
+        own = {stage.key: stage for stage in stages}
         order = TopologicalSorter(
-            {stage.key: [key for _, key in stage.inputs.values() if key in places] for stage in stages}
+            {stage.key: [key for _, key in stage.inputs.values() if key in own] for stage in stages}
         )
         order.prepare()
-        ready: list[int] = []  # places of those that may begin, the first in the plan first
+        ready: list[str] = []  # keys of those that may begin, those of lowest rank first
         running: dict[Future[None], Stage] = {}
         while order.is_active():
-            for key in order.get_ready():
-                heappush(ready, places[key])
-            while ready and len(running) < self.executor.capacity:
-                stage = stages[heappop(ready)]
+            ready = sorted([*ready, *order.get_ready()], key=self.ranks.__getitem__)
+            for stage in [own[key] for key in ready]:
+                if len(running) >= self.executor.capacity:
+                    break
                 if self._is_idle(stage):
                     order.done(stage.key)
+                elif build or self.executor.has_room(stage, self.predictions.of(stage).memory) or not running:
+                    begin(stage)
+                    running[self._submit(stage, build)] = stage
+                else:
                     continue
-                begin(stage)
-                running[self._submit(stage, build)] = stage
+                ready.remove(stage.key)
             ended = wait(running, self._patience(), FIRST_COMPLETED).done
             for future in ended or (running if self._is_over(GRACE) else ()):
                 stage = running.pop(future)
@@ -268,7 +323,10 @@ class Runner:
                 order.done(stage.key)
 
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
-        order = StageRequest(stage, build, self.until, self.every)
+        order = StageRequest(
+            stage, build, self.until, self.every, observed=self.hear is not silent,
+            cost_key=self.predictions.keys.of_record(stage),
+        )  # fmt: skip
         return self.executor.submit(order, partial(self.progress.tell, stage))
 
     def _is_idle(self, stage: Stage) -> bool:
@@ -326,6 +384,7 @@ class Runner:
             artifact = self.store.get(stage.kind, stage.key)
             if stage.kind == "measure":
                 self.numbers[stage.key] = artifact.json("number.json")
+                self._hear_numbers(stage.key)
             files = self.store.contradictions(stage.kind, stage.key)
         except StoreError as error:
             return StageFailed(f"it finished, but its artifact cannot be read: {error}", expected=True)

@@ -48,6 +48,21 @@ def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
     return found
 
 
+def selected(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
+    """Return the cells that pass filters, as `select` does, or that words of their names select, as `chosen` does."""
+    return (select if "=" in which and "/" not in which else chosen)(cells, axes, which)
+
+
+def only_one(cells: Sequence[T], axes: Axes[T], which: str) -> T:
+    """Return the only cell that is `selected`; raise SuiteError if there is none, or more than one."""
+    found = selected(cells, axes, which)
+    if len(found) == 1:
+        return found[0]
+    several = {axis: names_on(found, axes, axis) for axis in AXES}
+    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
+    raise SuiteError(f"{len(found) or 'no'} cells match {which!r}. Choose by {', '.join(open_axes)}.")
+
+
 def cell_name(cell: Mapping[str, Any]) -> str:
     """Return the name of a cell, such as `words/lstm/greedy/test, seed 0`."""
     names = join(*(str(cell[axis]) for axis in AXES[:-1] if cell.get(axis) not in (None, "default")))

@@ -32,6 +32,12 @@ def write_listing(store: Store, digest: str, listing: Callable[[], Mapping[str, 
         new.rename(path)
 
 
+def remove_listing(store: Store, digest: str) -> None:
+    """Remove the definitions behind a digest, if possible."""
+    with suppress(OSError):
+        (store.root / FOLDER / f"{digest}.json").unlink()
+
+
 def read_listing(store: Store, digest: str) -> dict[str, str]:
     """Return the definitions behind a digest; none if they are not stored."""
     with suppress(OSError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,11 +15,17 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def to_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return CSV text with a header; text that a spreadsheet would evaluate gets an apostrophe in front."""
+    return "".join(csv_lines(rows, columns))
+
+
+def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of CSV text as `to_csv` returns it, each as soon as its row comes."""
     written = _Lines()
     writer = csv.writer(written, lineterminator="\r\n")  # which has either character quoted inside a field
     for line in chain([columns], ([row.get(column) for column in columns] for row in rows)):
         writer.writerow([_inert(value) for value in line])
-    return "".join(written)
+        yield from written
+        written.clear()
 
 
 class _Lines(list[str]):

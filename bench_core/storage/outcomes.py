@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
 
+_OF_TEXTS = frozenset({"text", "token_count"})  # of hypotheses, left out where they are None
 _UNKNOWN = frozenset({"group", "target_bytes", "target_characters"})  # left out where they are None
 
 
@@ -77,7 +78,8 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _hypothesis(one: Hypothesis) -> dict[str, Any]:
-    return {**vars(one), "actions": "tokens"} if one.actions == one.tokens else vars(one)
+    found = {name: value for name, value in vars(one).items() if value is not None or name not in _OF_TEXTS}
+    return {**found, "actions": "tokens"} if one.actions == one.tokens else found
 
 
 def _from_json(data: dict[str, Any]) -> Outcome:

@@ -9,11 +9,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
-from math import isfinite
 from pathlib import Path
 from secrets import token_hex
-from statistics import median
 from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
@@ -28,7 +25,16 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
 Seen: TypeAlias = tuple[str, Mark | None]  #: the path of a manifest that was whole when it was read, and its mark
 
-ASIDE = ("unfinished", "set-aside", "failures", "locks", "code")  #: folders of a store in which no artifacts are
+ANSWERS = "answers"  #: the folder where text generators keep what they were answered, for all stages
+ASIDE = (
+    "unfinished",
+    "set-aside",
+    "failures",
+    "locks",
+    "code",
+    "costs",
+    ANSWERS,
+)  #: folders in which no artifacts are
 REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
 LONGEST = 255  # bytes of a name
 OUTSIDE = frozenset(("", ".", "..", *ASIDE))
@@ -110,15 +116,6 @@ class Store:
             raise StoreError(
                 f"{self.root}: no store can be read here: {reason(error)}. Name one by --store."
             ) from None
-
-    def typical_seconds(self, kind: str, most: int = 200) -> float | None:
-        """Return the median cost of the stored artifacts of a kind, or None."""
-        known = []
-        for path in islice((self.root / kind).glob(f"*/{MANIFEST}"), most):
-            with suppress(StoreError, ValueError, KeyError, TypeError):  # not this function's to complain about
-                known.append(float(self.get(kind, path.parent.name).manifest["cost"]["seconds"]))
-        known = [seconds for seconds in known if isfinite(seconds)]
-        return median(known) if known else None
 
     def remove(self, kind: str, key: str) -> None:
         """Remove an artifact, if possible."""

@@ -11,13 +11,15 @@ from bench_core.config import DecoderConfig, MetricConfig, ModelConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Vmappable
-from bench_core.suites.cells import Cell, cells_of
+from bench_core.registry import parts
+from bench_core.suites.cells import Cell, can_pair, cells_of, writes_text
 from bench_core.suites.names import listed
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import training_keys
 from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Hardware
 from bench_core.suites.suite import Entry, Suite
+from bench_core.suites.training import Select
 from bench_core.suites.yaml_source import Keys
 
 ADVICE = "Choose another part, or list the pair under `skip:`."
@@ -67,7 +69,13 @@ def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
             by_names[names] = list(_misfits(suite, cell))
         broken += bool(by_names[names])
     found = [one for several in by_names.values() for one in several]
-    found += [*_selection_misfits(suite), *_together_misfits(suite)]
+    found += [
+        *_selection_misfits(suite),
+        *_together_misfits(suite),
+        *_untrainable(suite),
+        *_unpaired(suite),
+        *_seedless(suite),
+    ]
     return list({one.pair: one for one in found}.values()), broken
 
 
@@ -92,6 +100,8 @@ def _source(suite: Suite, cell: Cell) -> Iterator[Misfit]:
 
 def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     task = suite.tasks[cell.task]
+    if not suite.models[cell.model].at(cell.task).training.trains:
+        return
     if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
         yield Misfit(cell.task, f"{task.name} has no training examples.", ("tasks", cell.task))
 
@@ -105,6 +115,44 @@ def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     yield from _purpose(suite, cell, Purpose.DECODE, "decode")
 
 
+def _untrainable(suite: Suite) -> Iterator[Misfit]:
+    for name, task, entry in _trainings(suite):
+        with suppress(Unreadable):
+            if entry.training.trains and entry.config.is_untrainable():
+                keys = training_keys(suite.effective, name, task, ("mode",))
+                yield Misfit(name, f"{entry.config.name} is not trained. Leave out its `training`.", keys)
+
+
+def _unpaired(suite: Suite) -> Iterator[Misfit]:
+    """Yield the text generators without a decoder, and decoders of text generators without one of these."""
+    with suppress(Unreadable):
+        configs = {name: entry.config for name, _, entry in _trainings(suite)}
+        for name, model in configs.items():
+            if suite.decoders and not any(can_pair(one, model) for one in suite.decoders.values()):
+                text = f"no decoder of this suite fits: {model.name} writes texts by itself. {_fitting(model)}"
+                yield Misfit(name, text, ("models", name))
+        for name, decoder in suite.decoders.items():
+            if configs and not any(can_pair(decoder, one) for one in configs.values()):
+                text = f"{decoder.name} fits no model of this suite. Remove it, or add a model for it."
+                yield Misfit(name, text, ("decoders", name))
+
+
+def _seedless(suite: Suite) -> Iterator[Misfit]:
+    """Yield the models that have none of the seeds of the suite, and so no cell."""
+    for name, _, entry in _trainings(suite):
+        with suppress(Unreadable):
+            if suite.seeds and not entry.config.seeds(suite.seeds):
+                text = f"{entry.config.name} has none of the seeds {', '.join(map(str, suite.seeds))}. Set `seeds`."
+                yield Misfit(name, text, ("models", name))
+
+
+def _fitting(model: ModelConfig) -> str:
+    """Return which installed decoders fit a text generator."""
+    configs = (one.config for one in parts("decoder").values())
+    names = [f"{{name: {one.name}}}" for one in configs if issubclass(one, DecoderConfig) and can_pair(one, model)]
+    return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that has one."
+
+
 def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
     if reason := suite.metrics[name].refusal(suite.tasks[cell.task]):
         yield Misfit(f"{cell.task} x {name}", reason, ("metrics", name))
@@ -113,11 +161,14 @@ def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
 def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
     """Yield what a metric needs and the model, or the suite, does not have."""
     metric, keys = suite.metrics[name], ("metrics", name)
+    model = suite.models[cell.model].at(cell.task).config
     if metric.needs is not Scorer:
         if cell.decoder is None and not suite.effective.get("decoders"):
             yield Misfit(name, f"{metric.name} measures generated text; the suite has no decoders.", keys)
+        if metric.of_tokens and writes_text(model):
+            pair = f"{_called(suite, cell.model)} x {name}"
+            yield Misfit(pair, f"{metric.name} looks at tokens; {model.name} gives text alone.", keys)
         return
-    model = suite.models[cell.model].at(cell.task).config
     pair = f"{_called(suite, cell.model)} x {name}"
     if reason := misfit(metric, model):
         yield Misfit(pair, reason, keys)
@@ -134,9 +185,9 @@ def _called(suite: Suite, model: str) -> str:
 
 
 def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None:
-    """Return why a decoder or metric cannot use a model, or None if it can."""
+    """Return why a decoder or metric cannot use a model with its settings, or None if it can."""
     if any(issubclass(capability, part.needs) for capability in model.capabilities):
-        return None
+        return model.lacks(part.needs)
     has = " and ".join(
         f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda one: one.__name__)
     )
@@ -167,27 +218,36 @@ def _trainings(suite: Suite) -> Iterator[tuple[str, str, Entry]]:
 
 def _selection_misfits(suite: Suite) -> Iterator[Misfit]:
     for name, task, entry in _trainings(suite):
-        with suppress(Unreadable):
-            select = entry.training.select
-            metric = suite.metrics.get(select.metric)
-            if metric is None:
-                continue
-            if metric.needs is Scorer:
-                reason = misfit(metric, entry.config)
-            elif select.decoder is None:
-                reason = f"{metric.name} measures generated text: name a decoder under `select:`."
-            else:
-                decoder = suite.decoders.get(select.decoder)
-                reason = None if decoder is None else misfit(decoder, entry.config)
-            if reason:
-                keys = training_keys(suite.effective, name, task, ("select",))
-                yield Misfit(f"{name} x select {select.metric}", reason, keys)
+        for key in ("select", "stop"):
+            with suppress(Unreadable):
+                if (select := getattr(entry.training, key)) is not None:
+                    yield from _selection_misfit(suite, name, entry, select, key, task)
+
+
+def _selection_misfit(suite: Suite, name: str, entry: Entry, select: Select, key: str, task: str) -> Iterator[Misfit]:
+    metric = suite.metrics.get(select.metric)
+    if metric is None:
+        return
+    if metric.needs is Scorer:
+        reason = misfit(metric, entry.config)
+    elif select.decoder is None:
+        reason = f"{metric.name} measures generated text: name a decoder under `{key}:`."
+    else:
+        decoder = suite.decoders.get(select.decoder)
+        reason = None if decoder is None else misfit(decoder, entry.config)
+    if reason:
+        keys = training_keys(suite.effective, name, task, (key,))
+        yield Misfit(f"{name} x {key} {select.metric}", reason, keys)
 
 
 def _together_misfits(suite: Suite) -> Iterator[Misfit]:
     for name, task, entry in _trainings(suite):
         with suppress(Unreadable):
-            if entry.training.together and not any(issubclass(one, Vmappable) for one in entry.config.capabilities):
+            if (
+                entry.training.together
+                and entry.training.trains
+                and not any(issubclass(one, Vmappable) for one in entry.config.capabilities)
+            ):
                 text = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
                 keys = training_keys(suite.effective, name, task, ("together",))
                 yield Misfit(f"{name} x together", text, keys)

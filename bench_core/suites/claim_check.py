@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,7 +88,8 @@ class _Claims:
     @cached_property
     def _cells(self) -> list[Mapping[str, str]]:
         names = [self.names.names(axis) or [""] for axis in AXES[:-1]]
-        return [dict(zip(AXES, cell, strict=False)) for cell in product(*names)]
+        cells: Iterator[Mapping[str, str]] = (dict(zip(AXES, cell, strict=False)) for cell in product(*names))
+        return [cell for cell in cells if self.names.fits(cell["model"], cell["decoder"])]
 
     def _skipped(self, cell: Mapping[str, str], metric: str) -> bool:
         return any(skip.covers(**cell, metric=metric) for skip in self.names.suite.skip)

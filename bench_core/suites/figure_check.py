@@ -53,7 +53,7 @@ def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report axes with several names that would be drawn as one."""
     for axis in TRAINING_AXES if figure.history else AXES[:-1]:
         with suppress(Unreadable):
-            several = _shown(names, figure, axis)
+            several = names.ambiguous(axis, _shown(names, figure, axis))
             if len(several) > 1 and axis not in figure.grouped:
                 text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"

@@ -23,16 +23,18 @@ from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
 from bench_core.suites.schema import Hardware, Skip
 from bench_core.suites.sections import suite_file
-from bench_core.suites.suite import Suite, partial_suite
+from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.table_check import check_tables
 from bench_core.suites.training import Select
+from bench_core.suites.training_check import check_training
 from bench_core.suites.yaml_source import Keys, Located
 
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
 AS_WRITTEN = (
-    "title", "source", "labels", "splits", "limits", "skip", "tables", "figures", "claims", "choose", "hardware",
+    "title", "source", "labels", "quote", "splits", "limits", "skip", "tables", "figures", "claims", "choose",
+    "hardware",
 )  # fmt: skip
 REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 
@@ -76,7 +78,7 @@ def examine(
             "grids": grids, "asked": asked, "tasks": parts.configs("task", TaskConfig), "models": models,
             "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
             "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
-            "seeds": _seeds(getattr(file, "seeds", 1)),
+            "seeds": _seeds(getattr(file, "seeds", 1)), "folder": folder,
         },
         {*AS_WRITTEN, "published"} - {*sections},
     )  # fmt: skip
@@ -96,13 +98,15 @@ def _check_names(names: Names, parts: Parts) -> None:
     """Report every undefined name."""
     with suppress(Unreadable):
         names.each("skip", names.suite.skip, (_check_skip,))
+    with suppress(Unreadable):
+        names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     for check in (check_choices, check_tables, check_figures):
         with suppress(Unreadable):
             check(names)
     for name, entry in names.suite.models.items():
         for task, anywhere in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
-                _check_select(names, anywhere.training.select, lambda key: parts.training_keys(name, task, key))  # noqa: B023
+                _check_trainings(names, anywhere, lambda key: parts.training_keys(name, task, key))  # noqa: B023
     with suppress(Unreadable):
         if names.suite.claims:
             from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it
@@ -115,11 +119,20 @@ def _check_skip(names: Names, keys: list[str | int], skip: Skip) -> None:
         names.known([*keys, axis], axis, skipped)
 
 
-def _check_select(names: Names, select: Select, place: Callable[[tuple[str, ...]], Keys]) -> None:
-    """Report an unknown or removed metric or decoder of a selection; `place` says where its settings are."""
+def _check_trainings(names: Names, entry: Entry, place: Callable[[Keys], Keys]) -> None:
+    """Report what is wrong with a training; `place` says where its settings are."""
+    check_training(entry, lambda keys, text: names.problems.add(place(keys), text))
+    for key in ("select", "stop"):
+        with suppress(Unreadable):
+            if (select := getattr(entry.training, key)) is not None:
+                _check_select(names, key, select, place)
+
+
+def _check_select(names: Names, key: str, select: Select, place: Callable[[Keys], Keys]) -> None:
+    """Report an unknown or removed metric or decoder of a selection."""
     for axis, name in (("metric", getattr(select, "metric", "loss")), ("decoder", getattr(select, "decoder", None))):
         if name is not None and (axis, name) != ("metric", "loss"):
-            keys = place(("select", axis))
+            keys = place((key, axis))
             names.known(keys, axis, [name])
             names.present(keys, axis, name)
 

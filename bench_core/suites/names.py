@@ -9,7 +9,7 @@ from typing import Any
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import SECTIONS, Axis
-from bench_core.suites.cells import join
+from bench_core.suites.cells import can_pair, join
 from bench_core.suites.grids import ModelGrid, gathered, grids_of
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
@@ -68,6 +68,22 @@ class Names:
         if (axis, name) in self.problems.removed and name not in self.names(axis):
             note = f"{axis} {name!r} is left out here: `--set {axis}s.{name}=null` removes it."
             self.problems.notes.append(f"{self.source.place(keys)}: {note}")
+
+    def fits(self, model: str, decoder: str) -> bool:
+        """Return whether a model and a decoder can stand in one cell; True of names that are not known."""
+        if model not in self.suite.models or decoder not in self.suite.decoders:
+            return True
+        return any(can_pair(self.suite.decoders[decoder], one.config) for one in self.suite.models[model].all)
+
+    def ambiguous(self, axis: str, names: Sequence[str]) -> Sequence[str]:
+        """Return those of several names on an axis that one cell of a table could be of.
+
+        Decoders that fit different models are told apart by these: the most that fit one model are left.
+        """
+        if axis != "decoder":
+            return names
+        fitting = ([name for name in names if self.fits(model, name)] for model in self.suite.models)
+        return max(fitting, key=len, default=names)
 
     def present(self, keys: Sequence[str | int], axis: str, name: str) -> None:
         """Report a name that the suite defines, and a profile or `--set` removes, where it is needed."""

@@ -22,6 +22,8 @@ from bench_core.suites.yaml_source import Keys
 
 C = TypeVar("C", bound=Config)
 
+LENGTHS = {"mode", "updates", "epochs", "phases"}  #: settings of a training that say whether and how long it is
+
 
 @dataclass
 class Parts:
@@ -44,14 +46,14 @@ class Parts:
         entries = {}
         for name, settings in section(self.data, "models").items():
             config = self.config("model", name, settings)
-            training = self._training(name, settings, "", self._common)
+            training = _or_evaluated(config, settings, self._training(name, settings, "", self._common))
             others = {}
             for task, changes in self._changes(name, settings).items():
                 whole = merged(_without(settings, "by_task"), changes)
                 other = self.config("model", name, whole, task)
                 own = self._training(name, whole, task, training) if "training" in changes else training
                 if isinstance(other, ModelConfig):
-                    others[task] = Entry(other, own)
+                    others[task] = Entry(other, _or_evaluated(other, whole, own))
             if isinstance(config, ModelConfig):
                 entries[name] = Entry(config, training, others)
         self._check_phases(entries)
@@ -186,6 +188,15 @@ class Parts:
         return config
 
 
+def _or_evaluated(config: Config | None, settings: Any, training: TrainingConfig) -> TrainingConfig:
+    """Return the training of a model; what is pretrained is evaluated unless its own settings say how it trains."""
+    own = settings.get("training") if isinstance(settings, Mapping) else None
+    says = isinstance(own, Mapping) and not own.keys().isdisjoint(LENGTHS)
+    if not isinstance(config, ModelConfig) or says or not config.is_pretrained():
+        return training
+    return TrainingConfig(mode="evaluate")
+
+
 def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:
     """Return the keys to a setting in the training of a model: for a task, for all tasks, or in `training:`."""
     own: list[Keys] = [("by_task", task), ()] if task else [()]
@@ -198,8 +209,10 @@ def _without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _contains(data: Any, keys: Keys) -> bool:
-    """Return whether there is a value at `keys`."""
+    """Return whether there is a value at `keys`; a word may stand for `{name: WORD}`, an item for a list of one."""
     for key in keys:
+        if (key == 0 and isinstance(data, Mapping | str)) or (key == "name" and isinstance(data, str)):
+            continue
         is_item = isinstance(data, list) and isinstance(key, int) and key < len(data)
         if not is_item and not (isinstance(data, Mapping) and key in data):
             return False

@@ -10,6 +10,7 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
+    StrictBool,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -33,8 +34,10 @@ class Hardware(Strict):
     """The hardware of a cell."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda if available
-    precision: Literal["fp32", "bf16"] = "fp32"  #: of the forward pass in training
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"  #: of the forward pass in training
     threads: PositiveInt = 2  #: of each stage, for any number of workers
+    devices: PositiveInt = 1  #: GPUs, or processes on a CPU, that share each batch of a training
+    per_gpu: PositiveInt = 1  #: stages that share a GPU, as far as their memory is known to fit; changes no result
 
 
 class Limits(Strict):
@@ -224,6 +227,9 @@ class SuiteFile(Strict):
     source: str = ""  #: the paper or other origin of the question
     note: str = ""  #: a note for readers of the report
     labels: dict[str, str] = {}  #: words for names of parts, splits and axes in all tables and figures
+    quote: (
+        StrictBool | Names
+    ) = ()  #: tasks whose prompts and references may be shown, such as those of data of your own
     tasks: dict[str, dict[str, Any]] = Field(
         min_length=1
     )  #: installed parts with their settings, by names of your choice

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
@@ -56,6 +57,7 @@ class Suite:
     figures: Sequence[Figure]
     claims: Sequence[Claim] = field(default_factory=tuple)
     labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
+    quote: bool | Sequence[str] = ()  # tasks whose texts may be shown
     choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Suite:
     changes: Sequence[str] = ()  # keys that `--set` gave another value
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
     notes: Sequence[str] = ()  # where it names what `--set` removes
+    folder: Path = Path()  # that of its file, from which its paths are followed first
 
     @cached_property
     def origins(self) -> Mapping[str, str]:

@@ -52,7 +52,8 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
     """Report axes with several names that would fall into one entry."""
     for axis in AXES_OF[table.of]:
         with suppress(Unreadable):
-            several = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
+            shown = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
+            several = names.ambiguous(axis, shown)
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
                 text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")

@@ -40,10 +40,17 @@ class Located:
     unread: set[Keys] = field(default_factory=set)  # where these are
 
     def place(self, keys: Sequence[str | int]) -> str:
-        """Return `file:line:column` of the value at `keys`, or of the closest enclosing one."""
-        for end in range(len(keys), 0, -1):
-            if tuple(keys[:end]) in self.places:
-                return f"{self.path}:{self.places[tuple(keys[:end])]}"
+        """Return `file:line:column` of the value at `keys`, or of the closest enclosing one.
+
+        A sequence of one may be written as its only item.
+        """
+        written: Keys = ()
+        for key in keys:
+            if key != 0 or (*written, key) in self.places:
+                written = (*written, key)
+        for end in range(len(written), 0, -1):
+            if written[:end] in self.places:
+                return f"{self.path}:{self.places[written[:end]]}"
         return f"{self.path}:1:1"
 
     def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:

@@ -30,33 +30,46 @@ random tokens: if it scores them better than anything can that does not know the
 sees what it predicts". Weights of examples, `extras["weight"]` [N], may be ignored; a loss that knows them counts a
 row that weighs 3 like three rows, in `value` and `weight`.
 
+Models and decoders are also tried on an accelerator, a pretended one where there is no other (`accelerators`,
+`pretended`): they compute there what they compute on the CPU, and an update does not wait for it, except where
+`bench_core.waits_for_device` says why. `check_on_accelerator` tries these contracts alone.
+
+Text generators have contracts of their own (`TextCase`, `check_text_generator`); a model with a vocabulary of its own
+is tried on texts that it encodes, without those about losses.
+
 `toys` is a plugin of tiny parts, one model of each family, for tests that need something to work with. A contract of
 one's own is written with `@catches(mutant, ...)`, which names the mistakes that it must find.
 """
 
 from bench_core.testing import mutants, toys
-from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_batch, tiny_info, tiny_outcomes
+from bench_core.testing.accelerators import check_on_accelerator
+from bench_core.testing.cases import Case, MetricCase, TaskCase, TextCase, tiny_batch, tiny_info, tiny_outcomes
 from bench_core.testing.contracts import Contract, catches, float64, patched
 from bench_core.testing.decoders import DECODER_CONTRACTS, check_decoder
 from bench_core.testing.executed_code import uncovered_code
 from bench_core.testing.metrics import METRIC_CONTRACTS, check_metric
 from bench_core.testing.models import MODEL_CONTRACTS, check_model
 from bench_core.testing.tasks import TASK_CONTRACTS, check_task
+from bench_core.testing.text_generators import TEXT_CONTRACTS, check_text_generator
 
 __all__ = [
     "DECODER_CONTRACTS",
     "METRIC_CONTRACTS",
     "MODEL_CONTRACTS",
     "TASK_CONTRACTS",
+    "TEXT_CONTRACTS",
     "Case",
     "Contract",
     "MetricCase",
     "TaskCase",
+    "TextCase",
     "catches",
     "check_decoder",
     "check_metric",
     "check_model",
+    "check_on_accelerator",
     "check_task",
+    "check_text_generator",
     "float64",
     "mutants",
     "patched",

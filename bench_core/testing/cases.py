@@ -14,6 +14,7 @@ from bench_core import (
     STOP,
     Batch,
     DecoderConfig,
+    Generation,
     Hypothesis,
     Loss,
     MetricConfig,
@@ -21,6 +22,8 @@ from bench_core import (
     ModelConfig,
     Noise,
     Outcome,
+    OwnVocabulary,
+    Prompt,
     Purpose,
     Scoring,
     Size,
@@ -31,11 +34,14 @@ from bench_core import (
     TaskInfo,
     Training,
 )
+from bench_core.suites.cells import can_pair
 from bench_core.suites.check import misfit
 from bench_core.testing.contracts import float64
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
 WORDS = ("<stop>", "a", "b", "c", "d")
+PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
+TEXTS = ("a b", "c", "", "bb a", "ca")  # what follows them
 NOISE = Noise(7)
 SIZE = Size(3)
 
@@ -69,15 +75,18 @@ class Case:
         if reason:
             raise SuiteError(reason)
         source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
-        info, batch = info or tiny_info(source), tiny_batch(source=source) if batch is None else batch
+        info = info or tiny_info(source)
         with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(seed)
             model = config.load()(config, info).to(device)
+            if batch is None:
+                own = isinstance(model, OwnVocabulary)
+                batch = model.encode(PROMPTS, TEXTS) if own else tiny_batch(source=source)
+            batch = batch.to(device)
             model.setup(info, Noise(seed).fork("setup"))
             model.fit_statistics(lambda: iter([batch]), Noise(seed).fork("survey"))
             for weights in model.parameters():
                 weights.mul_(scale)
-        batch = batch.change(lambda tensor: tensor.to(device))
         return cls(config, model.eval(), info, batch, decoder and decoder.load()(decoder))
 
     def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
@@ -86,10 +95,11 @@ class Case:
         scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
         return scores
 
-    def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0) -> Loss:
-        """Return the loss of a batch at a step of training."""
+    def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0, smoothing: float = 0.0) -> Loss:
+        """Return the loss of a batch at a step of training, with smoothed labels if asked."""
         batch = self.batch if batch is None else batch
-        loss: Loss = self.model.loss(batch, Training(step, 100, 0, 1, self.noise.fork(step), memory))
+        training = Training(step, 100, 0, 1, self.noise.fork(step), memory, label_smoothing=smoothing)
+        loss: Loss = self.model.loss(batch, training)
         return loss
 
     def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
@@ -155,6 +165,33 @@ class MetricCase:
         outcomes = outcomes or tiny_outcomes()
         references = {outcome.id: outcome.references for outcome in outcomes}
         return cls(config, config.load()(config).prepare(info or tiny_info(), references), outcomes)
+
+
+@dataclass(frozen=True)
+class TextCase:
+    """A text generator with its Config, a decoder of it, and prompts."""
+
+    config: ModelConfig
+    model: Any  # built from it
+    decoder: Any  # a TextDecoder to try with it
+    prompts: Sequence[Prompt]  # that it can answer
+    generation: Generation
+
+    @classmethod
+    def of(
+        cls, config: ModelConfig, decoder: DecoderConfig, folder: Path, prompts: Sequence[Prompt] = PROMPTS,
+        split: str = "test",
+    ) -> Self:  # fmt: skip
+        """Build both; `folder` is that of the store for answers."""
+        assert can_pair(decoder, config), f"{decoder.name} does not decode {config.name}"
+        info = tiny_info(min(config.sources))
+        generation = Generation(decoder, split, 0, NOISE, folder)
+        return cls(config, config.load()(config, info).eval(), decoder.load()(decoder), prompts, generation)
+
+    def written(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each prompt."""
+        found = self.decoder.decode_texts(self.model, self.prompts if prompts is None else prompts, self.generation)
+        return [[*row] for row in found]
 
 
 def tiny_info(source: Source = Source.NONE) -> TaskInfo:

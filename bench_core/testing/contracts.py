@@ -12,7 +12,16 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from bench_core import Config
+from bench_core import Config, ModelConfig
+
+#: Contracts about losses, which do not concern what is never trained.
+OF_LOSSES = (
+    "the_loss_is_finite_and_weighs_target_tokens", "the_loss_does_not_depend_on_the_order_of_rows",
+    "weights_of_examples_are_ignored_or_weigh_their_tokens", "eight_examples_can_be_learnt_by_heart",
+    "settings_of_evaluation_do_not_decide_what_is_trained", "labels_are_smoothed_by_as_much_as_asked",
+    "copies_in_a_stack_lose_what_they_lose_alone", "it_loses_on_an_accelerator_what_it_loses_on_the_cpu",
+    "it_is_set_up_on_an_accelerator", "an_update_does_not_wait_for_an_accelerator",
+)  # fmt: skip
 
 C = TypeVar("C")  # the case: a part, and what it is tried on
 P = TypeVar("P")
@@ -80,6 +89,8 @@ def exemptions(case: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for config in configs:
         found |= config.exempt() if isinstance(config, Config) else {}
+        if isinstance(config, ModelConfig) and config.is_untrainable():
+            found |= dict.fromkeys(OF_LOSSES, f"{config.name} is not trained")
     return found
 
 

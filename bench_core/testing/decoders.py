@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Model, State, Stepper
+from bench_core.testing.accelerators import DECODERS_ON_ACCELERATORS
 from bench_core.testing.cases import Case, costs, one_row, turned
 from bench_core.testing.contracts import Contract, catches, check, patched
 from bench_core.testing.mutants import decoders as mutants
@@ -129,6 +130,7 @@ DECODER_CONTRACTS: tuple[Contract[Case], ...] = (
     limits_are_kept,
     finished_means_that_the_chain_stopped,
     no_action_of_probability_zero_is_taken,
+    *DECODERS_ON_ACCELERATORS,
 )
 
 

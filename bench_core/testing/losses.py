@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from bench_core import Batch, Loss, Training, Vmappable
-from bench_core.computing.optimizers import optimizers
-from bench_core.computing.vmap_training import Stack
+from bench_core import Batch, Loss, Stepper, Training, Vmappable
+from bench_core.computing.training.optimizers import optimizers
+from bench_core.computing.training.together import Stack, stacked
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing.cases import Case, can, turned
 from bench_core.testing.contracts import catches, close
@@ -95,17 +95,50 @@ def _trained_loss(case: Case) -> Tensor:
     return case.loss().value
 
 
+@catches(
+    mutants.ignores_label_smoothing, mutants.smooths_labels_twice, when=lambda case: case.config.smooths_labels()
+)
+def labels_are_smoothed_by_as_much_as_asked(case: Case) -> None:
+    """The loss is linear in it; where it is -log p of targets, so is what it becomes, with a share of all tokens."""
+    plain, some, more = (case.loss(smoothing=share).value for share in (0.0, 0.1, 0.3))
+    assert some != plain, "a loss with smoothed labels is the same as without"
+    close(more - plain, 3 * (some - plain), "three times the label smoothing changes the loss three times as much")
+    batch = weighted(case.batch, None)
+    if not isinstance(case.model, Stepper) or case.model.actions_per_token > 1:
+        return
+    along = _along_targets(case.model, batch)  # [M, V]
+    gold = batch.gold[batch.mask]
+    exact = -along.gather(1, gold[:, None]).mean()
+    if torch.allclose(case.loss(batch).value, exact, rtol=1e-6):
+        wanted = 0.7 * exact - 0.3 * along.mean()
+        close(case.loss(batch, smoothing=0.3).value, wanted, "loss with a label smoothing of 0.3")
+
+
+def _along_targets(model: Stepper, batch: Batch) -> Tensor:
+    """Return the log-probabilities of all tokens before each target token [M, V], row by row."""
+    found = []
+    for row in range(len(batch)):
+        one = batch.select(batch.ids.new_tensor([row]))
+        log_probs, state = model.start(one)
+        for token in one.gold[0, : int(one.length)]:
+            found.append(log_probs)
+            if token:
+                log_probs, state = model.step(state, token[None])
+    return torch.cat(found)
+
+
 @catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
 def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
-    """Each by its own weights and noise, parts included."""
+    """Each by its own weights, noise and rows, parts included; rows have other lengths, or are fewer."""
     other = deepcopy(case.model)
     for weights in other.parameters():
         weights.mul_(0.7)
     copies, noises = (case.model, other), (case.noise, case.noise.fork("other"))
     training = Training(0, 100, 0, 1, case.noise)
-    found = Stack(copies).losses(case.batch, training, [noise.key for noise in noises])
-    for number, (model, noise) in enumerate(zip(copies, noises, strict=True)):
-        wanted = model.loss(case.batch, replace(training, noise=noise))
+    batches = (case.batch, fewer(turned(case.batch)))
+    found = Stack(copies).losses(stacked(batches), training, [noise.key for noise in noises])
+    for number, (model, noise, batch) in enumerate(zip(copies, noises, batches, strict=True)):
+        wanted = model.loss(batch, replace(training, noise=noise))
         close(found.value[number], wanted.value, f"loss of copy {number}")
         assert found.weight[number] == wanted.weight, f"copy {number} weighs {found.weight[number]}"
         assert {*found.parts} == {*wanted.parts}, "a stack shows other parts of the loss"
@@ -130,6 +163,13 @@ def eight_examples_can_be_learnt_by_heart(case: Case) -> None:
     case.model.eval()
     after = case.loss().value.item()
     assert after < 0.7 * before, f"after 100 steps on the same eight rows the loss went from {before} to {after}"
+
+
+def fewer(batch: Batch) -> Batch:
+    """Return a batch without its last row, as wide as its rows are then."""
+    rows = torch.arange(len(batch) - 1, device=batch.ids.device)
+    batch = batch.select(rows)
+    return replace(batch, gold=batch.gold[:, : int(batch.length.max())])
 
 
 def weighted(batch: Batch, weights: Tensor | None) -> Batch:

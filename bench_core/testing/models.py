@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
+from bench_core.testing.accelerators import MODELS_ON_ACCELERATORS
 from bench_core.testing.cases import Case, can, crowd, one_row, tiny_info, turned
 from bench_core.testing.contracts import Contract, catches, check, close
 from bench_core.testing.leaks import leak
 from bench_core.testing.losses import (
     copies_in_a_stack_lose_what_they_lose_alone,
     eight_examples_can_be_learnt_by_heart,
+    labels_are_smoothed_by_as_much_as_asked,
     settings_of_evaluation_do_not_decide_what_is_trained,
     the_loss_does_not_depend_on_the_order_of_rows,
     the_loss_is_finite_and_weighs_target_tokens,
@@ -189,6 +191,8 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     samples_occur_as_often_as_their_score_says,
     settings_of_evaluation_do_not_decide_what_is_trained,
     copies_in_a_stack_lose_what_they_lose_alone,
+    labels_are_smoothed_by_as_much_as_asked,
+    *MODELS_ON_ACCELERATORS,
     what_is_saved_is_what_is_loaded,
     eight_examples_can_be_learnt_by_heart,
 )
@@ -215,10 +219,11 @@ def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:
 def _leaves_a_memory(case: Case) -> bool:
     by = next(iter(case.config.likelihoods))
     scores: Scores = case.model.score(case.batch, Scoring(by, case.noise))
-    return scores.memory is not None or case.loss().memory is not None
+    return scores.memory is not None or (not case.config.is_untrainable() and case.loss().memory is not None)
 
 
 def _seen(case: Case) -> list[Tensor]:
     """Return all numbers that can be had from a model."""
-    seen = [case.loss().value, *(case.scored(by) for by in case.config.likelihoods)]
+    losses = [] if case.config.is_untrainable() else [case.loss().value]
+    seen = [*losses, *(case.scored(by) for by in case.config.likelihoods)]
     return [*seen, case.model.start(case.batch)[0]] if isinstance(case.model, Stepper) else seen

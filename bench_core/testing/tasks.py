@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
 from bench_core import STOP, Batch, Purpose, Size, Source
+from bench_core.testing.accelerators import accelerator
 from bench_core.testing.cases import TaskCase
 from bench_core.testing.contracts import Contract, catches, check
 from bench_core.testing.mutants import tasks as mutants
@@ -162,6 +165,36 @@ def facts_are_plain_and_consistent(case: TaskCase) -> None:
     assert len(info.counts) in (0, len(info.vocabulary)), "one count a token, or none"
 
 
+@catches(mutants.yields_batches_on_an_accelerator, mutants.hides_numbers_from_a_move)
+def batches_move_to_an_accelerator(case: TaskCase) -> None:
+    """They are in main memory, also where there is a GPU, and all tensors of a batch move."""
+    with accelerator() as device:
+        for split, purpose in case.purposes():
+            for batch in islice(case.task.batches(split, purpose, case.size), 2):
+                assert batch.ids.device.type == "cpu", (
+                    f"a batch of {split!r} is on {batch.ids.device}, not on the CPU"
+                )
+                there = batch.to(device)
+                for name in (field.name for field in fields(there)):
+                    wrong = [one for one in _tensors(getattr(there, name)) if one.device.type != device]
+                    assert not wrong, f"`{name}` of a batch stays on the CPU when the batch moves"
+                assert there.real.tolist() == batch.real.tolist(), "a batch that moves has other real tokens"
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    """Yield the tensors in a value, also in objects that a batch cannot move."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, tuple | list | set | frozenset):
+        for one in value:
+            yield from _tensors(one)
+    elif hasattr(value, "__dict__"):
+        yield from _tensors(vars(value))
+
+
 #: What `check_task` tries, as far as it applies.
 TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
     an_epoch_covers_each_example_once,
@@ -175,6 +208,7 @@ TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
     tokens_become_text,
     prepared_twice_it_is_the_same,
     facts_are_plain_and_consistent,
+    batches_move_to_an_accelerator,
 )
 
 

@@ -70,8 +70,10 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
         return Scores((gains * batch.mask).sum(1), memory=memory)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        hidden, memory = self._read(batch, training.memory)
-        gains, memory = self._gains(hidden, batch.gold, memory, "loss")
+        hidden, read = self._read(batch, training.memory)
+        gains, memory = self._gains(hidden, batch.gold, read, "loss")
+        if share := training.label_smoothing:
+            gains = (1 - share) * gains + share * self._log_probs(hidden, read)[0].mean(2)
         weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
         return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 

@@ -36,6 +36,9 @@ class RecurrentConfig(ModelConfig):
 
     hidden: PositiveInt = 6
 
+    def smooths_labels(self) -> bool:
+        return True
+
 
 class SelfTerminatingConfig(RecurrentConfig):
     """Left to right, stop ever more probable: the output layer has a state of its own."""
@@ -52,6 +55,9 @@ class CodesConfig(RecurrentConfig):
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
 
     bits: PositiveInt = 7
+
+    def smooths_labels(self) -> bool:
+        return False
 
 
 class EncoderDecoderConfig(RecurrentConfig):

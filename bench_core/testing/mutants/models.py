@@ -195,6 +195,25 @@ def loses_otherwise_in_a_stack(case: Case) -> Case:
     return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
 
 
+def ignores_label_smoothing(case: Case) -> Case:
+    """The loss is that of the labels as they are."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        return model.loss(batch, replace(training, label_smoothing=0.0))
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
+def smooths_labels_twice(case: Case) -> Case:
+    """A share of each target is spread over all tokens, and a share of what is left."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        share = training.label_smoothing
+        return model.loss(batch, replace(training, label_smoothing=1 - (1 - share) ** 2))
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
 def draws_alike_in_all_copies(case: Case) -> Case:
     """The loss of a stack gives all copies the noise of the first."""
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from time import perf_counter_ns
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -186,3 +188,19 @@ def weighs_tokens(case: TaskCase) -> TaskCase:
 def weighs_nothing(case: TaskCase) -> TaskCase:
     """All examples of a batch weigh 0, so that there is no mean."""
     return _weighing(case, torch.zeros)
+
+
+def yields_batches_on_an_accelerator(case: TaskCase) -> TaskCase:
+    """The task moves batches itself, as soon as there is a GPU."""
+
+    def there(batch: Batch) -> Batch:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return batch.change(lambda tensor: tensor.to(device))
+
+    return _with_each_batch(case, there)
+
+
+def hides_numbers_from_a_move(case: TaskCase) -> TaskCase:
+    """A tensor of a batch is in an object that knows nothing of rows."""
+    extras: Any = {"more": SimpleNamespace(numbers=torch.ones(2))}
+    return _with_each_batch(case, lambda batch: replace(batch, extras=extras))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings, kinded
+from bench_core import PathOrName, Settings, kinded
 from bench_text.api import by_name
 
 Usual: TypeAlias = Literal["train", "valid", "test"]
@@ -33,7 +33,7 @@ class OneFile(Settings):
     """A user's own annotations of all splits, as each image says."""
 
     file: Path  #: the annotations
-    images: str | None = None  #: the folder of the images, in the data directory; by default that of the file
+    images: PathOrName | None = None  #: the folder of the images; by default that of the file
     splits: Mapping[Usual, list[str]] | None = None  #: what they are called there; images of others are left out
 
     @model_validator(mode="after")
@@ -54,7 +54,7 @@ class Files(Settings):
     train: Path  #: annotations to train on
     valid: Path  #: annotations to choose weights and settings by
     test: Path  #: annotations to report on
-    images: str | None = None  #: the folder of the images, in the data directory; by default that of each file
+    images: PathOrName | None = None  #: the folder of the images; by default that of each file
 
 
 def _choice(value: Any) -> str:
@@ -91,7 +91,7 @@ class ResNet(Settings):
     """Features by a frozen ResNet: with the weights in a folder, else with random ones."""
 
     kind: Literal["resnet"] = "resnet"
-    path: str | None = Field(None, min_length=1)  #: with config.json and model.safetensors
+    path: PathOrName | None = None  #: a folder with config.json and model.safetensors
     size: int | None = Field(None, ge=32, le=1024)  #: pixels on a side; 224 with weights, 64 without
     widths: tuple[PositiveInt, ...] = Field((32, 128), min_length=1)  #: channels of each stage, if random
     depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage, if random; by default one

@@ -20,14 +20,14 @@ TINY = {"kind": "resnet", "widths": [4, 6], "size": 32}
 )
 def test_the_task_keeps_all_contracts(tmp_path, settings):
     config = CaptioningConfig.model_validate({"corpus": SMALL, "features": TINY, "min_count": 1, **settings})
-    assert len(check_task(TaskCase.of(config, tmp_path, tmp_path))) == 11
+    assert len(check_task(TaskCase.of(config, tmp_path, tmp_path))) == 12
 
 
 def test_the_task_of_files_keeps_all_contracts(data):
     corpus = {"file": "a.json", "images": "images"}
     (data / "folder").mkdir()
     config = CaptioningConfig.model_validate({"corpus": corpus, "features": TINY, "min_count": 1})
-    assert len(check_task(TaskCase.of(config, data, data / "folder"))) == 11
+    assert len(check_task(TaskCase.of(config, data, data / "folder"))) == 12
 
 
 def test_one_trains_and_scores_captions_and_decodes_images(prepare):

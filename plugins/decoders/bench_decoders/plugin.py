@@ -99,7 +99,8 @@ class BeamConfig(RankingConfig):
     """Beam search.
 
     Welleck et al., 2020, Definition A.1: `finish: first` in their experiments, `finish: k` in Definition A.2. The
-    RNN notes: `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`.
+    RNN notes: `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With `refill` and the first two of
+    these, it is that of transformers with a length penalty of 0 and one token that ends a text.
     """
 
     name, target = "beam", "bench_decoders.beam:Beam"
@@ -107,6 +108,7 @@ class BeamConfig(RankingConfig):
 
     width: PositiveInt = 5  #: chains that are kept at a step
     finish: Literal["first", "k", "exhausted"] = "k"  #: when one chain has stopped, `width` have, or all
+    refill: bool = False  #: whether live chains take the places of those that stop, as in transformers' `generate`
 
 
 class ExhaustiveConfig(RankingConfig):

@@ -347,6 +347,9 @@ def plain_beam(model, one, config, chains):
         grown = [c for c in every.values() if tuple(c.actions[:-1]) in live and len(c.actions) == step]
         grown.sort(key=lambda c: (-c.log_prob, live.index(tuple(c.actions[:-1])), c.actions[-1]))
         kept = grown[: config.width]
+        if config.refill:
+            live_ones = [c for c in grown[: 2 * config.width] if not c.ended][: config.width]
+            kept = [c for c in grown if c in live_ones or (c.ended and c in kept)]
         found += [c for c in kept if is_candidate(c, model, config.candidates)]
         stopped += sum(c.actions[-1] == 0 and (config.count_stop or step > 1) for c in kept)
         live = [tuple(c.actions) for c in kept if c.actions[-1] != 0]
@@ -355,17 +358,18 @@ def plain_beam(model, one, config, chains):
     return preferred(found, model, config)
 
 
+@pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize(("finish", "candidates"), SETTINGS)
 def test_narrow_beams_do_what_the_definition_says(
-    recurrent, insertion, table, batch, chains, finish, candidates, width
+    recurrent, insertion, table, batch, chains, finish, candidates, width, refill
 ):
     coarse = table(lambda prefix: ((0.25, 0.25, 0.5, 0), (0.5, 0.125, 0.125, 0.25))[sum(prefix) % 2])  # full of ties
     for model in (recurrent(4, seed=width), insertion(3, seed=5), coarse):
         for alpha, count_stop, outputs in ((0, True, 1), (0.8, True, 3), (0.8, False, 2)):
             config = BeamConfig(
                 width=width, max_tokens=4 if model.actions_per_token == 1 else 3, finish=finish, candidates=candidates,
-                alpha=alpha, count_stop=count_stop, outputs=outputs,
+                alpha=alpha, count_stop=count_stop, outputs=outputs, refill=refill,
             )  # fmt: skip
             for row, found in enumerate(decode(config, model, batch(4))):
                 one = batch(4).select(torch.tensor([row]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from bench_core import Noise, SuiteError, TaskInfo
+from bench_core import Noise, SuiteError, TaskInfo, by_host, kept_on_host
 from bench_ecoc.layer import Layer, counts_of
 from bench_ecoc.orders import by_count
 
@@ -55,15 +56,24 @@ class Adaptive(Layer):
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         ranks, short = self.ranks[gold], self.edges[0]
-        clusters = torch.bucketize(ranks, torch.tensor(self.edges, device=ranks.device), right=True)
+        clusters = by_host(self._clusters, gold)
         head = self.head(units).log_softmax(1)
         found: Tensor = head.gather(1, ranks.where(clusters == 0, short + clusters - 1)[:, None])[:, 0]
         for number, tail in enumerate(self.tails):
-            here = (clusters == number + 1).nonzero()[:, 0]
+            here = by_host(partial(_places_of, number + 1), clusters)
             within = ranks[here] - self.edges[number]
             logits = tail(units[here])
             found = found.index_add(0, here, logits.log_softmax(1).gather(1, within[:, None])[:, 0])
         return found
+
+    def _clusters(self, gold: Tensor) -> Tensor:
+        """Return the cluster of each token in main memory [M], 0 for those in the head."""
+        return torch.bucketize(kept_on_host(self.ranks)[gold], torch.tensor(self.edges), right=True)
+
+
+def _places_of(number: int, clusters: Tensor) -> Tensor:
+    """Return the places [K] of a cluster among `clusters` [M]."""
+    return (clusters == number).nonzero()[:, 0]
 
 
 def _tail(hidden: int, width: int, tokens: int) -> nn.Sequential:

@@ -161,11 +161,14 @@ class Ecoc(Layer):
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
         return super().costs(units, gold, batch, training) if self.exact else self.bit_costs(units, gold)
 
+    def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        """Return the costs of training, in evaluation mode too: the bits are the model, not its approximation."""
+        return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
+
     def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
         if by != "bits":
             return super().score(hidden, batch, past, by)
-        mask = batch.mask
-        parts = chunks(self.length, hidden[mask], batch.gold[mask])
+        parts = chunks(self.length, batch.at_real(hidden), batch.at_real(batch.gold))
         return torch.cat([-self.bit_costs(units, gold) for units, gold in parts]), past
 
     def bit_costs(self, units: Tensor, gold: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
+from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training, knows_host_copy, on_host, remember
 from bench_core.kit import Head
 from bench_core.kit.head import LOGITS
 
@@ -39,8 +39,7 @@ class Layer(Head[State]):
         return self.scores(hidden).log_softmax(-1), past
 
     def score(self, hidden: Tensor, batch: Batch, past: State, by: str) -> tuple[Tensor, State]:
-        mask = batch.mask
-        parts = chunks(self.tokens, hidden[mask], batch.gold[mask])
+        parts = chunks(self.tokens, batch.at_real(hidden), batch.at_real(batch.gold))
         return torch.cat([self.log_probs_of(units, gold) for units, gold in parts]), past
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
@@ -55,8 +54,7 @@ class Layer(Head[State]):
         """Return the costs of training, or, of a model that is not being trained, those of the exact score."""
         if not (self.training and torch.is_grad_enabled()):
             return super().loss(hidden, batch, past, training)
-        mask = batch.mask
-        return self.costs(hidden[mask], batch.gold[mask], batch, training), past
+        return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
 
 
 class Full(Layer):
@@ -72,6 +70,11 @@ class Full(Layer):
 
     def scores(self, hidden: Tensor) -> Tensor:
         return self.logits(hidden)  # type: ignore[no-any-return]
+
+    def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
+        if not training.label_smoothing:
+            return super().loss(hidden, batch, past, training)
+        return Head.loss(self, hidden, batch, past, training)
 
 
 class Rows(nn.Embedding):
@@ -106,7 +109,16 @@ class ByRows(Layer):
 def chunks(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield rows of tensors side by side, so few that `width` numbers for each are not too many."""
     most = max(1, LOGITS // max(1, width))
-    return zip(*(torch.split(tensor, most) for tensor in tensors), strict=True)
+    return zip(*(_split(tensor, most) for tensor in tensors), strict=True)
+
+
+def _split(tensor: Tensor, most: int) -> Sequence[Tensor]:
+    """Return parts of at most so many rows, with their copies in main memory if those are there."""
+    parts = torch.split(tensor, most)
+    if tensor.device.type != "cpu" and knows_host_copy(tensor):
+        for part, host in zip(parts, torch.split(on_host(tensor), most), strict=True):
+            remember(part, host)
+    return parts
 
 
 def counts_of(info: TaskInfo, why: str) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training
+from bench_core import Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc import settings
 from bench_ecoc.adaptive import Adaptive
@@ -58,7 +58,7 @@ class ConditionalLM(LanguageModel):
     def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
         loss = super().loss(batch, training, **more)
         mix = self._mix(training)
-        return replace(loss, parts={"p_mix": loss.value.new_tensor(mix.share)}) if mix else loss
+        return replace(loss, parts={"p_mix": torch.full_like(loss.value, mix.share)}) if mix else loss
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         states, state = self.predict(batch, scoring)
@@ -123,12 +123,12 @@ class ConditionalLM(LanguageModel):
     def _replaced(self, batch: Batch, mix: Mix) -> dict[int, tuple[Tensor, Tensor]]:
         """Return the places among the inputs where tokens are replaced: in which rows [M], and the coins [M, C]."""
         assert self.method is not None
-        found = {}
+        found, host, device = {}, batch.on_host, batch.ids.device
         for step in range(batch.gold.shape[1] - 1):
-            coins = self.method.coins(batch.ids, step, mix)
-            rows = (coins.any(1) & (step + 1 < batch.length)).nonzero()[:, 0]
+            coins = self.method.coins(host.ids, step, mix)
+            rows = (coins.any(1) & (step + 1 < host.length)).nonzero()[:, 0]
             if len(rows):
-                found[batch.opening.shape[1] + step] = rows, coins[rows]
+                found[batch.opening.shape[1] + step] = to_device(rows, device), to_device(coins[rows], device)
         return found
 
 
@@ -145,7 +145,7 @@ class ECOCLM(ConditionalLM):
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
         """Return also the share of bits that a threshold would give wrong, over all tokens of the row."""
-        wrong = self.head.bit_errors(hidden[batch.mask], batch.gold[batch.mask])
+        wrong = self.head.bit_errors(batch.at_real(hidden), batch.at_real(batch.gold))
         return {**super()._values(hidden, batch), "bit_error_rate": _by_row(wrong, batch).sum(1) / batch.length}
 
 

@@ -30,7 +30,7 @@ class NCE(Drawn):
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
         steps = batch.gold.shape[1]
         uniform = training.noise.fork("negatives").uniform(batch.ids, 0, steps * self.samples)
-        drawn = self.drawn(uniform).view(len(batch), steps, self.samples)[batch.mask]
+        drawn = batch.at_real(self.drawn(uniform).view(len(batch), steps, self.samples))
         parts = chunks(self.samples * units.shape[1], drawn, units, gold)
         return torch.cat([self.costs_against(*part) for part in parts])
 

@@ -128,6 +128,10 @@ class SoftmaxLMConfig(RecurrentConfig):
 
     output: OutputLayer = Full()  #: full, sampled, nce, hierarchical or adaptive
 
+    def smooths_labels(self) -> bool:
+        """Return whether the softmax is computed in full."""
+        return isinstance(self.output, Full)
+
     @model_validator(mode="after")
     def _has_what_is_replaced(self) -> Self:
         inputs, kind = self.inputs, self.output.kind

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Noise, SuiteError, TaskInfo, Training
+from bench_core import Batch, Noise, SuiteError, TaskInfo, Training, to_device
 from bench_ecoc.layer import ByRows, chunks, counts_of
 
 
@@ -36,7 +36,7 @@ class Drawn(ByRows):
 
     def drawn(self, uniform: Tensor) -> Tensor:
         """Return tokens drawn from Q by numbers between 0 and 1 [*]."""
-        uniform = uniform.to(self.shares.device) * self.shares[-1]
+        uniform = to_device(uniform, self.shares.device) * self.shares[-1]
         return torch.searchsorted(self.shares, uniform, right=True).clamp(max=self.tokens - 1)
 
 

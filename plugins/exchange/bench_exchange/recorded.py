@@ -181,11 +181,18 @@ class _Recorded:
         axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, seeds)
         skips = [skip for skip in suite.skip if not skip.metric]
         places = (dict(zip(AXES, names, strict=True)) for names in product(*axes))
-        expected = {cell_name(cell) for cell in places if not any(skip.covers(**cell) for skip in skips)}
+        expected = {
+            cell_name(cell) for cell in places if self._pairs(cell) and not any(skip.covers(**cell) for skip in skips)
+        }
         found = Counter(cell_name(cell.cell) for cell in self.run.cells)
         for name in sorted(expected ^ {*found}):
             yield f"{name}: the {'cell is missing' if name in expected else 'suite has no such cell'}"
         yield from (f"{name}: the cell is there twice" for name, number in found.items() if number > 1)
+
+    def _pairs(self, cell: Mapping[str, Any]) -> bool:
+        """Return whether model and decoder of a cell were planned together with its seed."""
+        seeds = at(self.parts, ("pairs", str(cell["task"]), str(cell["model"]), str(cell["decoder"])))
+        return seeds is None or str(cell["seed"]) in seeds
 
     def _behind(self) -> Iterator[str]:
         """Yield the recorded stages that are behind no cell and no task."""

@@ -14,7 +14,7 @@ CONFIG, TOKENIZER, WEIGHTS, INDEX = (
 
 def files(folder: Path) -> dict[str, Path]:
     """Return all files of a model, by name; raise DataError that says what is missing and what to put where."""
-    names = [CONFIG, TOKENIZER, *_weights(folder)]
+    names = [CONFIG, TOKENIZER, *weights(folder)]
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         advice = f"Put {CONFIG}, {TOKENIZER} and {WEIGHTS} there, as transformers' `save_pretrained` writes them."
@@ -26,7 +26,7 @@ def files(folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in names}
 
 
-def _weights(folder: Path) -> list[str]:
+def weights(folder: Path) -> list[str]:
     """Return the names of the files with weights, and of the index that lists them."""
     index = folder / INDEX
     if (folder / WEIGHTS).is_file() or not index.is_file():

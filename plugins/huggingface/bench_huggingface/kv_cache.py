@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from bench_core import State
 from bench_huggingface.attention import shown
+from bench_huggingface.recurrent_states import Recurrent, of_rwkv, of_xlstm
 
 Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, capacity, size] keys and values of a layer
 REPLACING = (DynamicLayer, DynamicSlidingWindowLayer)  # layers that put new tensors in the place of old ones
@@ -121,11 +122,15 @@ class Copied(State):
         return _cache([copy(layer) if type(layer) in REPLACING else deepcopy(layer) for layer in self.cache.layers])
 
 
-Past: TypeAlias = Buffered | Copied
+Past: TypeAlias = Buffered | Copied | Recurrent
 
 
-def kept(cache: Cache, tokens: Tensor) -> Past:
+def kept(cache: Any, tokens: Tensor) -> Past:
     """Return as a State what a model left in `cache` when it read `tokens` [N, K]."""
+    if isinstance(cache, list):
+        return of_rwkv(cache)
+    if hasattr(cache, "rnn_state"):
+        return of_xlstm(cache)
     layers = cache.layers if type(cache) is DynamicCache else []
     kinds = {type(layer) for layer in layers}
     if kinds == {Room}:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise, Scores, Scoring, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Noise, Scores, Scoring, SuiteError, TaskInfo, Training, waits_for_device
 from bench_core.files import digest
 from bench_core.kit import Head, LanguageModel, LanguageModelState
 from bench_huggingface import network
 from bench_huggingface.folder import CONFIG, TOKENIZER
-from bench_huggingface.kv_cache import Past, kept
+from bench_huggingface.kv_cache import Past
 from bench_huggingface.numbering import Numbering
+from bench_huggingface.reader import Reader
 
 if TYPE_CHECKING:
     from bench_huggingface.plugin import CausalLMConfig
@@ -42,7 +43,7 @@ class CausalLM(LanguageModel):
         self.network = network.allocated(settings, drawn=self.folder is None)
         if head is not None:
             self.head = head
-        self.cache = network.cache_name(type(self.network)) or ""
+        self.reader = Reader(self.network)
         self.positions = network.positions(settings)
         first = getattr(settings.get_text_config(), "bos_token_id", None)
         self.first = (first if isinstance(first, int) else self.numbering.stop) if config.bos else None
@@ -83,15 +84,18 @@ class CausalLM(LanguageModel):
     def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
         tokens, targets, head = self._tokens(batch, batch.inputs), batch.gold.shape[1], self._head()
         last = tokens.shape[1] if head.reads_prefix else targets
-        logits = self.network(input_ids=tokens, use_cache=False, logits_to_keep=last).logits
+        with waits_for_device("transformers looks whether positions are those of several sequences in a row"):
+            logits = self.reader.logits(tokens, last)
         logits = self.numbering.of_task(logits)
-        return logits[:, -targets:], LanguageModelState(head=head.start(logits[:, :-targets]))
+        prefix, own = logits[:, :-targets].detach(), logits
+        if last > targets:
+            prefix, own = torch.split(logits, [last - targets, targets], 1)
+        return own, LanguageModelState(head=head.start(prefix))
 
     def forward(self, tokens: Tensor, past: Past | None, last: int) -> tuple[Tensor, Past]:
         """Return the logits after the `last` of more tokens [N, last, V], and what is kept of all."""
-        cache = {self.cache: past.opened() if past else None}
-        found = self.network(input_ids=tokens, use_cache=True, logits_to_keep=last, **cache)
-        return self.numbering.of_task(found.logits), kept(found[self.cache], tokens)
+        logits, after = self.reader(tokens, past, last)
+        return self.numbering.of_task(logits), after
 
     def _tokens(self, batch: Batch, tokens: Tensor) -> Tensor:
         """Return what the network reads for `tokens`, which begin with the opening of `batch`."""
@@ -118,8 +122,8 @@ class CausalLM(LanguageModel):
         self.eval()
         device = next(self.network.parameters()).device
         tokens = torch.tensor([[0, 1, 0, 1], [1, 1, 0, 0]], device=device)[:, : self.positions and self.positions[0]]
-        found = self.network(input_ids=tokens, use_cache=True)
-        whole, past, alike = self.numbering.of_task(found.logits), None, self.cache in found
+        whole = self.numbering.of_task(self.reader.logits(tokens, tokens.shape[1]))
+        past, alike = None, self.reader.remembers(tokens)
         for place in range(tokens.shape[1] if alike else 0):
             logits, past = self(tokens[:, place, None], past, 1)
             alike &= bool((logits[:, 0] - whole[:, place]).abs().max() < 1e-3 * whole.abs().max())

@@ -10,8 +10,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
-from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, DynamicCache, PreTrainedConfig
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    DynamicCache,
+    PreTrainedConfig,
+)
 from transformers.activations import NewGELUActivation
 from transformers.cache_utils import DynamicLayer
 from transformers.initialization import no_init_weights
@@ -19,12 +27,14 @@ from transformers.utils import logging
 
 from bench_core import STOP, BenchError, DataError, SuiteError, diverged
 from bench_huggingface import attention
+from bench_huggingface.checkpoint import KINDS, Family
 from bench_huggingface.folder import WEIGHTS
 
 T = TypeVar("T")
 SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # as a task numbers them
 POSITIONS = ("max_position_embeddings", "max_seq_len")
-CACHES = ("past_key_values", "cache_params")  # names of the argument
+CACHES = ("past_key_values", "cache_params", "state")  # names of the argument
+NETWORKS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING, "seq2seq": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING}
 
 
 def described(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConfig:
@@ -47,38 +57,55 @@ def described(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConfig:
     return tried(f"the architecture {name!r}", lambda: kind(**settings, **of_task))
 
 
-def stored(folder: Path) -> PreTrainedConfig:
+def stored(folder: Path, family: Family = "causal") -> PreTrainedConfig:
     """Return the configuration in a folder; raise SuiteError if it is of a kind that cannot be had."""
     config = tried(
         f"the model in {folder}",
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
     )
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise SuiteError(f"the model in {folder} is of type {config.model_type!r}, no causal language model.")
+    if type(config) not in NETWORKS[family]:
+        raise SuiteError(f"the model in {folder} is of type {config.model_type!r}, no {KINDS[family]}.")
     if getattr(config, "quantization_config", None) is not None:
         raise SuiteError(f"the model in {folder} has quantized weights, which are not read. Choose the full ones.")
     return config
 
 
-def allocated(config: PreTrainedConfig, drawn: bool) -> nn.Module:
-    """Return a network whose weights are drawn, or have yet to be loaded; raise SuiteError where it cannot be."""
-    kind = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    if cache_name(kind) is None or "logits_to_keep" not in inspect.signature(kind.forward).parameters:
+def allocated(
+    config: PreTrainedConfig, drawn: bool, family: Family = "causal", dtype: torch.dtype | None = None
+) -> nn.Module:
+    """Return a network whose weights are drawn, or have yet to be loaded; raise SuiteError where it cannot be.
+
+    Without `dtype` they are of the type that torch is set to.
+    """
+    kind = NETWORKS[family][type(config)]
+    if cache_name(kind) is None:
         raise SuiteError(
             f"{kind.__name__} ({config.model_type!r}) does not go on from a cache of what it has read. "
             "Choose another architecture, such as gpt2 or llama."
         )
-    config.dtype, config.return_dict = None, True  # the type that torch is set to
+    config.dtype, config.return_dict = dtype, True
+    if hasattr(config, "rescale_every"):
+        config.rescale_every = 0  # else RWKV changes its weights when it first evaluates
     with nullcontext() if drawn else no_init_weights():
-        network: Any = tried(f"the architecture {config.model_type!r}", lambda: kind._from_config(config))
+        network: Any = tried(
+            f"the architecture {config.model_type!r}", lambda: kind._from_config(config, dtype=dtype)
+        )
     network.tie_weights()
     network.base_model.warn_if_padding_and_no_attention_mask = _nothing  # padding is where causal attention is blind
-    plain = {type(layer) for layer in DynamicCache(config=config).layers} == {DynamicLayer}
-    if plain and network.config._attn_implementation == "sdpa" and kind._can_set_attn_implementation():
-        network.set_attn_implementation(attention.NAME)
+    if family == "causal":
+        _attend_to_buffers(network)
+    if dtype == torch.float64:
+        network.set_experts_implementation("eager")  # torch's grouped products know no float64
     _take_one_operation(network)
     built: nn.Module = network
     return built
+
+
+def _attend_to_buffers(network: Any) -> None:
+    """Give networks with plain keys and values, and with an attention that can be chosen, that of `attention`."""
+    plain = {type(layer) for layer in DynamicCache(config=network.config).layers} == {DynamicLayer}
+    if plain and network.config._attn_implementation == "sdpa" and network._can_set_attn_implementation():
+        network.set_attn_implementation(attention.NAME)
 
 
 def _take_one_operation(network: nn.Module) -> None:

@@ -29,7 +29,8 @@ class Numbering:
 
     def of_task(self, logits: Tensor) -> Tensor:
         """Return the model's logits [..., M] in the order of the task's tokens [..., V]; may reuse their memory."""
-        logits = logits[..., : self.tokens]
+        if logits.shape[-1] > self.tokens:  # the gradient of a part is as large as the whole, and filled anew
+            logits = logits[..., : self.tokens]
         if self.stop == STOP:
             return logits
         first, last = logits[..., :1], logits[..., self.stop : self.stop + 1]

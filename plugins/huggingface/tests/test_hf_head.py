@@ -41,7 +41,7 @@ class Impatient(Head[Taken]):
         return Taken(prefix.new_full((len(prefix),), prefix.shape[1]))
 
     def log_probs(self, logits: Tensor, past: Taken) -> tuple[Tensor, Taken]:
-        steps = past.steps[:, None] + torch.arange(1, logits.shape[1] + 1)  # [N, K]
+        steps = past.steps[:, None] + torch.arange(1, logits.shape[1] + 1, device=logits.device)
         stop = logits[:, :, STOP] + steps / 4
         return torch.cat([stop[:, :, None], logits[:, :, 1:]], 2).log_softmax(2), Taken(steps[:, -1])
 

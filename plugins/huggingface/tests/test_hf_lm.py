@@ -163,6 +163,18 @@ def test_only_what_predicts_the_target_is_projected(tiny, rows):
     assert seen == [(5, 9), (5, 9), (5, 1), (5, 1)]
 
 
+def test_the_gradient_of_logits_is_not_filled_anew_for_a_part_that_is_all(tiny, rows):
+    """A cut of all logits, or their division into one part, costs as much memory as they do."""
+    model, batch = tiny("gpt2"), rows()
+    node, names = model.loss(batch, Training(0, 1, 0, 1, Noise(0))).value.grad_fn, []
+    while node is not None and not node.name().startswith(("Mm", "Addmm", "Bmm")):
+        names.append(node.name())
+        node = next((one for one, _ in node.next_functions if one is not None), None)
+    assert node is not None
+    assert "IndexSelectBackward0" in names, "the real tokens are chosen"
+    assert not [name for name in names if name.startswith(("Slice", "Split", "Cat"))]
+
+
 def test_scoring_by_portions_gives_the_same_and_reads_less_padding(tiny, rows, monkeypatch):
     model, batch, seen = tiny(), rows(number=8), []
     whole = model.score(batch, SCORING).log_probs

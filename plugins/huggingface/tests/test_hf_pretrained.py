@@ -280,30 +280,40 @@ tasks:
   lines: {name: sequence-completion, corpus: lines, tokenizer: {kind: pretrained, path: model}, prefix: 1,
           sentences: lines, short: drop}
 models:
-  tuned: {name: hf-causal-lm, path: model}
+  published: {name: hf-causal-lm, path: model}
+  tuned: {name: hf-causal-lm, path: model, training: {mode: train, lr: 0.01}}
   new: {name: hf-causal-lm, architecture: {model_type: gpt2, n_embd: 8, n_layer: 1, n_head: 2, n_positions: 32}}
   absent: {name: hf-causal-lm, path: nowhere}
 decoders: {greedy: {name: greedy}, beam: {name: beam, width: 2}}
 metrics: {perplexity: {name: perplexity}, length: {name: length}}
-training: {updates: 1, lr: 1e-9, batch_size: 4, select: {metric: perplexity, split: valid}}
+training: {updates: 2, lr: 1e-9, batch_size: 4, select: {metric: perplexity, split: valid}}
 limits: {max_tokens: 5}
 hardware: {device: cpu, threads: 1}
 tables: [{id: all, rows: [model], columns: [decoder], values: [perplexity]}]
 """
 
 
-def test_a_suite_trains_stores_and_decodes_them_and_leaves_out_what_is_not_there(save, task, tmp_path):
+def updates(run, store):
+    """Return by how many updates each model was trained."""
+    keys = {cell.cell["model"]: cell.artifacts["train"] for cell in run.cells if cell.status == "done"}
+    read = {model: (store / "train" / key / "training.json").read_text() for model, key in keys.items()}
+    return {model: json.loads(text)["updates"] for model, text in read.items()}
+
+
+def test_a_suite_evaluates_or_tunes_stores_and_decodes_them_and_leaves_out_what_is_not_there(save, task, tmp_path):
     saved = save()
     (tmp_path / "suite.yaml").write_text(SUITE)
     places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "progress": Progress()}
     run = bench_core.run(tmp_path / "suite.yaml", **places)
     status = {(cell.cell["model"], cell.cell["decoder"]): (cell.status, cell.reason) for cell in run.cells}
     for decoder in ("greedy", "beam"):
-        assert status["tuned", decoder] == status["new", decoder] == ("done", "")
+        assert {status[model, decoder] for model in ("published", "tuned", "new")} == {("done", "")}
         assert status["absent", decoder][0] == "not run"
         assert "nowhere" in status["absent", decoder][1]
     lengths = {line: len(saved.tokenizer.encode(line).ids) for line in LINES}
     lines = [line for line in LINES if lengths[line] > 1]
     nats = -sum(own(saved, line) for line in lines) / sum(lengths[line] for line in lines)
-    (found,) = {row["perplexity"] for row in run.rows() if row["model"] == "tuned"}
-    assert found == pytest.approx(nats.exp().item(), rel=1e-3)
+    found = {row["model"]: row["perplexity"] for row in run.rows() if row["model"] != "absent"}
+    assert found["published"] == pytest.approx(nats.exp().item(), rel=1e-3)
+    assert found["tuned"] < 0.9 * found["published"]
+    assert updates(run, tmp_path / "store") == {"published": 0, "tuned": 2, "new": 2}

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from bench_core import Batch, Loss, State, SuiteError, TaskInfo, Training
+from bench_core import Batch, Loss, Rows, State, SuiteError, TaskInfo, Training, on_host, to_device
 from bench_indigo.blocks import Pair, Sources, sight, sinusoids
 from bench_indigo.network import EncoderDecoder
 from bench_indigo.refiner import Refiner
-from bench_indigo.spans import canvas, kept, labels
+from bench_indigo.spans import Labels, canvas, kept, labels
 
 if TYPE_CHECKING:
     from bench_indigo.plugin import InsertionTransformerConfig
@@ -25,6 +25,29 @@ class Known(State):
 
     pairs: tuple[Pair, ...]
     shut: Tensor
+
+
+@dataclass(frozen=True)
+class Fillings(Rows):
+    """What fills the real slots of N canvases, side by side."""
+
+    real: Tensor  # [N, C + 1] which slots there are
+    places: Tensor  # [R] where these are in `real.flatten()`
+    rows: Tensor  # [M] of each label, its row
+    slot: Tensor  # [M] its slot among the real ones
+    token: Tensor  # [M]
+    weight: Tensor  # [M]
+    slots: Tensor  # [N] how many each canvas has
+
+
+def _fillings(wanted: Labels, width: int) -> Fillings:
+    """Return labels with a weight, for canvases of so many slots."""
+    real = torch.arange(width, device=wanted.slots.device) < wanted.slots[:, None]
+    number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] of each slot among the real ones
+    rows, at = (wanted.weight > 0).nonzero().unbind(1)
+    slot = number[rows, wanted.slot[rows, at]]
+    places = real.flatten().nonzero()[:, 0]
+    return Fillings(real, places, rows, slot, wanted.token[rows, at], wanted.weight[rows, at], wanted.slots)
 
 
 class InsertionTransformer(EncoderDecoder, Refiner[Known]):
@@ -50,7 +73,7 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
         nn.init.xavier_uniform_(self.place.weight)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        words, slots = self.costs_of(batch, kept(batch, training.noise), self.config.label_smoothing)
+        words, slots = self.costs_of(batch, kept(batch.on_host, training.noise), training.label_smoothing)
         tokens = batch.length.sum()
         share = batch.length / tokens
         if not self.config.joint:
@@ -60,20 +83,19 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
 
     def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """Return the mean over slots of -log p(word | slot) and of -log p(slot) [N], with `keep` [N, T] of `gold`."""
-        wanted = labels(batch, keep, self.config.spread)
-        log_slots, vectors = self.refine(self.begin(batch), *canvas(batch.gold, keep))
-        real = torch.arange(log_slots.shape[1], device=keep.device) < wanted.slots[:, None]
-        number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] of each slot among the real ones
-        log_probs = self.fill(vectors[real])
+        host, device = batch.on_host, batch.gold.device  # what is on canvases is known before anything is computed
+        partial, length = canvas(host.gold, on_host(keep))
+        fill = _fillings(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)
+        fill = fill.change(lambda tensor: to_device(tensor, device))
+        log_slots, vectors = self.refine(self.begin(batch), to_device(partial, device), to_device(length, device))
+        log_probs = self.fill(vectors.flatten(0, 1)[fill.places])
 
-        rows, at = (wanted.weight > 0).nonzero().unbind(1)
-        slot = number[rows, wanted.slot[rows, at]]
-        costs = -(1 - smoothing) * log_probs[slot, wanted.token[rows, at]]
+        costs = -(1 - smoothing) * log_probs[fill.slot, fill.token]
         if smoothing:
-            costs = costs - smoothing * log_probs.mean(1)[slot]
-        weighted = costs * wanted.weight[rows, at].to(costs.dtype)
-        words = weighted.new_zeros(len(keep)).index_add(0, rows, weighted) / wanted.slots
-        slots = -log_slots.masked_fill(~real, 0.0).sum(1) / wanted.slots
+            costs = costs - smoothing * log_probs.mean(1)[fill.slot]
+        weighted = costs * fill.weight.to(costs.dtype)
+        words = weighted.new_zeros(len(keep)).index_add(0, fill.rows, weighted) / fill.slots
+        slots = -log_slots.masked_fill(~fill.real, 0.0).sum(1) / fill.slots
         return words, slots
 
     def begin(self, batch: Batch) -> Known:

@@ -26,6 +26,11 @@ from bench_core import (
     SuiteError,
     TaskInfo,
     Training,
+    by_host,
+    on_host,
+    remember,
+    to_device,
+    waits_for_device,
 )
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
@@ -88,8 +93,8 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         config, sources = self._in(training), self.encode(batch)
-        tree = prefixes(batch, *self._learnt(batch, sources, config, training))
-        costs = self._costs(batch, tree, sources, config.label_smoothing, config.eod_slot)
+        tree = self._tree(batch, sources, config, training)
+        costs = self._costs(batch, tree, sources, training.label_smoothing, config.eod_slot)
         tokens, count = batch.length.sum(), (batch.length - 1).sum()
         stops = (costs.stops * tree.weight).sum()
         words, placing = (costs.words * tree.share).sum(), (costs.slots * tree.share).sum()
@@ -209,7 +214,7 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
 
         parents = torch.cat([tree.parent, tree.last], 1)  # [N, I + W]
         targets = torch.cat([tokens, torch.full_like(tree.last, STOP)], 1)
-        real = torch.cat([tree.share, tree.weight], 1) > 0
+        real = by_host(lambda *shares: torch.cat(shares, 1) > 0, tree.share, tree.weight)
         words = self._word_costs(states, parents, targets, real, smoothing)
         slots = self._slot_costs(states, tree, tree.parent, embedded, tree.places, raw).where(tree.share > 0, 0.0)
         items = tokens.shape[1]
@@ -217,7 +222,7 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
 
     def _word_costs(self, states: Tensor, parents: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> Tensor:
         """Return -log p of `targets` [N, P] after `parents` [N, P], 0 where they are not `real`."""
-        rows, places = real.nonzero().unbind(1)
+        rows, places = by_host(torch.nonzero, real).unbind(1)
         costs = self.costs(states[rows, parents[rows, places]], targets[rows, places], smoothing)
         return costs.new_zeros(real.shape).masked_scatter(real, costs)
 
@@ -239,12 +244,22 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
             tree.weight > 0, 0.0
         )
 
+    def _tree(self, batch: Batch, sources: Sources, config: IndigoConfig, training: Training) -> Prefixes:
+        """Return the orders that an update learns from; those known beforehand are, in main memory."""
+        if config.order != "searched":
+            host, device = batch.on_host, batch.gold.device
+            orders = self._ordering(config.order)(host, training.noise)[:, None]
+            return prefixes(host, orders).change(lambda tensor: to_device(tensor, device))
+        with waits_for_device("where a search of orders goes on is up to the weights"):
+            tree = prefixes(batch, *self._learnt(batch, sources, config, training))
+            for part in (tree.share, tree.weight):
+                remember(part, on_host(part))
+            return tree
+
     def _learnt(
         self, batch: Batch, sources: Sources, config: IndigoConfig, training: Training
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the orders that an update learns from [N, W, T], and which of them there are."""
-        if config.order != "searched":
-            return self._ordering(config.order)(batch, training.noise)[:, None], None
+        """Return the searched orders that an update learns from [N, W, T], and which of them there are."""
         orders, alive = self._kept(batch, sources, config, training.epoch)
         if config.orders == "all":
             return orders, alive

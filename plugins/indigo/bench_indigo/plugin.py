@@ -23,13 +23,16 @@ class TransformerSettings(ModelConfig):
     layers: PositiveInt = 6  #: of the encoder, and of the decoder
     feed_forward: PositiveInt = 2048  #: units between the two maps of a layer
     dropout: float = Field(0.1, ge=0, lt=1)  #: on embeddings, attention, and all that is added to a state
-    label_smoothing: float = Field(0.1, ge=0, lt=1)  #: of words, in training; never of slots
     tied: bool = True  #: one matrix for the target's embeddings and the logits of words
     shared: bool = False  #: one matrix for both embeddings; source and target must have one vocabulary
     source_positions: Positions | None = None  #: of the encoder: by default as the decoder; none for bags, features
     cross_attention: Literal["last", "forward"] = "last"  #: what a layer sees: the encoder's last one, or its own
     limit_ratio: NonNegativeFloat = 2.0  #: most target tokens for each of a source of tokens, stop included
     limit_extra: NonNegativeInt = 10  #: and so many more
+
+    def smooths_labels(self) -> bool:
+        """Return True: those of words are smoothed, never those of slots."""
+        return True
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import STOP
+from bench_core import STOP, by_host
 from bench_indigo.kv_cache import Trail
 from bench_indigo.network import LOGITS
 from bench_indigo.pointer import known_end, known_slots, slot_logits
@@ -48,7 +48,7 @@ def costs(
     model: InsertionNetwork, tree: Prefixes, tokens: Tensor, states: Tensor, smoothing: float, raw: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return -log p of words and slots of all items [N, I], and of the end of each order [N, W]; 0 at padding."""
-    items, real = tokens.shape[1], tree.share > 0
+    items, real = tokens.shape[1], by_host(lambda share: share > 0, tree.share)
     parents = torch.cat([tree.parent, tree.last], 1)[:, :, None]  # [N, I + W, 1]
     hidden = states.gather(1, parents.expand(-1, -1, states.shape[2]))
     seen = tree.seen.gather(1, parents.expand(-1, -1, items))
@@ -63,7 +63,9 @@ def costs(
         side.gather(1, item[:, :, None].expand(-1, -1, states.shape[2]))
         for side, item in zip(sides.unbind(1), where, strict=True)
     )
-    found = model.costs(model.beside(hidden[:, :items], left, right)[real], tokens[real], smoothing, first=STOP + 1)
+    chosen = by_host(lambda real: real.flatten().nonzero()[:, 0], real)
+    units = model.beside(hidden[:, :items], left, right).flatten(0, 1)[chosen]
+    found = model.costs(units, tokens.flatten()[chosen], smoothing, first=STOP + 1)
     words = found.new_zeros(real.shape).masked_scatter(real, found)
     return words, slots.where(real, 0.0), stops.where(tree.weight > 0, 0.0)
 

@@ -38,7 +38,7 @@ class Transformer(EncoderDecoder, Stepper[Read], Scorer):
         self.config = config
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        costs = self._costs(batch, self.config.label_smoothing)
+        costs = self._costs(batch, training.label_smoothing)
         return Loss(costs.mean(), batch.length.sum())
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -61,8 +61,7 @@ class Transformer(EncoderDecoder, Stepper[Read], Scorer):
     def _costs(self, batch: Batch, smoothing: float = 0.0) -> Tensor:
         """Return -log p of each real token of `gold` [M]."""
         hidden = self._run(self._embedded(batch.inputs), self.encode(batch))[:, -batch.gold.shape[1] :]
-        mask = batch.mask
-        return self.costs(hidden[mask], batch.gold[mask], smoothing)
+        return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), smoothing)
 
     def _run(self, states: Tensor, sources: Sources) -> Tensor:
         """Return the top states after each token [N, K, d]."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
-from bench_core.computing.optimizers import optimizers
+from bench_core.computing.training.optimizers import optimizers
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_core.testing.cases import one_row
@@ -52,7 +52,7 @@ def decoded(decoder, model, batch):
 @by_decoder
 @pytest.mark.parametrize("source", [Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID])
 def test_decoders_keep_their_contracts(decoder, source):
-    assert len(check_decoder(case_of(decoder, source))) == 5
+    assert len(check_decoder(case_of(decoder, source))) == 6
 
 
 @by_decoder
@@ -219,7 +219,6 @@ def learnt():
             layers=1,
             feed_forward=32,
             dropout=0,
-            label_smoothing=0,
             source_positions="sinusoidal",
         )
         batch = tiny_batch([(1, 2, 3), (4,), (), (2, 1, 4, 3)], source=Source.TOKENS)

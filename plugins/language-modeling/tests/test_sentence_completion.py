@@ -10,7 +10,7 @@ from bench_core import DataError, Noise, Purpose, Size
 from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.api import lines
 from bench_language_modeling.plugin import SequenceCompletionConfig
-from bench_text.tokens import UNREADABLE
+from bench_text.encoder import UNREADABLE
 
 LINES = {
     "train": ["a b c d e f", "a b", "c", "a b c d", "e f g h i j k l", "b c d", "g h", "i j k l a b c"],

@@ -1,6 +1,6 @@
-"""What other plugins may import: text metrics, METEOR, Java processes.
+"""What other plugins may import: text metrics, those of sacrebleu, METEOR, Java processes.
 
-What METEOR needs loads when it is first used.
+What METEOR and sacrebleu need loads when it is first used.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from bench_metrics.texts import TextMetric, blocks, compared
 
 if TYPE_CHECKING:
     from bench_metrics.meteor import Meteor
+    from bench_metrics.sacre import Sacrebleu
 
-_LATER = {"Meteor": "meteor"}
+_LATER = {"Meteor": "meteor", "Sacrebleu": "sacre"}
 
 __all__ = [
     "Meteor",
     "MeteorConfig",
+    "Sacrebleu",
     "TextMetric",
     "Unanswered",
     "ask",

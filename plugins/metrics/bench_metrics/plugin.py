@@ -77,6 +77,7 @@ class NonTerminationConfig(MetricConfig):
     """Share of outputs without stop among their first L tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "non-termination", "bench_metrics.termination:NonTermination"
+    of_tokens = True
     limits = {"limit": "max_tokens"}
     cites = ["welleck2020consistency"]
 
@@ -87,6 +88,7 @@ class DistinctNonTerminatedConfig(MetricConfig):
     """Share of different outputs among those without stop in their first L tokens."""
 
     name, target = "distinct-non-terminated", "bench_metrics.termination:DistinctNonTerminated"
+    of_tokens = True
     limits = {"limit": "max_tokens"}
 
     limit: PositiveInt | None = None  #: as for non-termination
@@ -96,6 +98,7 @@ class LengthConfig(MetricConfig):
     """Mean length in tokens, stop included."""
 
     name, target = "length", "bench_metrics.length:Length"
+    of_tokens = True
 
     of: Literal["hypothesis", "reference"] = "hypothesis"  #: whose length: the output's, or the reference's
 
@@ -104,6 +107,7 @@ class LengthDistanceConfig(MetricConfig):
     """Distance of the lengths of outputs from those of the references, as distributions (1-Wasserstein)."""
 
     name, target = "length-distance", "bench_metrics.length:LengthDistance"
+    of_tokens = True
 
 
 class ReportedConfig(MetricConfig):
@@ -134,6 +138,7 @@ class RepetitionConfig(MetricConfig):
     """Share of n-grams that have already occurred in the same output."""
 
     name, target = "repetition", "bench_metrics.repetition:Repetition"
+    of_tokens = True
     cites = ["welleck2020unlikelihood"]
 
     n: PositiveInt = 4  #: tokens of an n-gram

@@ -19,7 +19,16 @@ from urllib.parse import urlsplit
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, TaskCancelledError, WorkerCrashedError
 
-from bench_core import Executor, StageFailed, StageRequest, SuiteError, Tell, await_artifact, check_answer
+from bench_core import (
+    Executor,
+    StageFailed,
+    StageRequest,
+    SuiteError,
+    Tell,
+    await_artifact,
+    check_answer,
+    event_from_json,
+)
 from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 
@@ -37,6 +46,7 @@ class Ray(Executor):
     store: Path
     data: Path
     capacity: int
+    shares_gpus = True
 
     def __post_init__(self) -> None:
         self.folder: TemporaryDirectory[str] | None = None
@@ -96,12 +106,21 @@ class Ray(Executor):
             with suppress(RayError):  # what it says is not worth a failure
                 if said := ray.get(self.board.last.remote(request.stage.key), timeout=PAUSE):
                     tell(*said)
+                self._hear_events(request)
+        with suppress(RayError):
+            self._hear_events(request)
         answer = _answer(reference)
         for text in answer["warned"]:
             self.warn(text)
         check_answer(answer)
         if not request.build:
             await_artifact(self.store, request.stage)
+
+    def _hear_events(self, request: StageRequest) -> None:
+        """Pass on the events of a stage since the last time."""
+        if request.observed:
+            for event in ray.get(self.board.take.remote(request.stage.key), timeout=PATIENCE):
+                self.hear(request.stage, event_from_json(json.loads(event)))
 
     def _begun(self, request: StageRequest, needs: Mapping[str, float]) -> Any:
         """Return the reference of the task of a stage."""
@@ -117,12 +136,13 @@ class Ray(Executor):
     def _needs(self, request: StageRequest) -> dict[str, float]:
         """Return what is set aside for a stage, as Ray calls it."""
         settings = {} if request.build else request.stage.settings
-        cpus = self.config.cpus or settings.get("threads", 1)
+        devices = settings.get("devices", 1)
+        cpus = self.config.cpus or settings.get("threads", 1) * devices
         if self.config.address is None:  # as elsewhere, more threads than processors are slow, and possible
             cpus = min([cpus, *(int(room.get("CPU", cpus)) for room in _rooms())])
         needs: dict[str, float] = {"CPU": cpus}
         if settings.get("device") == "cuda":
-            needs["GPU"] = self.config.gpus
+            needs["GPU"] = devices if devices > 1 else self.config.gpus or 1 / self.per_gpu
         if self.config.memory is not None:
             needs["memory"] = self.config.memory * 1e9
         return needs

@@ -16,7 +16,7 @@ class RayConfig(ExecutorConfig):
 
     address: str | None = None  #: of a cluster, such as auto, 10.0.0.1:6379 or ray://10.0.0.1:10001
     cpus: PositiveInt | None = None  #: that Ray sets aside for a stage; by default the suite's threads
-    gpus: float = Field(1.0, gt=0, le=1)  #: that it sets aside for a stage on cuda; with 0.5, two share one
+    gpus: float | None = Field(None, gt=0, le=1)  #: that it sets aside for a stage on cuda; by default 1 / per_gpu
     memory: PositiveFloat | None = None  #: gigabytes that it sets aside for a stage; by default it takes no account
 
     @field_validator("address")

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import platform
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_core import carry_out
+import ray
+from ray.exceptions import RayError
+
+from bench_core import Event, carry_out, event_to_json
 
 PAUSE = 0.5  # seconds between two words of a stage
 
 
 class Board:
-    """Remembers what each stage said last, until somebody asks."""
+    """Remembers what each stage said last, and all of its events, until somebody asks."""
 
     def __init__(self) -> None:
         self.said: dict[str, tuple[str, float]] = {}
+        self.events: dict[str, list[str]] = {}
 
     def say(self, key: str, text: str, share: float) -> None:
         """Take note of how far a stage is."""
@@ -27,6 +32,14 @@ class Board:
     def last(self, key: str) -> tuple[str, float] | None:
         """Return what a stage said since the last time, if anything."""
         return self.said.pop(key, None)
+
+    def add(self, key: str, event: str) -> None:
+        """Take note of an event of a stage, for observers of the run."""
+        self.events.setdefault(key, []).append(event)
+
+    def take(self, key: str) -> list[str]:
+        """Return the events of a stage since the last time."""
+        return self.events.pop(key, [])
 
 
 @dataclass
@@ -49,4 +62,12 @@ def work(request: str, store: str, data: str, board: Any) -> str:
     asked = json.loads(request)
     tell = Teller(board, asked["stage"]["key"])
     tell(f"begun on {platform.node()}", 0.0)
-    return json.dumps(carry_out(asked, Path(store), Path(data), tell))
+    sent: list[Any] = []
+
+    def hear(event: Event) -> None:
+        sent.append(board.add.remote(asked["stage"]["key"], json.dumps(event_to_json(event))))
+
+    answer = carry_out(asked, Path(store), Path(data), tell, hear)
+    with suppress(RayError):  # what it reported is not worth a failure
+        ray.get(sent[-1:])  # calls of one process are in order: they are all there before the answer is
+    return json.dumps(answer)

@@ -13,13 +13,16 @@ from threading import Thread
 
 import psutil
 import pytest
-from bench_small.elsewhere import everywhere, report
+from bench_small.elsewhere import OF_TWO, die_and_go_on, everywhere, listened, report
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import StageFailed, StageRequest, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
+from bench_core.planning.stages import Stage
+from bench_core.runs.runner import executor
+from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_ray.executor import Ray
 from bench_ray.plugin import RayConfig
@@ -83,6 +86,15 @@ def test_ray_gives_the_same_report_as_this_process_and_as_workers(suite, tmp_pat
     assert report(tmp_path / "b", run(suite, tmp_path / "there", name, workers=2)) == here
 
 
+@pytest.mark.slow
+def test_observers_hear_all_that_tasks_report_in_order(suite, tmp_path):
+    heard = {}
+    for name in (None, "ray"):
+        heard[name] = listened(lambda observers: run(suite, tmp_path / str(name), name, 2, observers=observers))  # noqa: B023
+    assert heard["ray"] == heard[None]
+    assert len(heard["ray"]) == 4
+
+
 def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(suite, tmp_path):
     suite.write_text(SUITE.replace("{name: bigram}", "{name: bigram, breaks: training}"))
     found = run(suite, tmp_path, "ray", workers=2)
@@ -113,6 +125,20 @@ def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_pa
     failed = {cell.cell["model"]: cell.reason for cell in found.cells if cell.status == "failed"}
     assert failed.keys() == {"one"}
     assert "the Ray process that performed it died" in failed["one"]
+
+
+@pytest.mark.slow
+def test_a_training_of_two_processes_that_is_killed_ends_as_if_undisturbed(suite, tmp_path):
+    suite.write_text(OF_TWO)
+
+    def kill():
+        for process in psutil.process_iter(["cmdline"]):
+            if "ray::train words x one" in " ".join(process.info["cmdline"] or ()):
+                os.kill(process.pid, signal.SIGKILL)
+
+    die_and_go_on(lambda place: run(suite, place, "ray", 1, checkpoint_every=0.0), tmp_path, kill)
+    here = report(tmp_path / "a", run(suite, tmp_path / "here"))
+    assert report(tmp_path / "b", run(suite, tmp_path / "killed", "ray", 1)) == here
 
 
 def test_closing_interrupts_what_is_under_way_and_leaves_nothing_half_written(suite, tmp_path):
@@ -161,6 +187,13 @@ def test_a_stage_has_the_threads_of_its_suite_and_a_gpu_only_if_it_computes_on_o
         building = [executor._needs(StageRequest(stage, build=True)) for stage in stages if stage.kind == "train"]
     assert needs["train"] == needs["decode"] == needs["score"] == {"CPU": 2, "GPU": 0.5}
     assert needs["prepare"] == needs["measure"] == building[0] == {"CPU": 1}
+
+
+def test_stages_share_a_gpu_as_the_suite_or_the_command_line_says_unless_ray_is_told_otherwise(session, tmp_path):
+    stage = Stage("train", "k", {"device": "cuda", "threads": 1}, {}, "a training")
+    for settings, found in (({}, 0.25), ({"gpus": 0.5}, 0.5)):
+        with executor(1, Store(tmp_path), tmp_path, RayConfig(address="auto", **settings), per_gpu=4) as performing:
+            assert performing._needs(StageRequest(stage))["GPU"] == found
 
 
 def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():

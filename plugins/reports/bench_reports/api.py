@@ -1,15 +1,34 @@
-"""Public names for plugins that add kinds of figures."""
+"""Public names for plugins that add kinds of figures, or print tables."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.sorting import seed_of
-from bench_reports.document import Block, Cell, Heading, Span, Table, text_cell
+from bench_reports.document import Block, Cell, Document, Heading, Span, Table, text_cell
 from bench_reports.figures.figure_data import FigureData, FigureKind, Picture, Series
 
 __all__ = [
     "Block", "Cell", "CellResult", "FigureData", "FigureKind", "Heading", "Picture", "Run", "Series", "Span", "Table",
-    "join", "seed_of", "text_cell", "visible",
+    "join", "seed_of", "table_records", "tables_text", "text_cell", "visible",
 ]  # fmt: skip
+
+
+def tables_text(run: Run, width: int) -> str:
+    """Return the tables of a run with their notes, for a terminal of so many characters a line."""
+    from bench_reports.content.report_document import table_sections
+    from bench_reports.content.tables import grids
+    from bench_reports.render.terminal import terminal_text
+
+    return terminal_text(Document("", [], table_sections(run, grids(run))), width)
+
+
+def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """Return the numbers of each table with intervals and p-values, as in its CSV file, by its id."""
+    from bench_reports.content.tables import grids
+    from bench_reports.render.records import records
+
+    return {grid.table.id: records(grid) for grid in grids(run)}

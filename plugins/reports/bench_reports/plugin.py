@@ -23,6 +23,14 @@ def bench_report(run: Run, folder: Path) -> str:
 
 
 @hookimpl
+def bench_run_html(run: Run) -> str:
+    """Return the tables and claims of a run as HTML for a notebook."""
+    from bench_reports.render.notebook import notebook_html
+
+    return notebook_html(run)
+
+
+@hookimpl
 def bench_power(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
     """Return how many seeds the comparisons of a run would need."""
     from bench_reports.content.power_table import power_rows

@@ -14,7 +14,7 @@ import pytest
 from bench_small.runs import HOSTILE, cell, number, run_of, sampled, stored, written
 from bench_small.suites import SUITE
 from markdown_it import MarkdownIt
-from scipy.stats import binomtest, ttest_ind
+from scipy.stats import binomtest, ttest_1samp, ttest_ind
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
@@ -86,6 +86,34 @@ def test_decodings_of_the_same_trainings_are_paired_by_seed(tmp_path):
     assert judged(tmp_path, cells, less).verdict == "holds"
     apart = [replace(one, artifacts={}) for one in cells]
     assert judged(tmp_path, apart, less).verdict == "unclear"
+
+
+FIXED = {"rnn": {"parameters": 10}, "lstm": {"parameters": 0, "one_system": True}}
+
+
+def test_all_seeds_are_compared_with_a_system_that_is_one_and_the_remark_says_so(tmp_path):
+    """Its one number stands beside every seed, and variance of trainings that it does not have is not asked for."""
+    cells = cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0])
+    (one,) = judge(run_with(tmp_path, cells, LESS, models=FIXED))
+    assert one.verdict == "holds"
+    assert one.remarks == ["lstm stands as it is: nothing is known of other trainings"]
+    assert one.p == pytest.approx(ttest_1samp([1.0, 1.1, 0.9], 2.0, alternative="less").pvalue, rel=1e-3)
+    (reverse,) = judge(run_with(tmp_path, cells, "v('rate', model='rnn') > v('rate', model='lstm')", models=FIXED))
+    assert reverse.verdict == "fails"
+
+
+def test_one_seed_of_a_model_without_parameters_is_no_system_that_stands_as_it_is(tmp_path):
+    cells = cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0])
+    about = {"rnn": {"parameters": 10}, "lstm": {"parameters": 0}}
+    (one,) = judge(run_with(tmp_path, cells, LESS, models=about))
+    assert one.remarks[0].startswith("judged by 1 seed, as values of others are missing")
+    assert not any("stands as it is" in text for text in one.remarks)
+
+
+def test_several_seeds_of_a_system_that_is_one_are_none(tmp_path):
+    """A run that was merged, or made by an older version, may have them: they are judged as seeds."""
+    (one,) = judge(run_with(tmp_path, cells_of(rnn=[1.0, 1.1], lstm=[2.0, 2.0]), LESS, models=FIXED))
+    assert not any("stands as it is" in text for text in one.remarks)
 
 
 def test_the_p_value_of_a_claim_is_that_of_its_test(tmp_path):

@@ -144,12 +144,3 @@ def test_sums_over_a_whole_population_have_no_interval_with_one_seed(tmp_path):
     _, grid = table(tmp_path, {"a": rates(5, 7, 6), "b": rates(5.5, 6.5, 6.1, seed=2)}, units=0)
     assert grid.entries[0][0].interval is not None
     assert bold(grid) == []
-
-
-def test_seeds_that_saw_the_same_batches_are_named(tmp_path):
-    run, grid = table(tmp_path, {"a": rates(5, 5.1, seed=1), "b": rates(7, 7.1, seed=2)})
-    assert "same batches" not in " ".join(footnotes(run, grid))
-    models = {**run.suite.models, "b": {"name": "m", "training": {"together": True}}}
-    joint = replace(run, suite=run.suite.model_copy(update={"models": models}))
-    note = "Seeds saw the same batches, the variance of which is not in their spread: b."
-    assert note in footnotes(joint, grid)

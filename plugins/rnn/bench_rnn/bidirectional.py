@@ -5,12 +5,13 @@ It cannot generate: no `LanguageModel` of the kit.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training
+from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training, by_host
 from bench_core.kit import Softmax
 from bench_rnn.encoder import Encoder
 
@@ -46,14 +47,16 @@ class BidirectionalLM(nn.Module, Scorer):
 
     def _leaking(self, batch: Batch) -> Tensor:
         """Return the units [N, T, 2 H] at the token before each of `gold`, among all tokens."""
-        read = self._read(batch.inputs, batch.opening.shape[1] + batch.length - 1)
+        read = self._read(batch.inputs, by_host(lambda length: batch.opening.shape[1] + length - 1, batch.length))
         return read[:, -batch.gold.shape[1] :]
 
     def _hiding(self, batch: Batch) -> Tensor:
         """Return the units [N, T, 2 H] at the token before each of `gold`, as if it were the last."""
         ends = range(batch.opening.shape[1], batch.inputs.shape[1] + 1)
         prefixes = [batch.inputs[:, :end] for end in ends]
-        return torch.stack([self._read(prefix, batch.length * 0 + prefix.shape[1])[:, -1] for prefix in prefixes], 1)
+        whole = [by_host(partial(torch.full_like, fill_value=prefix.shape[1]), batch.length) for prefix in prefixes]
+        read = [self._read(prefix, length)[:, -1] for prefix, length in zip(prefixes, whole, strict=True)]
+        return torch.stack(read, 1)
 
     def _read(self, tokens: Tensor, length: Tensor) -> Tensor:
         """Return the top layer's units [N, K, 2 H] at each of `tokens` [N, K], of which `length` [N] are real."""

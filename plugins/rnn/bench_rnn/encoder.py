@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
+from bench_core import by_host
+from bench_core.kit import pack, unpack
 from bench_rnn.cells import Recurrent
 
 if TYPE_CHECKING:
@@ -45,9 +47,10 @@ class Encoder(nn.Module):
         Return the top layer's units [N, S, D], 0 where a row has ended, and the last state of every layer: a tuple of
         [N, L, D], as that of `Recurrent`. D is H, or 2 H for both directions: f after the last token, g at the first.
         """
-        count = length.cpu()
-        packed = pack_padded_sequence(inputs, count, batch_first=True, enforce_sorted=False)
-        mirror = _mirror(length, count, inputs.shape[1]) if len(self.directions) > 1 else None
+        packed = pack(inputs, length)
+        mirror = (
+            by_host(lambda length: _mirror(length, inputs.shape[1]), length) if len(self.directions) > 1 else None
+        )
         states = []
         for number, layer in enumerate(zip(*self.directions, strict=True)):
             if number:
@@ -55,7 +58,7 @@ class Encoder(nn.Module):
             read = [_read(rnn, packed, mirror if back else None) for back, rnn in enumerate(layer)]
             packed = _holding(packed, torch.cat([hidden for hidden, _ in read], 1))
             states.append([torch.cat(parts, 2) for parts in zip(*(units for _, units in read), strict=True)])
-        hidden, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.shape[1])
+        hidden = unpack(packed, inputs.shape[1])
         return hidden, tuple(torch.cat(parts, 1) for parts in zip(*states, strict=True))
 
 
@@ -67,12 +70,12 @@ def _read(rnn: Recurrent, packed: PackedSequence, mirror: Tensor | None) -> tupl
     return hidden.data if mirror is None else hidden.data[mirror], units
 
 
-def _mirror(length: Tensor, count: Tensor, steps: int) -> Tensor:
+def _mirror(length: Tensor, steps: int) -> Tensor:
     """Return for each packed token [M] the place among them of the one that faces it: the last of the row's first."""
     place = torch.arange(len(length) * steps, device=length.device).view(-1, steps)  # [N, S]
     facing = place[:, :1] + (length[:, None] - 1 - place[:1]) % steps  # anything where a row has ended
     pairs = torch.stack([place, facing], 2)
-    real, faced = pack_padded_sequence(pairs, count, batch_first=True, enforce_sorted=False).data.unbind(1)
+    real, faced = pack(pairs, length).data.unbind(1)
     packed = torch.empty_like(place).flatten()
     packed[real] = torch.arange(len(real), device=length.device)
     return packed[faced]

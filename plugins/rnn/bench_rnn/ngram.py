@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training
+from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training, waits_for_device
 
 if TYPE_CHECKING:
     from bench_rnn.plugin import NGramConfig
@@ -51,9 +51,10 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         windows, history = self._windows(batch, training.memory)
-        real = windows[batch.mask]  # [M, order]
+        real = batch.at_real(windows)  # [M, order]
         if self.training and torch.is_grad_enabled() and training.epoch == 0:
-            self._count(real)
+            with waits_for_device("how many different contexts there are is known once they are counted"):
+                self._count(real)
         cost = -self._of(real).log().mean().to(self.idle.dtype)
         return Loss(cost + 0 * self.idle, batch.length.sum(), memory=history)
 
@@ -61,7 +62,7 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
         windows, history = self._windows(batch, scoring.memory)
         mask = batch.mask
         zeros = torch.zeros(mask.shape, dtype=torch.float64, device=mask.device)
-        return Scores(zeros.masked_scatter(mask, self._of(windows[mask]).log()).sum(1), memory=history)
+        return Scores(zeros.masked_scatter(mask, self._of(batch.at_real(windows)).log()).sum(1), memory=history)
 
     def start(self, batch: Batch) -> tuple[Tensor, History]:
         return self._next(torch.cat([self._nothing(batch), batch.opening], 1))

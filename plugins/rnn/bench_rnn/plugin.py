@@ -57,6 +57,9 @@ class RNNLMConfig(ModelConfig):
         _check_tied(self.tied, self.embedding, self.hidden)
         return self
 
+    def smooths_labels(self) -> bool:
+        return True
+
 
 class NGramConfig(ModelConfig):
     """Counts of n-grams, the baseline of language models; nothing but the first epoch of training matters."""
@@ -119,6 +122,9 @@ class Seq2SeqConfig(ModelConfig):
         _check_tied(self.tied, self.embedding, self.decoder_hidden or self.hidden)
         return self
 
+    def smooths_labels(self) -> bool:
+        return True
+
 
 class BidirectionalLMConfig(ModelConfig):
     """Language model that sees what it predicts, and is scored with it and without: the mistake, to be measured.
@@ -136,6 +142,9 @@ class BidirectionalLMConfig(ModelConfig):
     layers: PositiveInt = 1  #: one on top of the other, in each direction
     embedding: PositiveInt | None = None  #: its size, by default `hidden`
     dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on what the top layer gives
+
+    def smooths_labels(self) -> bool:
+        return True
 
 
 def _check_variant(cell: Cell, variant: Variant) -> None:

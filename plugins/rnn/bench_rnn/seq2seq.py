@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, SuiteError, TaskInfo
+from bench_core import Batch, SuiteError, TaskInfo, by_host
 from bench_core.kit import EncoderDecoder, Head, LanguageModelState, SourceStates
 from bench_rnn.attention import Attention
 from bench_rnn.cells import Recurrent, Units
@@ -67,7 +67,7 @@ class Seq2Seq(EncoderDecoder):
 
     def encode(self, source: Tensor, mask: Tensor) -> tuple[Units, Context]:
         """Return the units that the decoder begins with, and its context."""
-        hidden, units = self.encoder(self.dropout(self.source(source)), mask.sum(1))
+        hidden, units = self.encoder(self.dropout(self.source(source)), by_host(lambda mask: mask.sum(1), mask))
         units = self.bridge(units)
         return units, self.attention.read(self.join(hidden), mask) if self.attention else units[0][:, -1]
 

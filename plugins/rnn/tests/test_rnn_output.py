@@ -41,7 +41,7 @@ class Impatient(Head[Taken]):
         return Taken(hidden.new_zeros(len(hidden)))
 
     def log_probs(self, hidden: Tensor, past: Taken) -> tuple[Tensor, Taken]:
-        steps = past.steps[:, None] + torch.arange(1, hidden.shape[1] + 1)  # [N, K]
+        steps = past.steps[:, None] + torch.arange(1, hidden.shape[1] + 1, device=hidden.device)  # [N, K]
         logits = self.logits(hidden)
         stop = logits[:, :, STOP] + steps
         logits = torch.cat([stop[:, :, None], logits[:, :, 1:]], 2)
@@ -78,11 +78,11 @@ class Codes(Head):
 
     def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
         drawn = training.noise.uniform(batch.ids, 0, batch.gold.shape[1])  # [N, K]
-        return self.costs(hidden, batch) * drawn[batch.mask], past
+        return self.costs(hidden, batch) * batch.at_real(drawn), past
 
     def costs(self, hidden: Tensor, batch: Batch) -> Tensor:
-        codes = self.codebook[batch.gold[batch.mask]].to(hidden)
-        logits = self.bits(hidden[batch.mask])
+        codes = self.codebook[batch.at_real(batch.gold)].to(hidden)
+        logits = self.bits(batch.at_real(hidden))
         return nn.functional.binary_cross_entropy_with_logits(logits, codes, reduction="none").sum(1)
 
 

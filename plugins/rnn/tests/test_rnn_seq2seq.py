@@ -79,8 +79,8 @@ class Impatient(Head[Told]):
         return Told(prefix.new_zeros(len(prefix)))
 
     def log_probs(self, hidden, past):
-        steps = past.steps[:, None] + torch.arange(1, hidden.shape[1] + 1)
-        logits = self.logits(hidden) + steps[:, :, None] * torch.tensor([1.0, 0, 0, 0, 0])
+        steps = past.steps[:, None] + torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
+        logits = self.logits(hidden) + torch.nn.functional.pad(steps[:, :, None], (0, self.logits.out_features - 1))
         return logits.log_softmax(2), Told(steps[:, -1])
 
 

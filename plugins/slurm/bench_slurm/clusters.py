@@ -92,7 +92,8 @@ class OnSlurm(Cluster):
         """Return all that a job asks for; None leaves it to Slurm."""
         config, settings = self.config, {} if request.build else request.stage.settings
         cuda = settings.get("device") == "cuda"
-        cpus = config.cpus or settings.get("threads", 1)
+        devices = settings.get("devices", 1)
+        cpus = config.cpus or settings.get("threads", 1) * devices
         return {
             "job_name": f"bench-{request.stage.kind}",
             "partition": (config.gpu_partition if cuda else None) or config.partition,
@@ -100,7 +101,7 @@ class OnSlurm(Cluster):
             "qos": config.qos,
             "constraint": config.constraint,
             "gres": config.gres if cuda else None,
-            "gpus_per_node": 1 if cuda and config.gres is None else None,
+            "gpus_per_node": devices if cuda and config.gres is None else None,
             "cpus_per_task": cpus,
             "srun_args": [f"--cpus-per-task={cpus}"],  # since version 22.05 srun does not take over that of the job
             "mem": f"{config.memory * 1000:.0f}M" if config.memory else None,
@@ -146,7 +147,8 @@ class OnThisMachine(Cluster):
 
     def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
         cuda = not request.build and request.stage.settings.get("device") == "cuda"
-        self.submitit.update_parameters(timeout_min=self.config.minutes or FOREVER, gpus_per_node=int(cuda))
+        gpus = request.stage.settings.get("devices", 1) if cuda else 0
+        self.submitit.update_parameters(timeout_min=self.config.minutes or FOREVER, gpus_per_node=gpus)
         job: Job[None] = self.submitit.submit(self.call, *words)
         return job
 

@@ -20,7 +20,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from bench_core import Executor, StageFailed, StageRequest, Tell, Workers, await_artifact, check_answer
 from bench_slurm.clusters import CLUSTERS, PENDING, RUNNING, Cluster
-from bench_slurm.jobs import ANSWER, TOLD, read
+from bench_slurm.jobs import ANSWER, EVENTS, TOLD, EventReader, read
 from bench_slurm.plugin import SlurmConfig
 
 LAST_LINES = 20  # of what a dead job wrote
@@ -94,7 +94,7 @@ class Slurm(Executor):
         place = self.folder / f"{request.stage.kind}-{request.stage.key[:12]}-{token_hex(3)}"
         job = self._submitted(request, place)
         try:
-            answer = self._answer(job, place, tell)
+            answer = self._answer(job, request, place, tell)
         finally:
             del self.jobs[job.job_id]
         for text in answer["warned"]:
@@ -119,12 +119,15 @@ class Slurm(Executor):
             raise StageFailed(f"the job was not taken: {lines[-1].strip()}", str(error)) from None
         return job
 
-    def _answer(self, job: Job[None], place: Path, tell: Tell) -> dict[str, Any]:
+    def _answer(self, job: Job[None], request: StageRequest, place: Path, tell: Tell) -> dict[str, Any]:
         """Wait for the answer of a job, and tell of it meanwhile."""
+        events = EventReader(place / EVENTS)
         ended: float | None = None
         while True:
-            state = self.cluster.state(job)
-            if answer := read(place / ANSWER):
+            state, answer = self.cluster.state(job), read(place / ANSWER)
+            for event in events():  # read after the answer, before which the last is written
+                self.hear(request.stage, event)
+            if answer:
                 return dict(answer)
             if self.closed.is_set():
                 raise _interrupted()

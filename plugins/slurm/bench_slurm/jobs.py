@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench_core import carry_out
+from bench_core import Event, carry_out, event_from_json, event_to_json
 
-ANSWER, TOLD = "answer.json", "told.json"  # in the folder of a job
+ANSWER, TOLD, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
 PAUSE = 1.0  # seconds between two words of a stage
 
 
@@ -35,7 +35,10 @@ def perform(request: str, store: str, data: str, place: str, seconds: float | No
     asked = json.loads(request)
     if seconds is not None and asked["stage"]["kind"] in ("train", "together"):
         asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
-    _write(Path(place) / ANSWER, carry_out(asked, Path(store), Path(data), Teller(Path(place))))
+    events = EventWriter(Path(place) / EVENTS)
+    answer = carry_out(asked, Path(store), Path(data), Teller(Path(place)), events)
+    events.flush()  # before the answer, after which nobody reads
+    _write(Path(place) / ANSWER, answer)
 
 
 @dataclass
@@ -50,6 +53,48 @@ class Teller:
         if now - self.told >= PAUSE:
             self.told = now
             _write(self.place / TOLD, [text, share])
+
+
+@dataclass
+class EventWriter:
+    """Appends what observers of the run are to hear to a file, now and then, in whole lines."""
+
+    path: Path
+    lines: list[str] = field(default_factory=list)  # not yet written
+    written: float = 0.0  # when it last wrote
+
+    def __call__(self, event: Event) -> None:
+        self.lines.append(json.dumps(event_to_json(event)) + "\n")
+        if time.monotonic() - self.written >= PAUSE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all events."""
+        if self.lines:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.writelines(self.lines)
+            self.lines.clear()
+        self.written = time.monotonic()
+
+
+@dataclass
+class EventReader:
+    """Reads the whole lines of a file of events, each once."""
+
+    path: Path
+    read: int = 0  # bytes
+
+    def __call__(self) -> list[Event]:
+        """Return the events since the last call; none where there is no file yet."""
+        try:
+            os.listdir(self.path.parent)
+            with self.path.open("rb") as file:
+                file.seek(self.read)
+                *lines, _ = file.read().split(b"\n")
+        except OSError:
+            return []
+        self.read += sum(len(line) + 1 for line in lines)
+        return [event_from_json(json.loads(line)) for line in lines]
 
 
 def read(path: Path) -> Any:

@@ -13,17 +13,18 @@ from threading import Thread
 
 import psutil
 import pytest
-from bench_small.elsewhere import ONE_OF_EACH, everywhere, report
+from bench_small.elsewhere import OF_TWO, ONE_OF_EACH, die_and_go_on, everywhere, listened, report
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import StageFailed, StageRequest, SuiteError
+from bench_core import StageFailed, StageRequest, StageStarted, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_slurm.clusters import OnSlurm
 from bench_slurm.executor import Slurm
+from bench_slurm.jobs import EventReader, EventWriter
 from bench_slurm.plugin import SlurmConfig
 
 LONG = "training.epochs=1000000"
@@ -90,11 +91,43 @@ def test_debugging_gives_the_same_report_as_this_process(suite, tmp_path):
     assert not (tmp_path / "debug" / "store-jobs").exists(), "nothing is left"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["local", pytest.param("slurm", marks=pytest.mark.slow)])
 def test_jobs_give_the_same_report_as_this_process(suite, tmp_path, cluster, name):
     here = report(tmp_path / "a", run(suite, tmp_path / "here"))
     assert report(tmp_path / "b", run(suite, tmp_path / "there", on(name), workers=2)) == here
     assert not (tmp_path / "there" / "store-jobs").exists(), "nothing is left"
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_observers_hear_all_that_jobs_report_in_order(suite, tmp_path):
+    """By files that a job appends to, whatever of it is read when."""
+    heard = {}
+    for name, config in (("here", None), ("jobs", on("local"))):
+        heard[name] = listened(lambda observers: run(suite, tmp_path / name, config, workers=2, observers=observers))  # noqa: B023
+    assert heard["jobs"] == heard["here"]
+    assert len(heard["jobs"]) == 1
+
+
+def test_events_are_read_once_also_where_a_line_is_not_yet_whole(tmp_path):
+    path = tmp_path / "events.jsonl"
+    events = [StageStarted("train", f"words x {number}", "ab") for number in range(3)]
+    written = EventWriter(path, written=time.monotonic() + 1000)
+    read = EventReader(path)
+    assert read() == []
+    for event in events[:2]:
+        written(event)
+    assert not path.exists(), "not at once"
+    written.flush()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    assert read() == events[:1]
+    path.write_bytes(whole)
+    assert read() == events[1:2]
+    written(events[2])
+    written.flush()
+    assert [*read(), *read()] == events[2:]
 
 
 @pytest.mark.slow
@@ -172,6 +205,19 @@ def test_a_killed_job_is_one_failed_cell_with_its_last_words(suite, tmp_path, cl
     assert "Its logs are kept as" in cell.reason
     assert next((tmp_path / "store" / "failures").iterdir()).read_text().endswith("my last words")
     assert [path.read_text() for path in (tmp_path / "store-jobs").glob("*/*_log.err")] == ["my last words"]
+
+
+@pytest.mark.slow
+def test_a_training_of_two_processes_that_is_killed_ends_as_if_undisturbed(suite, tmp_path):
+    suite.write_text(OF_TWO)
+
+    def kill():
+        for process in processes(tmp_path / "killed" / "store-jobs"):
+            process.kill()
+
+    die_and_go_on(lambda place: run(suite, place, on("local"), checkpoint_every=0.0), tmp_path, kill)
+    here = report(tmp_path / "a", run(suite, tmp_path / "here"))
+    assert report(tmp_path / "b", run(suite, tmp_path / "killed", on("local"))) == here
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bench_core import QUARTERS, Batch, Noise, Scorer, Scores, SuiteError
+from bench_core import QUARTERS, Batch, Noise, Scorer, Scores, SuiteError, on_host
 from bench_ssm.trajectories import log_means
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Averaging(Scorer):
 
     def longest(self, batch: Batch) -> int:
         """Return the length of the longest target; raise SuiteError if there is no such step."""
-        most = int(batch.length.max())
+        most = int(on_host(batch.length).max())
         if most > self.config.steps:
             raise SuiteError(
                 f"a target has {most} tokens, stop included, and {self.config.name} makes {self.config.steps} steps "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -33,8 +33,8 @@ class CharGRU(RecurrentLM, Averaging, Vmappable):
         super().__init__(RNNLMConfig(cell="gru", hidden=config.state, layers=1, embedding=config.embedding), info)
         self.config = config
 
-    def vmap_loss(self, batch: Batch, training: Training) -> Loss:
-        return self.loss(batch, training, layers=partial(in_a_loop, self.rnn))
+    def vmap_loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
+        return super().vmap_loss(batch, training, layers=partial(in_a_loop, self.rnn), **more)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         return self.averaged(batch, scoring.noise) if scoring.by == "trajectories" else super().score(batch, scoring)

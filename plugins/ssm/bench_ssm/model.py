@@ -5,11 +5,10 @@ A trajectory does not depend on what was generated: no `LanguageModel` of the ki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import log
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +27,8 @@ from bench_core import (
     Vmappable,
     checked,
     invert,
+    on_host,
+    to_device,
 )
 from bench_ssm import flows
 from bench_ssm.averaging import Averaging, check_apart
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 BITS = 1 / log(2)
 HALVES = "information_by_halves"
-
-#: Targets [N, T] and their lengths [N] -> what is made of them [N, T, H].
-Read: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,21 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         self.inference: Flow | None = None if config.shared else flows.inference(config)
         self.posterior = Posterior(config, info)
         self.emission = Emission(config.state, len(info.vocabulary))
+        self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, while it is trained so
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        return self._lost(batch, training, self.posterior.read)
+        return self._lost(batch, training, self.bound(batch, training.noise, self.config.samples))
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
-        return self._lost(batch, training, partial(self.posterior.read, looped=True))
+        rows = training.rows or (len(batch),) * batch.gold.shape[1]
+        return self._lost(batch, training, self.padded_bound(batch, training.noise, self.config.samples, rows))
 
-    def _lost(self, batch: Batch, training: Training, read: Read) -> Loss:
-        bound = self.bound(batch, training.noise, self.config.samples, read)
+    def compiled_loss(self) -> Callable[[Batch, Training], Loss]:
+        """Return the loss with a compiled step: one graph for all lengths, of which the whole had one each."""
+        self._compiled = torch.compile(self._advance, dynamic=True)
+        return self.loss
+
+    def _lost(self, batch: Batch, training: Training, bound: Bound) -> Loss:
         tokens = batch.length.sum()
         logged = self._prior_parts(training.noise.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
@@ -163,40 +167,78 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         log_probs: Tensor = self.emission(moved)
         return log_probs
 
-    def bound(self, batch: Batch, noise: Noise, samples: int, read: Read | None = None) -> Bound:
+    def bound(self, batch: Batch, noise: Noise, samples: int) -> Bound:
         """Return bounds by `samples` proposals a step, of which one is kept in proportion to its weight.
 
-        Rows are sorted by length, so that those which go on are always the first ones. The posterior reads targets,
-        or `read` does so for it.
+        Rows are sorted by length, so that those which go on are always the first ones.
         """
-        most, size = self.longest(batch), self.config.state
-        order = batch.length.argsort(descending=True, stable=True)
+        most = self.longest(batch)
+        order, places, rows = _by_length(on_host(batch.length), most)
+        order, places = (to_device(one, batch.ids.device) for one in (order, places))
         gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
         steps = torch.arange(most, device=length.device)[:, None]
-        real = steps < length  # [T, N]
-        rows = real.sum(1).tolist()
-        numbers = (ids * self.config.steps + steps)[real]  # [M] of all steps of all rows, step by step
-        drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), rows)
-        peeks = torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), rows) if self.peeks else drawn
-        chances = torch.split(noise.fork("survivor").uniform(numbers), rows)
-        contexts = (read or self.posterior.read)(gold, length)
-        state, told = self.origin.expand(len(ids), size), []
-        for t, number in enumerate(rows):
-            step = Step(state[:number], contexts[:number, t], gold[:number, t], drawn[t], peeks[t], chances[t])
-            state, gained = self._advance(step)
-            told.append((state.detach(), gained))
-        states, total = (torch.cat(parts) for parts in zip(*told, strict=True))
+        numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] of all steps of all rows, step by step
+        states, total = self._inferred(gold, numbers, rows, self.posterior.read(gold, length), noise, samples)
         with torch.no_grad():  # nothing below is learnt from
             log_probs = self.emission(states)
-            fit = log_probs.gather(1, gold.T[real][:, None])[:, 0]
+            fit = log_probs.gather(1, gold.T.flatten()[places][:, None])[:, 0]
 
-        places, back = real.flatten().nonzero()[:, 0], order.argsort()
+        back = order.argsort()
 
         def summed(terms: Tensor) -> Tensor:
-            table = terms.new_zeros(real.numel()).index_copy(0, places, terms)
-            return table.view(real.shape).sum(0)[back]
+            table = terms.new_zeros(most * len(ids)).index_copy(0, places, terms)
+            return table.view(most, len(ids)).sum(0)[back]
 
         return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
+
+    def padded_bound(self, batch: Batch, noise: Noise, samples: int, rows: Sequence[int]) -> Bound:
+        """Return the same as `bound`, by operations that do not depend on lengths: copies in a stack differ in these.
+
+        Step t is taken by the rows[t] rows with the longest targets, among which are all that have so many tokens;
+        what they gain after their end is not counted.
+        """
+        order = batch.length.argsort(descending=True, stable=True)
+        gold, length, ids = batch.gold[order, : len(rows)], batch.length[order], batch.ids[order]
+        steps, who = (to_device(one, ids.device) for one in _steps_and_rows(rows))  # [M]
+        contexts = self.posterior.read(gold, length, rows)
+        numbers = ids[who] * self.config.steps + steps
+        states, total = self._inferred(gold, numbers, rows, contexts, noise, samples, length)
+        with torch.no_grad():  # nothing below is learnt from
+            log_probs = self.emission(states)
+            fit = log_probs.gather(1, gold[who, steps][:, None])[:, 0]
+
+        back, real = order.argsort(), steps < length[who]
+
+        def summed(terms: Tensor) -> Tensor:
+            return terms.new_zeros(len(ids)).index_add(0, who, torch.where(real, terms, 0.0))[back]
+
+        return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
+
+    def _inferred(
+        self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Tensor, noise: Noise, samples: int,
+        length: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Return the states [M, d] and L_t [M] of all steps, of which step t is taken by the first rows[t] rows.
+
+        `numbers` [M] are those of the noise. Where lengths [N] are given, a row that has ended stays where it is.
+        """
+        sizes = [*rows]
+        drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), sizes)
+        peeks = (
+            torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else drawn
+        )
+        chances = torch.split(noise.fork("survivor").uniform(numbers), sizes)
+        advance = self._compiled or self._advance
+        state, told = self.origin.expand(len(gold), self.config.state), []
+        for t, (number, context) in enumerate(zip(rows, contexts.unbind(1), strict=False)):
+            before = state[:number]
+            step = Step(before, context[:number], gold[:number, t], drawn[t], peeks[t], chances[t])
+            state, gained = advance(step)
+            if length is not None:
+                state = torch.where((t < length[:number])[:, None], state, before)
+            told.append((state.detach(), gained))
+        states, total = (torch.cat(parts) for parts in zip(*told, strict=True))
+        return states, total
 
     @property
     def peeks(self) -> bool:
@@ -246,6 +288,19 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         drawn = noise.fork("information").normal(ids, 0, steps * draws * size)
         told = self.information(states[:-1].transpose(0, 1), drawn.view(rows, steps, draws, size))
         return {"information": told.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
+
+
+def _by_length(length: Tensor, most: int) -> tuple[Tensor, Tensor, list[int]]:
+    """Return the rows by falling length [N], the places of their steps in [T, N] [M], and how many go so far [T]."""
+    order = length.argsort(descending=True, stable=True)
+    real = torch.arange(most, device=length.device)[:, None] < length[order]  # [T, N]
+    return order, real.flatten().nonzero()[:, 0], real.sum(1).tolist()
+
+
+def _steps_and_rows(rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return the step [M] and the row [M] of each of the first rows[t] rows at every step t."""
+    steps = torch.arange(len(rows)).repeat_interleave(torch.tensor(rows))
+    return steps, torch.cat([torch.arange(number) for number in rows])
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,9 @@ class CharGRUConfig(ModelConfig):
         why = "scores by trajectories are those of another distribution"
         return {"samples_occur_as_often_as_their_score_says": why} if "trajectories" in self.likelihoods else {}
 
+    def smooths_labels(self) -> bool:
+        return True
+
 
 class TrajectoryArgmaxConfig(DecoderConfig):
     """Most probable tokens along a latent trajectory that is drawn (Schmidt and Hofmann, 2018, for Table 2)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,18 +35,23 @@ class Posterior(nn.Module):
         self.peek = nn.Linear(config.state, config.posterior, bias=False) if config.samples > 1 else None
         self.proposal = nn.Linear(config.posterior, 2 * config.state)
 
-    def read(self, gold: Tensor, length: Tensor, looped: bool = False) -> Tensor:
+    def read(self, gold: Tensor, length: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it.
 
-        Where `looped`, the layers take their steps one by one, as copies in a stack have to.
+        Where `rows` are given, the layers take their steps one by one, as copies in a stack have to, and step t of
+        the first rows[t] rows alone.
         """
         places = torch.arange(gold.shape[1], device=gold.device)
         turned = torch.where(places < length[:, None], length[:, None] - 1 - places, places)
         tokens = self.embed(gold)
         backward, *forward = self.readers
-        run: Callable[[Any, Tensor], tuple[Tensor, Units]] = in_a_loop if looped else Recurrent.__call__
-        read = _gather(run(backward, _gather(tokens, turned))[0], turned)
-        contexts: Tensor = self.context(torch.cat([read, *(run(reader, tokens)[0] for reader in forward)], 2))
+
+        def run(reader: Any, inputs: Tensor) -> Tensor:
+            found: Tensor = reader(inputs)[0] if rows is None else in_a_loop(reader, inputs, rows=rows)[0]
+            return found
+
+        read = _gather(run(backward, _gather(tokens, turned)), turned)
+        contexts: Tensor = self.context(torch.cat([read, *(run(reader, tokens) for reader in forward)], 2))
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -60,9 +65,11 @@ class Posterior(nn.Module):
         return mean, log_std.clamp(LEAST, MOST)
 
 
-def in_a_loop(layers: Recurrent, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
+def in_a_loop(
+    layers: Recurrent, inputs: Tensor, units: Units | None = None, rows: Sequence[int] | None = None
+) -> tuple[Tensor, Units]:
     """Run recurrent layers step by step, which `torch.func.vmap` can do where torch's own kernels have no rule."""
-    return layers.unroll(inputs, units, lambda units, step: units)
+    return layers.unroll(inputs, units, lambda units, step: units, rows)
 
 
 def _gather(steps: Tensor, places: Tensor) -> Tensor:

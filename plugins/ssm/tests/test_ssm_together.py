@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from bench_core import Batch, Noise, Size, Task, TaskInfo
-from bench_core.computing.train import Selection, Trainer
-from bench_core.computing.vmap_training import JointTrainer, Stack
+from bench_core.computing.training.evaluation import Selection
+from bench_core.computing.training.together import JointTrainer, Stack
+from bench_core.computing.training.trainer import Trainer
 from bench_core.suites.training import TrainingConfig
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 
@@ -83,8 +84,30 @@ def test_in_float32_too(name):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_reader_takes_the_same_steps_in_a_loop():
-    model = begun(MODELS["bidi, K=2, shared"], 0)
+def by_falling_length():
     (batch,) = Words(None, None).batches("train", None, Size(24))
-    read, looped = (model.posterior.read(batch.gold, batch.length, looped) for looped in (False, True))
-    torch.testing.assert_close(looped, read)
+    batch = batch.select(batch.length.argsort(descending=True))
+    return batch, [int((batch.length > t).sum()) for t in range(6)]
+
+
+@pytest.mark.parametrize("more", [0, 1, 24])
+def test_a_reader_takes_the_same_steps_in_a_loop(more):
+    """Also where rows take steps after their ends, as those of another copy go on."""
+    model = begun(MODELS["bidi, K=2, shared"], 0)
+    batch, rows = by_falling_length()
+    rows = [min(24, number + more) for number in rows]
+    read, looped = (model.posterior.read(batch.gold, batch.length, given) for given in (None, rows))
+    mask = batch.mask
+    torch.testing.assert_close(looped[mask], read[mask])
+
+
+@pytest.mark.parametrize("more", [0, 1, 24])
+@pytest.mark.parametrize("name", ["tril", "bidi, K=2, shared"])
+def test_steps_of_rows_that_have_ended_change_no_bound(name, more):
+    model = begun(MODELS[name], 0).double()
+    batch, rows = by_falling_length()
+    batch = batch.select(torch.randperm(24, generator=torch.Generator().manual_seed(3)))
+    samples = MODELS[name].samples
+    wanted = model.bound(batch, Noise(4), samples)
+    found = model.padded_bound(batch, Noise(4), samples, [min(24, number + more) for number in rows])
+    torch.testing.assert_close(vars(found), vars(wanted))

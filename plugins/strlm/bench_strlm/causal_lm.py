@@ -35,7 +35,8 @@ class SelfTerminating(Head[Survival]):
     def score(self, logits: Tensor, batch: Batch, past: Survival, by: str) -> tuple[Tensor, Survival]:
         log_alpha = survive(logits[..., STOP], past.log_alpha, self.epsilon)  # [N, T]
         words = words_of(batch)
-        costs = cross_entropy(logits[words][:, STOP + 1 :], batch.gold[words] - STOP - 1, reduction="none")
+        logits, gold = logits.flatten(0, 1)[words], batch.gold.flatten()[words]
+        costs = cross_entropy(logits[:, STOP + 1 :], gold - STOP - 1, reduction="none")
         return of_gold(log_alpha, batch, costs), Survival(log_alpha[:, -1])
 
 

@@ -40,7 +40,7 @@ class SelfTerminating(Head[Survival]):
     def score(self, hidden: Tensor, batch: Batch, past: Survival, by: str) -> tuple[Tensor, Survival]:
         log_alpha = survive(self._stop(hidden), past.log_alpha, self.epsilon)  # [N, T]
         words = words_of(batch)
-        costs = self._costs(hidden[words], batch.gold[words])
+        costs = self._costs(hidden.flatten(0, 1)[words], batch.gold.flatten()[words])
         return of_gold(log_alpha, batch, costs), Survival(log_alpha[:, -1])
 
     def _stop(self, hidden: Tensor) -> Tensor:

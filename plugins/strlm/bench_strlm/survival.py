@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from bench_core import STOP, Batch, State, SuiteError
+from bench_core import STOP, Batch, State, SuiteError, to_device
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def self_terminating(logits: Tensor, past: Tensor, epsilon: float) -> tuple[Tens
 
 
 def words_of(batch: Batch) -> Tensor:
-    """Return which tokens of `gold` are real and not stop [N, T]."""
-    return batch.mask & (batch.gold != STOP)
+    """Return the places [M] in `gold.flatten()` of the tokens that are real and not stop."""
+    host = batch.on_host
+    return to_device((host.mask & (host.gold != STOP)).flatten().nonzero()[:, 0], batch.gold.device)
 
 
 def of_gold(log_alpha: Tensor, batch: Batch, costs: Tensor) -> Tensor:
@@ -74,7 +75,9 @@ def of_gold(log_alpha: Tensor, batch: Batch, costs: Tensor) -> Tensor:
         )
     words = words_of(batch)
     log_probs = torch.where(batch.gold == STOP, log1mexp(log_alpha), log_alpha)
-    return log_probs.masked_scatter(words, log_probs[words] - costs)[batch.mask]
+    flat = log_probs.flatten()
+    found = flat.index_copy(0, words, flat.index_select(0, words) - costs)
+    return batch.at_real(found.view_as(log_probs))
 
 
 def log1mexp(x: Tensor) -> Tensor:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from math import exp, log1p
+from pathlib import Path
 
 import pytest
 import torch
 
 from bench_core import STOP, Batch, Noise, Scoring, TaskInfo, Training
+from bench_core.suites.load import load
 from bench_core.testing import Case, check_model
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_strlm.bounds import greedy_steps
@@ -112,3 +114,9 @@ def test_what_is_certified_comes_true_however_hard_the_weights_try(decoder):
     assert max(lengths) <= last
     if isinstance(decoder, GreedyConfig):
         assert min(lengths) == last  # nothing but the growth of p(stop) makes such a model stop
+
+
+def test_table_4_tunes_its_published_models():
+    """What has weights is evaluated as it is, unless its own training says otherwise."""
+    suite = load(Path(__file__).parents[3] / "suites" / "strlm" / "table-4.yaml")
+    assert all(model.config.is_pretrained() and model.training.trains for model in suite.models.values())

@@ -12,40 +12,55 @@ if TYPE_CHECKING:
     from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
     from bench_text.configs import SequenceTaskConfig
     from bench_text.copy_source import check_shared
+    from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
     from bench_text.examples import EncodedExamples, Example
-    from bench_text.json_lines import records
+    from bench_text.json_lines import once, placed_records, records
     from bench_text.pretrained import tokenizer_digests
     from bench_text.ragged import Numbers, Ragged, padded
     from bench_text.sequence_task import SequenceTask
-    from bench_text.settings import BytePairs, Characters, LearnedTokenizer, Pretrained, Tokenizer, Words, by_name
+    from bench_text.settings import (
+        BytePairs,
+        Characters,
+        Codes,
+        LearnedTokenizer,
+        Pretrained,
+        SentencePiece,
+        Tokenizer,
+        Words,
+        by_name,
+    )
     from bench_text.stored_examples import StoredExamples
     from bench_text.token_sizes import TokenSizes
     from bench_text.tokenized import TokenizedTask, token_statistics
-    from bench_text.tokens import UNKNOWN, UNREADABLE, Encoder, join, learn
+    from bench_text.tokens import learn
 
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
     "configs": ["SequenceTaskConfig"],
     "copy_source": ["check_shared"],
     "examples": ["EncodedExamples", "Example"],
-    "json_lines": ["records"],
+    "json_lines": ["once", "placed_records", "records"],
     "pretrained": ["tokenizer_digests"],
     "ragged": ["Numbers", "Ragged", "padded"],
     "sequence_task": ["SequenceTask"],
-    "settings": ["BytePairs", "Characters", "LearnedTokenizer", "Pretrained", "Tokenizer", "Words", "by_name"],
+    "settings": [
+        "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "Tokenizer", "Words",
+        "by_name",
+    ],
     "stored_examples": ["StoredExamples"],
     "token_sizes": ["TokenSizes"],
     "tokenized": ["TokenizedTask", "token_statistics"],
-    "tokens": ["UNKNOWN", "UNREADABLE", "Encoder", "join", "learn"],
-}
+    "encoder": ["UNKNOWN", "UNREADABLE", "Encoder", "join"],
+    "tokens": ["learn"],
+}  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "EncodedExamples", "Encoder", "Example",
-    "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SequenceTask", "SequenceTaskConfig", "StoredExamples",
-    "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed", "by_name", "check_shared", "corpora", "cut",
-    "evenly", "grouped", "join", "learn", "padded", "records", "shuffled",
-    "token_statistics", "tokenizer_digests",
+    "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
+    "Example", "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
+    "SequenceTaskConfig", "StoredExamples", "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed",
+    "by_name", "check_shared", "corpora", "cut", "evenly", "grouped", "join", "learn", "once", "padded",
+    "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

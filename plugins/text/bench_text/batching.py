@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -13,26 +13,45 @@ from bench_text.ragged import Numbers
 POOL = 50  # batches whose rows are sorted by length together
 
 
-def grouped(lengths: Numbers, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Numbers]:
+def grouped(
+    lengths: Numbers, purpose: Purpose, size: Size, noise: Noise | None = None, openings: Numbers | None = None
+) -> Iterator[Numbers]:
     """Yield the rows of each batch of an epoch, given the `lengths` [R] of all rows.
 
     Training batches with noise are `bucketed`; all others are `cut` from the rows in order, or `shuffled` by noise.
+    Given the lengths of `openings` [R], the rows of a batch have equally long ones, and rows in order are sorted by
+    these first.
     """
     if noise and purpose == Purpose.TRAIN:
-        return bucketed(lengths, size, noise)
+        return bucketed(lengths, size, noise, openings)
     order = shuffled(len(lengths), noise)
-    return cut(order, lengths[order], size)
+    if openings is not None and noise is None:
+        order = openings.argsort(kind="stable")
+    return alike(cut(order, lengths[order], size), openings)
 
 
-def bucketed(lengths: Numbers, size: Size, noise: Noise) -> Iterator[Numbers]:
-    """Yield batches of random rows of similar length, in random order, given the `lengths` [R] of all rows."""
+def alike(batches: Iterable[Numbers], openings: Numbers | None) -> Iterator[Numbers]:
+    """Divide batches where the lengths of openings [R] change, if these are given."""
+    for batch in batches:
+        if openings is None:
+            yield batch
+        else:
+            yield from np.split(batch, np.flatnonzero(np.diff(openings[batch])) + 1)
+
+
+def bucketed(lengths: Numbers, size: Size, noise: Noise, openings: Numbers | None = None) -> Iterator[Numbers]:
+    """Yield batches of random rows of similar length, in random order, given the `lengths` [R] of all rows.
+
+    Given the lengths of `openings` [R], rows of a batch have equally long ones.
+    """
+    first = np.zeros_like(lengths) if openings is None else openings
     order = shuffled(len(lengths), noise.fork("rows"))
     usual = size.number if size.unit == "rows" else max(1, int(size.number / lengths.mean()))
     batches: list[Numbers] = []
     for start in range(0, len(order), POOL * usual):
         pool = order[start : start + POOL * usual]
-        pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += cut(pool, lengths[pool], size)
+        pool = pool[np.lexsort((lengths[pool], first[pool]))]
+        batches += alike(cut(pool, lengths[pool], size), openings)
     return (batches[place] for place in shuffled(len(batches), noise.fork("batches")))
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench_core import STOP, PluginError, Purpose, Source
+from bench_text.encoder import Encoder
 from bench_text.ragged import Numbers, Ragged
-from bench_text.tokens import Encoder
 
 ALL = frozenset(Purpose)
 TEXTS = (Source.TOKENS, Source.BAG)
@@ -33,6 +33,9 @@ class Example(NamedTuple):
     purposes: Set[Purpose] = ALL  #: what it is used for, such as not DECODE for further targets of one source
     extras: Mapping[str, Sequence[int]] = {}  #: integers for `Batch.extras`, padded with -1
     raw: str | None = None  #: the target as the corpus has it, for bits per byte; by default the target
+    prompt: str = ""  #: a text before the target, which is given, not generated
+    name: str | None = None  #: what the user's data call it, unique in its split
+    group: str | None = None  #: shared by examples that were not drawn one by one, such as sentences of a document
 
 
 def parsed(found: Any) -> Example:
@@ -57,6 +60,9 @@ def check(example: Example, kind: Source) -> None:
     listed = not isinstance(example.references, str) and isinstance(example.references, Iterable)
     if not listed or not all(isinstance(text, str) for text in example.references):
         raise ValueError(f"Its references must be a list of texts, not {example.references!r}.")
+    for name in ("prompt", "name", "group"):
+        if not isinstance(getattr(example, name), str | (type(None) if name != "prompt" else str)):
+            raise ValueError(f"Its {name} must be a text, not {getattr(example, name)!r}.")
     if not isinstance(example.weight, int | float) or not example.weight >= 0 or not isfinite(example.weight):
         raise ValueError(f"Its weight must be a number from 0, not {example.weight!r}.")
 
@@ -90,15 +96,17 @@ class EncodedExamples:
     source_encoder: Encoder | None = None  # of sources, if these are texts
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, from -1
+    prompt: Ragged | None = None  # [R] tokens before the target, if some are given
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @property
     def longer(self) -> Numbers:
-        """The number of tokens of each example's longer side, int64 [R]."""
+        """The number of tokens of each example's longer side, prompt and target being one, int64 [R]."""
         source = self.source.lengths if isinstance(self.source, Ragged) else 0
-        return np.maximum(self.target.lengths, source)
+        prompt = self.prompt.lengths if self.prompt else 0
+        return np.maximum(self.target.lengths + prompt, source)
 
     @property
     def counts(self) -> list[int]:
@@ -128,4 +136,5 @@ class EncodedExamples:
             target=self.target.take(rows),
             source=source[rows] if isinstance(source, np.ndarray) else source,
             extras={name: extra.take(rows) for name, extra in self.extras.items()},
+            prompt=self.prompt.take(rows) if self.prompt else None,
         )

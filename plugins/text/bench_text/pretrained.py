@@ -16,9 +16,9 @@ from typing import Any
 
 from bench_core import STOP, DataError
 from bench_text import corpora
+from bench_text.encoder import UNREADABLE
 from bench_text.raw_text import utf8
 from bench_text.settings import Pretrained
-from bench_text.tokens import UNREADABLE
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
 TOGETHER = 10_000  # lines encoded at a time

@@ -33,6 +33,16 @@ def byte_level(piece: str) -> bytes:
     return piece.translate(_bytes_by_sign()).encode("latin-1")
 
 
+def sign_level(text: bytes) -> str:
+    """Return the name of a token of byte pairs, given the bytes that it stands for."""
+    return text.decode("latin-1").translate(_signs_by_byte())
+
+
+@cache
+def _signs_by_byte() -> Mapping[int, int]:
+    return {byte: sign for sign, byte in _bytes_by_sign().items()}
+
+
 @cache
 def _bytes_by_sign() -> Mapping[int, int]:
     """Return the byte that each sign in the names of byte pairs stands for (Radford et al., 2019).

@@ -10,9 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import Batch, DataError, Noise, PluginError, Purpose, Size, Source, Split, TaskInfo, TextSize
-from bench_text import corpora
+from bench_core import (
+    Batch,
+    DataError,
+    Noise,
+    PluginError,
+    Purpose,
+    Size,
+    Source,
+    Split,
+    SuiteError,
+    TaskInfo,
+    TextSize,
+)
+from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
+from bench_text.encoder import PAD, Encoder
 from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
@@ -20,7 +33,6 @@ from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
 from bench_text.token_sizes import NONE
 from bench_text.tokenized import TokenizedTask, token_statistics
-from bench_text.tokens import PAD, Encoder
 
 
 class SequenceTask(TokenizedTask):
@@ -34,6 +46,7 @@ class SequenceTask(TokenizedTask):
     """
 
     counted = "examples"  #: how statistics call examples
+    cuts_anew = True
 
     @abstractmethod
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
@@ -66,21 +79,27 @@ class SequenceTask(TokenizedTask):
             statistics[split] = self.statistics(encoded) | left_out
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
             self._save_texts(split, self._text_rows(encoded))
+            self._save_names(split, encoded.examples)
             if split != "train" and not self.prefix and len(encoded) == len(examples):
                 self.save_sizes(split, self._sizes(encoded))
-            counts = counts or encoded.counts  # of the first split, the one to train on
+            if split == "train":
+                counts = encoded.counts
+                self._save_dropout(encoded)
             shapes[split] = encoded.source.shape[1:] if isinstance(encoded.source, np.ndarray) else ()
         if len(set(shapes.values())) > 1:
             raise PluginError(
                 f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
             )
         extras = {**self.about(data), **target.extras, "statistics": statistics}
-        return TaskInfo(target.vocabulary, counts, source.vocabulary if source else (), shapes["train"], extras)
+        return TaskInfo(
+            target.vocabulary, counts, source.vocabulary if source else (), next(iter(shapes.values())), extras
+        )
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
         """Learn the vocabularies of sources, if these are texts, and of targets from the examples to train on."""
-        train = [example for example in found["train"] if Purpose.TRAIN in example.purposes]
+        train = [example for example in found.get("train", ()) if Purpose.TRAIN in example.purposes]
         targets, pad = [example.target for example in train], self.prefix > 0
+        targets += [example.prompt for example in train if example.prompt]
         of_source, of_target = self.tokenizers
         if self.config.source not in TEXTS:
             return None, self.encoder(of_target, data, targets, pad=pad)
@@ -137,7 +156,10 @@ class SequenceTask(TokenizedTask):
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         """Yield an example a row; a size in tokens counts the longer side of each, with padding."""
-        return StoredExamples.load(self.folder, split).batches(purpose, size, noise, self.prefix)
+        stored = StoredExamples.load(self.folder, split)
+        if split == "train" and purpose is Purpose.TRAIN and noise:
+            stored = dropout.segmented(stored, self.folder, noise, self.prefix)
+        return stored.batches(purpose, size, noise, self.prefix)
 
     def prompt(self, tokens: list[int]) -> str:
         """Return the text of a prefix, without the padding on its left."""
@@ -150,6 +172,16 @@ class SequenceTask(TokenizedTask):
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the source text of each example to decode, if it has one."""
         return {number: source for number, _, source in self._texts(split) if source is not None}
+
+    def example_names(self, split: Split) -> Mapping[int, str]:
+        """Return the name of each example that has one."""
+        return {number: name for number, name, _ in self._names(split) if name is not None}
+
+    def groups(self, split: Split) -> Mapping[int, int]:
+        """Return the group of each example that has one, numbered as they come."""
+        groups = {number: group for number, _, group in self._names(split) if group is not None}
+        numbers = {group: place for place, group in enumerate(dict.fromkeys(groups.values()))}
+        return {number: numbers[group] for number, group in groups.items()}
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
         """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
@@ -175,12 +207,32 @@ class SequenceTask(TokenizedTask):
         rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
         return rows
 
+    def _save_names(self, split: Split, examples: Sequence[Example]) -> None:
+        """Write id, name and group of each example, if there are such."""
+        rows = [(one.id, one.name, one.group) for one in examples if (one.name, one.group) != (None, None)]
+        if rows:
+            (self.folder / f"{split}.names.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    def _names(self, split: Split) -> list[tuple[int, str | None, str | None]]:
+        path = self.folder / f"{split}.names.json"
+        rows: list[Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return rows
+
+    def _save_dropout(self, encoded: EncodedExamples) -> None:
+        """Write what is needed to cut the texts to train on anew; raise SuiteError where that is not possible."""
+        encoders = [one for one in (encoded.encoder, encoded.source_encoder) if one and one.merges]
+        if encoders and (encoded.extras or self.config.source is Source.BAG):
+            why = "a bag of tokens" if self.config.source is Source.BAG else "something of each token"
+            raise SuiteError(f"{self.config.name} has {why}, so its tokenizer cannot have a `dropout`. Leave it out.")
+        dropout.save(encoded, self.folder)
+
     def _read(self, split: Split, data: Path) -> list[Example]:
         """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
         found: dict[int, Example] = {}
+        names: set[str] = set()
         for place, each in enumerate(self.examples(split, data)):
             try:
-                example = self._numbered(parsed(each), place, found)
+                example = self._numbered(parsed(each), place, found, names)
             except ValueError as error:
                 name = type(self).__name__
                 raise PluginError(
@@ -192,12 +244,17 @@ class SequenceTask(TokenizedTask):
             raise DataError(f"{self.config.name} has no examples in {split}. Each of {splits} needs some.")
         return [*found.values()]
 
-    def _numbered(self, example: Example, place: int, found: Container[int]) -> Example:
+    def _numbered(self, example: Example, place: int, found: Container[int], names: set[str]) -> Example:
         """Return an example with its id; raise ValueError if something is wrong with it."""
         check(example, self.config.source)
         example = example._replace(id=place) if example.id is None else example
         if example.id in found:
             raise ValueError(f"There is an example {example.id} already: give each its own id.")
+        if example.name in names:
+            raise ValueError(f"There is an example called {example.name!r} already: give each its own name.")
+        if example.prompt and self.prefix:
+            raise ValueError("It has a prompt, and `prefix` says how many tokens are given: only one of them may.")
+        names.update([] if example.name is None else [example.name])
         return example
 
     def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
@@ -209,6 +266,9 @@ class SequenceTask(TokenizedTask):
             source,
             self.source_rows(examples, source),
             {name: Ragged.of([*one.extras.get(name, ())] for one in examples) for name in names},
+            Ragged.of(target.encode([one.prompt for one in examples]))
+            if any(one.prompt for one in examples)
+            else None,
         )
 
     def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
@@ -219,7 +279,8 @@ class SequenceTask(TokenizedTask):
         targets = [example.target for example in encoded.examples]
         rests = encoded.encoder.rest(targets, encoded.target, self.prefix) if self.prefix else targets
         for example, rest in zip(encoded.examples, rests, strict=True):
-            source = example.source if self.config.source in TEXTS else None
+            source = example.source if self.config.source in TEXTS else example.prompt or None
             if Purpose.DECODE in example.purposes:
                 text = source if example.source_text is None else example.source_text
-                yield example.id, [*example.references] or [rest], text
+                given = [rest] if Purpose.SCORE in example.purposes else []  # without a target there is none
+                yield example.id, [*example.references] or given, text

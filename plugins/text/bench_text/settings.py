@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PositiveInt
 
-from bench_core import Settings, kinded
+from bench_core import PathOrName, Settings, kinded
 
 
 def by_name(own: str = "files for train, valid, test") -> Callable[[Any], Any]:
@@ -42,20 +43,39 @@ class BytePairs(Settings):
 
     kind: Literal["bpe"]
     vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens
+    dropout: float = Field(0.0, ge=0, lt=1)  #: the probability that a merge is left out, to train, anew in each epoch
+
+
+class Codes(Settings):
+    """Given byte pair codes of subword-nmt, applied to words between spaces; pieces within a word end with `@@`."""
+
+    kind: Literal["codes"]
+    codes: Path  #: of `subword-nmt learn-bpe`
+    vocabulary: Path | None = None  #: of `subword-nmt get-vocab`; other pieces are cut further
+    threshold: PositiveInt = 1  #: the fewest occurrences of a piece of this vocabulary
+    dropout: float = Field(0.0, ge=0, lt=1)  #: the probability that a merge is left out, to train, anew in each epoch
+
+
+class SentencePiece(Settings):
+    """The pieces of a given SentencePiece model, which makes texts uniform as it was trained to."""
+
+    kind: Literal["sentencepiece"]
+    model: Path  #: a file, usually called `.model`
 
 
 class Pretrained(Settings):
-    """The tokens of a pretrained model, `tokenizer.json` in a folder of the data directory or elsewhere."""
+    """The tokens of a pretrained model, `tokenizer.json` in a folder."""
 
     kind: Literal["pretrained"]
-    path: str = Field(min_length=1)  #: of the folder
+    path: PathOrName  #: of the folder, from that of the suite, the working directory or the data directory
     stop: str | None = None  # the token that ends a text; as the files beside the tokenizer say
 
 
-_Learned: TypeAlias = Annotated[Words | Characters | BytePairs, Field(discriminator="kind")]
-_Tokenizer: TypeAlias = Annotated[Words | Characters | BytePairs | Pretrained, Field(discriminator="kind")]
+Learned: TypeAlias = Words | Characters | BytePairs | Codes | SentencePiece
+_Learned: TypeAlias = Annotated[Learned, Field(discriminator="kind")]
+_Tokenizer: TypeAlias = Annotated[Learned | Pretrained, Field(discriminator="kind")]
 
-#: One that is learned from texts, such as `char` or `{kind: word, min_count: 2}`.
+#: One that is learned from texts, such as `char` or `{kind: word, min_count: 2}`, or given as codes or pieces.
 LearnedTokenizer: TypeAlias = Annotated[
     _Learned, BeforeValidator(kinded("word"), json_schema_input_type=str | _Learned)
 ]

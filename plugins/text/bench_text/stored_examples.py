@@ -16,7 +16,7 @@ from bench_text.batching import grouped
 from bench_text.examples import ALL, EncodedExamples
 from bench_text.ragged import Numbers, Ragged, padded
 
-ARRAYS = ("ids", "purposes", "weight", "source")
+ARRAYS = ("ids", "purposes", "weight", "source", "opening")
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,26 @@ class StoredExamples:
     purposes: Numbers | None = None  # bool [R, 3]: whether each is used for each Purpose; by default it is
     weight: Numbers | None = None  # float64 [R]; by default 1
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, 1 more than the integers of `Batch.extras`
+    opening: Numbers | None = None  # int64 [R]: the tokens of each target that are given, where their number varies
 
     @classmethod
     def of(cls, encoded: EncodedExamples, kind: Source, prefix: int = 0) -> StoredExamples:
         """Pad targets on the left to `prefix` tokens, and end them and sources of TOKENS by stop."""
         pad, source = len(encoded.encoder.vocabulary) - 1, encoded.source
         if kind is Source.TOKENS and isinstance(source, Ragged):
-            source = Ragged.of([*row, STOP] for row in source)
+            source = stopped(source)
         weight = np.array([example.weight for example in encoded.examples], np.float64)
         purposes = None
         if any(example.purposes is not ALL for example in encoded.examples):
             purposes = np.array([[each in example.purposes for each in Purpose] for example in encoded.examples])
         return cls(
             np.array([example.id for example in encoded.examples], np.int64),
-            Ragged.of([*[pad] * (prefix - len(row)), *row, STOP] for row in encoded.target),
+            stopped(encoded.target, encoded.prompt, prefix, pad),
             source,
             purposes,
             None if (weight == 1).all() else weight,
             {name: Ragged(extra.tokens + 1, extra.edges) for name, extra in encoded.extras.items()},
+            encoded.prompt.lengths if encoded.prompt else None,
         )
 
     def save(self, folder: Path, split: str) -> None:
@@ -79,15 +81,16 @@ class StoredExamples:
     def batches(self, purpose: Purpose, size: Size, noise: Noise | None = None, prefix: int = 0) -> Iterator[Batch]:
         """Yield an epoch of the examples for `purpose`, an example a row.
 
-        The first `prefix` tokens of a target are in the opening. A size in tokens counts the longer side of each
-        example, the prefix apart, with padding.
+        The first `prefix` tokens of a target are in the opening, or as many as `opening` says, in a batch equally
+        many. A size in tokens counts the longer side of each example, the opening apart, with padding.
         """
         rows = self.rows(purpose)
-        lengths = self.target.lengths[rows] - prefix
+        openings = None if self.opening is None else self.opening[rows]
+        lengths = self.target.lengths[rows] - (prefix if openings is None else openings)
         if isinstance(self.source, Ragged):
             lengths = np.maximum(lengths, self.source.lengths[rows])
-        for group in grouped(lengths, purpose, size, noise):
-            yield self._batch(rows[group], prefix)
+        for group in grouped(lengths, purpose, size, noise, openings):
+            yield self._batch(rows[group], prefix if openings is None else int(openings[group[0]]))
 
     def _batch(self, rows: Numbers, prefix: int) -> Batch:
         target, source = self.target, self.source
@@ -109,6 +112,13 @@ class StoredExamples:
         extras = {name: extra.padded(rows) - 1 for name, extra in self.extras.items()}
         weight = _chosen(self.weight, rows)
         return extras if weight is None else {**extras, "weight": weight}
+
+
+def stopped(rows: Ragged, prompts: Ragged | None = None, prefix: int = 0, pad: int = STOP) -> Ragged:
+    """End rows by stop; begin them with prompts [R], or pad them on the left so that they have `prefix` tokens."""
+    if prompts:
+        return Ragged.of([*prompt, *row, STOP] for prompt, row in zip(prompts, rows, strict=True))
+    return Ragged.of([*[pad] * (prefix - len(row)), *row, STOP] for row in rows)
 
 
 def _array(folder: Path, name: str) -> Ragged | Numbers | None:

@@ -7,17 +7,18 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bench_core import STOP, Split, Task, TextSize
+from bench_core import STOP, Split, SuiteError, Task, TextSize
 from bench_text import corpora
+from bench_text.encoder import PAD, UNREADABLE, Encoder, join
 from bench_text.pretrained import FILE, Numbered
 from bench_text.ragged import Numbers, Ragged
-from bench_text.settings import BytePairs, Characters, Pretrained, Words
+from bench_text.settings import Learned, Pretrained
 from bench_text.token_sizes import NONE
-from bench_text.tokens import PAD, UNREADABLE, Encoder, join, learn
+from bench_text.tokens import learn
 
 
 class TokenizedTask(Task):
@@ -26,9 +27,11 @@ class TokenizedTask(Task):
     Its Config has a setting `tokenizer`. In `prepare`, it calls `encoder` and `save_vocabulary`.
     """
 
+    cuts_anew: ClassVar[bool] = False  #: whether texts to train on are cut in each epoch, as `dropout` needs
+
     def encoder(
         self,
-        settings: Words | Characters | BytePairs | Pretrained,
+        settings: Learned | Pretrained,
         data: Path,
         train: Sequence[str],
         valid: Sequence[str] = (),
@@ -37,8 +40,12 @@ class TokenizedTask(Task):
         """Learn a vocabulary from texts, or copy that of a pretrained model into the folder.
 
         Words and characters are learned from `train` and `valid`, byte pairs from `train` alone. `pad` appends
-        `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged.
+        `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged, and SuiteError for merges that are
+        to be left out at random if this task does not cut texts anew.
         """
+        if getattr(settings, "dropout", 0) and not self.cuts_anew:
+            name = self.config.name
+            raise SuiteError(f"{name} cuts texts once, so its tokenizer cannot have a `dropout`. Leave it out.")
         if not isinstance(settings, Pretrained):
             return learn(settings, train, valid, pad)
         given = Numbered.of(settings, data)
@@ -68,6 +75,12 @@ class TokenizedTask(Task):
         rows = zip(ids, np.load(path, allow_pickle=False).tolist(), strict=True)
         return {number: TextSize(*row) for number, row in rows if row[0] != NONE}
 
+    @property
+    def target_tokenizer(self) -> Learned | Pretrained:
+        """The settings of the tokenizer of targets; by default the only one."""
+        found: Learned | Pretrained = self.config.tokenizer
+        return found
+
     @cached_property
     def _pretrained(self) -> Numbered:
         return Numbered.of(Pretrained(kind="pretrained", path=".", stop=self.vocabulary[STOP]), self.folder)
@@ -78,8 +91,8 @@ class TokenizedTask(Task):
 
     def join(self, tokens: Sequence[int], unknown: str) -> str:
         """Return the text of tokens, with `unknown` in place of those that stand for no text."""
-        if not isinstance(self.config.tokenizer, Pretrained):
-            return join(self.config.tokenizer.kind, [self.vocabulary[token] for token in tokens], unknown)
+        if not isinstance(self.target_tokenizer, Pretrained):
+            return join(self.target_tokenizer.kind, [self.vocabulary[token] for token in tokens], unknown)
         runs: list[list[int]] = [[]]
         for token in tokens:
             if self.vocabulary[token] == PAD:

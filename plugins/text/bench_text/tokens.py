@@ -7,42 +7,31 @@ occurs in no corpus.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from bench_text import given_tokens
+from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encoder
+from bench_text.merges import Merges
 from bench_text.raw_text import Pieces, byte_level, utf8
-from bench_text.settings import BytePairs, Characters, Words
-
-SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: ends a text; any other token; padding
-UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: stands for `<unk>` in texts; to metrics a single token
+from bench_text.settings import BytePairs, Characters, Codes, Learned, SentencePiece, Words
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """A vocabulary of V tokens, and how texts are encoded as these."""
-
-    vocabulary: list[str]  # [V] names; the first is stop
-    encode: Callable[[Sequence[str]], Iterator[list[int]]]  # the tokens of each text, without stop
-    ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
-    #: The text after the first k tokens of each text, given texts, their tokens and k.
-    rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
-    extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
-    pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
-
-
-def learn(
-    settings: Words | Characters | BytePairs, train: Sequence[str], valid: Sequence[str], pad: bool = False
-) -> Encoder:
+def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
     """Learn a vocabulary: words and characters from both splits, the most frequent first, byte pairs from `train`.
 
-    `pad` appends `<cpad>`, which `vocab_size` counts.
+    That of codes is of their pieces in both splits, and that of SentencePiece is given. `pad` appends `<cpad>`, which
+    `vocab_size` counts. Raises DataError for a file that is not what it should be.
     """
     if isinstance(settings, BytePairs):
-        return _byte_pairs(settings.vocab_size, train, pad)
+        return _byte_pairs(settings, train, pad)
+    if isinstance(settings, Codes | SentencePiece):
+        if isinstance(settings, Codes):
+            return given_tokens.of_codes(settings, train, valid, pad)
+        return given_tokens.of_sentencepiece(settings, pad)
     cut = _characters if isinstance(settings, Characters) else str.split
     counts = Counter(token for lines in (train, valid) for line in lines for token in cut(line))
     for special in SPECIAL:
@@ -78,7 +67,7 @@ def _characters(line: str) -> list[str]:
     return re.findall(f"{UNKNOWN}|.", line, re.DOTALL)
 
 
-def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
+def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder:
     """Learn pieces of words; one that begins a word has the space before it, that of the first word too."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -88,7 +77,10 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
     pairs.encode_special_tokens = True  # `<unk>` inside a word is text like any other
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=size - 1 - pad, special_tokens=[UNKNOWN], initial_alphabet=alphabet, show_progress=False
+        vocab_size=settings.vocab_size - 1 - pad,
+        special_tokens=[UNKNOWN],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     known = (" ".join(["", *(word for word in line.split() if word != UNKNOWN)]) for line in train)
     pairs.train_from_iterator(known, trainer)
@@ -110,20 +102,12 @@ def _byte_pairs(size: int, train: Sequence[str], pad: bool) -> Encoder:
             yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
 
     pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
-    return Encoder([*vocabulary, *[PAD] * pad], encode, range(2, len(vocabulary)), rest, pieces=pieces)
+    merges = Merges("bpe", _pairs(pairs), settings.dropout) if settings.dropout else None
+    usual = range(2, len(vocabulary))
+    return Encoder([*vocabulary, *[PAD] * pad], encode, usual, rest, pieces=pieces, merges=merges)
 
 
-def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Return the text of tokens, given by name, of a `kind` of tokenizer: "word", "char" or "bpe".
-
-    `unknown` replaces `<unk>` and `<cpad>`, which stand for no text. A stop within a stream becomes a word.
-    """
-    tokens = [unknown if token in (UNKNOWN, PAD) else token for token in tokens]
-    if kind == "word":
-        return " ".join(tokens)
-    if kind == "char":
-        return "".join(f" {token} " if token == STOP else token for token in tokens)
-    from tokenizers import decoders
-
-    text: str = decoders.ByteLevel().decode([f" {token}" if token in (STOP, unknown) else token for token in tokens])
-    return text.removeprefix(" ")
+def _pairs(tokenizer: Any) -> list[tuple[str, str]]:
+    """Return the merges that byte pairs have learnt, the first one first."""
+    found = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [(one, other) for one, other in (pair.split(" ") if isinstance(pair, str) else pair for pair in found)]

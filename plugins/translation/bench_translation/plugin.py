@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl
+from bench_core import ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_text.api import Words
 from bench_translation import corpus, parsing, tags
@@ -44,7 +44,7 @@ class TranslationConfig(TaskConfig):
     source_limit: PositiveInt | None = None  # tokens of a source that a model can read
     over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
     parse: Parse | None = None  #: what tells how the words of the target depend on each other; by default nothing
-    tags: str | None = Field(None, min_length=1)  #: a treebank, folder or file, that metrics know parts of speech by
+    tags: PathOrName | None = None  #: a treebank, folder or file, that metrics know parts of speech by
 
     @model_validator(mode="after")
     def _check(self) -> Self:

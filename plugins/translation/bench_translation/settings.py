@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings
+from bench_core import PathOrName, Settings
 from bench_text.api import LearnedTokenizer, by_name
 
 
@@ -101,14 +101,14 @@ class Pipeline(Settings):
     """A pipeline of spaCy that has a parser."""
 
     kind: Literal["spacy"]
-    pipeline: str = Field(min_length=1)  # an installed package, or a folder of the data directory or elsewhere
+    pipeline: PathOrName  # an installed package, or a folder
 
 
 class Treebank(Settings):
-    """A parser that spaCy learns from `*-train.conllu` in a folder of the data directory; `*-dev.conllu` tests it."""
+    """A parser that spaCy learns from `*-train.conllu` in a folder; `*-dev.conllu` tests it."""
 
     kind: Literal["train"]
-    treebank: str = Field("ud-english-ewt", min_length=1)
+    treebank: PathOrName = "ud-english-ewt"
     steps: PositiveInt = 1000  # updates, each of 500 words
     seed: int = 0
 

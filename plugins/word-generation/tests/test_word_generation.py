@@ -37,7 +37,7 @@ def test_the_task_keeps_all_contracts(prepared, tmp_path, settings):
     config, _, _ = prepared(**settings)
     folder = tmp_path / "again"
     folder.mkdir()
-    assert len(check_task(TaskCase.of(config, tmp_path, folder))) == 11
+    assert len(check_task(TaskCase.of(config, tmp_path, folder))) == 12
 
 
 def test_facts_tell_words_counts_and_letters(prepared):

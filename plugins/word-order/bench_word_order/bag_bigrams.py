@@ -66,7 +66,7 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
 
     def _bigrams(self, batch: Batch) -> Tensor:
         before = batch.inputs[:, -batch.gold.shape[1] :]
-        return (before * self.tokens + batch.gold)[batch.mask]
+        return batch.at_real(before * self.tokens + batch.gold)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Return 0, and a gradient of 0."""

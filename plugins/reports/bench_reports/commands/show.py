@@ -30,7 +30,7 @@ Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> None:
     """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
 
-    Axes that have one name may be left out, and names may be cut short.
+    Axes that have one name may be left out, and names may be cut short. 'lstm/greedy/seed 0' names it, too.
     """
     from bench_core.runs.results import read_run
 
@@ -52,18 +52,11 @@ def intervals(run: Run, cell: CellResult) -> Intervals:
 
 
 def find(run: Run, filters: str) -> CellResult:
-    """Return the one cell that passes every `axis=name`; raise SuiteError if there is none, or more than one."""
-    from bench_core.errors import SuiteError
-    from bench_core.runs.selecting import names_on, select
-    from bench_core.suites.axes import AXES
+    """Return the only cell that filters, or words of its name, select; raise SuiteError if that is not one."""
+    from bench_core.runs.selecting import only_one
     from bench_reports.content.sorting import ordered
 
-    cells = select(ordered(run), lambda one: one.cell, filters)
-    if len(cells) == 1:
-        return cells[0]
-    several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES}
-    open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
-    raise SuiteError(f"{len(cells) or 'no'} cells match {filters!r}. Choose by {', '.join(open_axes)}.")
+    return only_one(ordered(run), lambda one: one.cell, filters)
 
 
 def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:

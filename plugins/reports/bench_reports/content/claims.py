@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -13,7 +13,7 @@ from bench_core.suites.expressions import Query, Term, read
 from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.numbers import summarized
-from bench_reports.content.sorting import name_on, seed_of
+from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.statistics.intervals import Summary, rounded, summary
 
@@ -45,6 +45,11 @@ class Found:
     cells: Mapping[int, CellResult] = field(default_factory=dict)  # that have them, by seed
     status: Literal["done", "failed", "not run"] = "not run"
     reason: str = ""  # why seeds have no number
+    fixed: bool = False  # whether it is of one system without seeds, such as recorded outputs
+
+    def of(self, seeds: Collection[int]) -> Collection[int]:
+        """Return which of its numbers stand beside those of some seeds: the one of a system that has no seeds."""
+        return self.numbers if self.fixed else seeds
 
     def over(self, seeds: Iterable[int]) -> list[float]:
         """Return the numbers of some seeds."""
@@ -105,7 +110,8 @@ def _judged(run: Run, claim: Claim) -> Judgement:
     missing = [f"{one.query} is missing: {one.reason or one.status}" for one in values if not one.numbers]
     if missing:
         return Judgement(claim, "not run", values, remarks=missing)
-    seeds = sorted(set.intersection(*(set(one.numbers) for one in values)))
+    varying = [one for one in values if not one.fixed] or values
+    seeds = sorted(set.intersection(*(set(one.numbers) for one in varying)))
     if not seeds:
         return Judgement(claim, "not run", values, remarks=["no seed has all of the values"])
     return _weighed(run, claim, expression.term, values, seeds)
@@ -115,7 +121,7 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
     from bench_reports.statistics.claim_tests import is_true, undefined
     from bench_reports.statistics.measurements import measured
 
-    means = {one.query: summary(one.over(seeds)).mean for one in values}
+    means = {one.query: summary(one.over(one.of(seeds))).mean for one in values}
     without = [f"{part} is no number" for part in dict.fromkeys(map(str, undefined(term, means)))]
     mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if len(_variants(one)) > 1]
     remarks = [*without, *mixed, *_reservations(values, seeds)]
@@ -126,7 +132,7 @@ def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds:
     known: dict[Query, Measured] = {}
     reasons = []
     for one in values:
-        found = measured(run, [one.cells[seed] for seed in seeds], one.query.metric)
+        found = measured(run, [one.cells[seed] for seed in one.of(seeds)], one.query.metric)
         if isinstance(found, str):
             reasons.append(f"{one.query}: {found}")
         else:
@@ -186,6 +192,8 @@ def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
     if lacking or any(len(one.numbers) > len(seeds) for one in values):
         why = f" ({'; '.join(lacking)})" if lacking else ""
         found.append(f"judged by {counted(len(seeds), 'seed')}, as values of others are missing{why}")
+    fixed = dict.fromkeys(join(*(name for _, name in one.query.axes)) for one in values if one.fixed)
+    found += [f"{name} stands as it is: nothing is known of other trainings" for name in fixed]
     variants: dict[str, set[tuple[str, str]]] = {}
     for one in values:
         variants.setdefault(one.query.metric, set()).update(_variants(one))
@@ -217,7 +225,8 @@ def found_of(run: Run, query: Query) -> Found:
     words = [(one.status if one.status != "done" else "", why_missing(one, query.metric)) for one in lacking]
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]
     missing: Literal["failed", "not run"] = "failed" if any(one.status == "failed" for one in lacking) else "not run"
-    return Found(query, numbers, having, "done" if numbers else missing, "; ".join(dict.fromkeys(reasons)))
+    why = "; ".join(dict.fromkeys(reasons))
+    return Found(query, numbers, having, "done" if numbers else missing, why, is_fixed(run, cells))
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:

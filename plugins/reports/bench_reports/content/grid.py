@@ -77,6 +77,7 @@ class Entry:
     status: Status
     seeds: int = 0  # that there should be
     summary: Summary | None = None
+    fixed: bool = False  # whether it is of one system that has no seeds, such as recorded outputs
     interval: tuple[float, float] | None = None  # of the mean, see `bench_reports.statistics.measurements`
     error: float = 0.0  # of its own, by sampling in a model
     examples: tuple[int, ...] = ()  # behind each seed's number

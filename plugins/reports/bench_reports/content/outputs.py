@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from bench_core.runs.quoting import why_withheld, withheld
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
@@ -52,6 +53,13 @@ def samples(run: Run) -> list[Sample]:
         given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
         found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
     return found
+
+
+def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
+    """Return why prompts and references stand beside no output of some tasks; nothing where all may be shown."""
+    tasks = (str(record["cell"].get("task") or "") for sample in shown for record in sample.records)
+    hidden = withheld(run, tasks)
+    return [why_withheld(hidden)] if hidden else []
 
 
 def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:

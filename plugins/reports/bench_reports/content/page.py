@@ -42,7 +42,7 @@ def facts(run: Run) -> dict[str, str]:
     """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
     tasks = run.info.get("tasks") or {}
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
-    sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary")}
+    sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary", 0) > 1}
     optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
     known = {
         "Source": run.info.get("source") or run.suite.source,
@@ -64,7 +64,7 @@ def _models(run: Run) -> Iterable[str]:
     for name in gathered(names_on(run, "model"), run.grids):
         grid = run.grids.get(name)
         sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
-        found = [size for size in sizes if size is not None]
+        found = [size for size in sizes if size]
         words = [f"{len(sizes):,} combinations"] if grid else []
         words += [f"{span(found)} parameter{'s' if {*found} != {1} else ''}"] if found else []
         words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]

@@ -16,7 +16,7 @@ from bench_reports.content.environments import environment_rows
 from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.numbers import number
-from bench_reports.content.outputs import samples, side_by_side
+from bench_reports.content.outputs import samples, side_by_side, withheld_note
 from bench_reports.content.page import comparability, facts, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
@@ -52,6 +52,12 @@ def report_document(
 
 def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Document:
     """Return the tables and claims of a run, for a terminal."""
+    sections = [*table_sections(run, filled), *_claims(judged), Section("", [doc.Notes(limits(run))])]
+    return Document("", [], sections)
+
+
+def table_sections(run: Run, filled: Iterable[Grid]) -> list[Section]:
+    """Return the tables of a run, for a terminal."""
     sections = []
     for grid in filled:
         sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
@@ -59,7 +65,7 @@ def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Do
             sections.append(Section("Beside the published", [differences]))
         if pairs := pairs_table(run, grid):
             sections.append(Section("All pairs", [pairs]))
-    return Document("", [], [*sections, *_claims(judged), Section("", [doc.Notes(limits(run))])])
+    return sections
 
 
 def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Document:
@@ -163,13 +169,15 @@ def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
 
 def _cells(run: Run) -> Iterator[Section]:
     """Yield the outputs of cells, which a page sets side by side, and the cells that have none."""
-    if shown := samples(run):
+    shown = samples(run)
+    hidden = [doc.Notes([text]) for text in withheld_note(run, shown)]
+    if shown:
         block = doc.SideBySide(side_by_side(shown))
-        yield Section("Outputs side by side", [block], "outputs-section", "Outputs", PAGE)
+        yield Section("Outputs side by side", [block, *hidden], "outputs-section", "Outputs", PAGE)
     if missing := incomplete(run):
         yield Section("Incomplete cells", [doc.Notes(missing)], "incomplete-section", "Incomplete cells")
     if shown:
-        yield Section("Sample outputs", shown, formats=OTHERS)
+        yield Section("Sample outputs", [*shown, *hidden], formats=OTHERS)
 
 
 def _provenance(run: Run, costs: bool) -> Section:

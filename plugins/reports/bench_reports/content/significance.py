@@ -105,8 +105,8 @@ def _percent(share: float) -> str:
 
 def method(grid: Grid, labels: Labels) -> str:
     """Say what bold numbers and the marks of p-values mean."""
-    tested = [grid.entries[test.other[0]][test.other[1]] for test in grid.tests]
-    seeds = {entry.summary.n for entry in tested if entry.summary}
+    tested = [grid.entries[row][column] for test in grid.tests for row, column in (test.first, test.other)]
+    seeds = {entry.summary.n for entry in tested if entry.summary and not entry.fixed}
     number = min(test.exchanges for test in grid.tests)
     over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
@@ -123,8 +123,10 @@ def method(grid: Grid, labels: Labels) -> str:
 
 def _over(seeds: set[int], exchanges: int) -> str:
     if exchanges:
-        alone = "these trainings alone" if seeds != {1} else "this training alone"
-        return f"paired permutation test, {exchanges:,} exchanges of examples, {alone}"
+        alone = "" if not seeds else ", these trainings alone" if seeds != {1} else ", this training alone"
+        return f"paired permutation test, {exchanges:,} exchanges of examples{alone}"
+    if not seeds:
+        return "paired test over examples"
     if seeds == {1}:
         return "paired test over examples for these trainings alone: one seed, so the training variance is unknown"
     few = ", where a number has one seed over examples alone" if 1 in seeds else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.schema import Hardware
@@ -26,6 +28,15 @@ def name_on(one: CellResult, axis: Axis) -> str:
 def seed_of(one: CellResult) -> int:
     """Return the seed of a cell."""
     return int(one.cell.get("seed", 0))
+
+
+def is_fixed(run: Run, cells: Sequence[CellResult]) -> bool:
+    """Return whether cells are of one system whatever the seeds, as its Config says, such as recorded outputs.
+
+    Nothing is known of other trainings of it, and statistics do not ask for them.
+    """
+    about = (run.info.get("models") or {}).get(name_on(cells[0], "model"), {}) if len(cells) == 1 else {}
+    return bool(about.get("one_system"))
 
 
 def names_on(run: Run, axis: Axis) -> list[str]:

@@ -24,8 +24,7 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
     of_results = [
         _content(run, grid),
-        _seeds(grid),
-        _joint(run, grid),
+        _seeds(run, grid),
         _errors(run, grid),
         *_significance(run, grid),
         _added(grid),
@@ -78,20 +77,31 @@ def _content(run: Run, grid: Grid) -> str:
     return f"{labels.metric(table.values[0], replace(number, better=0))}{way}."
 
 
-def _seeds(grid: Grid) -> str:
+def _seeds(run: Run, grid: Grid) -> str:
+    """Say what numbers and what stands beside them are over: seeds, or for a system without them examples."""
     done = [entry for entry in _entries(grid, "cells") if entry.status == "done"]
     if not done:
         return ""
-    seeds = {entry.seeds for entry in done}
+    seeds = {entry.seeds for entry in done if not entry.fixed}
+    if not seeds:
+        return f"Systems as they are, without seeds{'; 95 % interval' if grid.table.spread == 'interval' else ''}."
     over = f"over {span(seeds)} seeds"
     text = {
         "std": f"Mean ± standard deviation {over}." if seeds != {1} else "One seed.",
         "interval": f"Mean {over} and 95 % interval." if seeds != {1} else "One seed, and 95 % interval.",
         "none": f"Mean {over}." if seeds != {1} else "One seed.",
     }[grid.table.spread]
+    if fixed := _fixed_rows(run, grid):
+        text += f" Without seeds, as {'they are' if len(fixed) > 1 else 'it is'}: {', '.join(fixed)}."
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
     return text
+
+
+def _fixed_rows(run: Run, grid: Grid) -> list[str]:
+    labels = Labels.of(run, grid.table)
+    rows = zip(grid.rows, grid.entries, strict=True)
+    return [", ".join(labels.row(row)) for row, entries in rows if any(entry.fixed for entry in entries)]
 
 
 def _entries(grid: Grid, of: str) -> list[Entry]:
@@ -107,21 +117,6 @@ def _added(grid: Grid) -> str:
     if "ranks" in kinds:
         found.append("Rank: the mean rank in the columns of a metric, 1 for the best.")
     return " ".join(found)
-
-
-def _joint(run: Run, grid: Grid) -> str:
-    """Name the models whose seeds were trained together, so that the spread of seeds leaves a part of it out."""
-    shown = dict.fromkeys(name_on(one, "model") for one in grid.cells)
-    joint = [name for name in shown if _is_joint(run, name)]
-    if not joint:
-        return ""
-    return f"Seeds saw the same batches, the variance of which is not in their spread: {', '.join(joint)}."
-
-
-def _is_joint(run: Run, model: str) -> bool:
-    own = (run.suite.models.get(model) or {}).get("training") or {}
-    several = sum(one.cell.get("model") == model for one in run.cells) > 1
-    return bool(own.get("together", run.suite.training.together)) and several
 
 
 def _significance(run: Run, grid: Grid) -> Iterable[str]:

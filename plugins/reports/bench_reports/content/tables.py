@@ -19,7 +19,7 @@ from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
-from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import is_fixed, name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.statistics.intervals import summary
 
@@ -231,7 +231,7 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         "done", seeds, summary(values), examples=examples, reasons=reasons, published=published, cells=behind,
         error=max(number.error for number in own.values()),
         keys=tuple(one.artifacts.get(f"measure/{column.value}", "") for one in behind),
-        sample=samples.pop() if len(samples) == 1 else "", **about,
+        sample=samples.pop() if len(samples) == 1 else "", fixed=is_fixed(run, cells), **about,
     )  # fmt: skip
 
 

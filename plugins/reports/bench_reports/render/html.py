@@ -39,6 +39,11 @@ def html_page(document: Document) -> str:
     return page.render(title=document.title, contents=contents, body=body, **inline)
 
 
+def html_part(blocks: Iterable[Block]) -> str:
+    """Return blocks as a part of any page, without style and scripts of their own."""
+    return _blocks(blocks)
+
+
 def asset(name: str) -> str:
     """Return the style or a script of pages."""
     return (TEMPLATES / name).read_text(encoding="utf-8")

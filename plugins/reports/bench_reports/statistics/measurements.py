@@ -63,9 +63,9 @@ def _error(number: Number) -> float:
 
 
 def _is_trained(run: Run, one: CellResult) -> bool:
-    """Return whether seeds may change a model: it has parameters, or nobody knows."""
+    """Return whether seeds may change a model: it has parameters, or nobody knows, and is not one system."""
     about = (run.info.get("models") or {}).get(str(one.cell.get("model")), {})
-    return bool(about.get("parameters", 1))
+    return bool(about.get("parameters", 1)) and not about.get("one_system")
 
 
 def alone(one: Measured) -> Estimate | Share:

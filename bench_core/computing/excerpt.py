@@ -1,0 +1,70 @@
+"""A task of which as many batches are read as fit in a time, and the rest are counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from math import prod
+
+import torch
+
+from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.data import Batch, Purpose
+from bench_core.random_numbers import Noise
+from bench_core.task import Size, Split
+
+SECONDS = 2.0  #: for which batches are given
+
+
+class Excerpt(CheckedTask):
+    """Yields the first batches of a split, at least one, until time is out; counts the elements of all of them."""
+
+    def __init__(self, task: CheckedTask, seconds: float = SECONDS, rows: int | None = None) -> None:
+        super().__init__(task.task, task.info)
+        self.seconds, self.rows = (
+            seconds,
+            rows,
+        )  # for which batches are yielded; how many rows are wanted of each pass
+        self.part = 1.0  # of the rows of each batch that is yielded
+        self.given = self.all = 0  # elements
+        self.counting = 0.0  # seconds
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        found, begun, seen = super().batches(split, purpose, size, noise), time.perf_counter(), 0
+        first = True
+        for batch in found:
+            if self.rows is not None and seen >= self.rows:
+                return
+            seen, amount = seen + len(batch), elements(batch)
+            self.all += amount
+            if not first and time.perf_counter() - begun >= self.seconds:
+                break
+            first = False
+            part = share_of(batch, self.part)
+            self.given += elements(part)
+            yield part
+        end = time.perf_counter()
+        for batch in found:
+            if self.rows is not None and seen >= self.rows:
+                break
+            seen += len(batch)
+            self.all += elements(batch)
+        self.counting += time.perf_counter() - end
+
+    @property
+    def share(self) -> float:
+        """Return which share of the elements was yielded."""
+        return self.given / self.all if self.all else 1.0
+
+
+def share_of(batch: Batch, share: float) -> Batch:
+    """Return the first rows of a batch, at least one."""
+    number = max(1, round(len(batch) * share))
+    return batch if number >= len(batch) else batch.select(torch.arange(number, device=batch.ids.device))
+
+
+def elements(batch: Batch) -> int:
+    """Return the tokens of targets and sources with padding, which cost is about proportional to."""
+    source = batch.source
+    tokens = source is not None and not torch.is_floating_point(source)
+    return batch.gold.numel() + (prod(source.shape) if source is not None and tokens else 0)

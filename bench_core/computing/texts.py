@@ -1,0 +1,119 @@
+"""The examples of a split as text, for systems that read no tokens of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from bench_core.computing.guards import check_hypotheses, check_text_scores, gave, named, shown
+from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt
+from bench_core.decoder import TextDecoder
+from bench_core.errors import PluginError
+from bench_core.model import Generation, OwnVocabulary, TextScorer
+from bench_core.task import Task
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The prompts and targets of a split."""
+
+    task: Task
+    split: str
+
+    def prompts(self, batch: Batch) -> list[Prompt]:
+        """Return the prompts of the rows: the source of each, or else its prefix."""
+        ids, openings = batch.ids.tolist(), batch.opening[:, 1:].tolist()
+        return [
+            Prompt(number, self._prompt(number, prefix), self._names.get(number, ""))
+            for number, prefix in zip(ids, openings, strict=True)
+        ]
+
+    def encoded(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
+        """Return the rows in the vocabulary of a model, each with its first reference as the target.
+
+        A target that is not to be scored may be missing: it is stop alone.
+        """
+        targets = [self._target(number) if scored else self._reference(number) or "" for number in batch.ids.tolist()]
+        return encoded(model, self.prompts(batch), targets)
+
+    def own_targets(self, own: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
+        """Yield what is known of the targets of rows that `encoded` gave, in tokens of their model.
+
+        Stop counts as a line break. Nothing is known of an example without references.
+        """
+        for number, tokens in zip(own.ids.tolist(), own.length.tolist(), strict=True):
+            text = self._reference(number)
+            if text is None:
+                yield Outcome(number, group=groups.get(number))
+                continue
+            yield Outcome(
+                number, target_tokens=tokens, target_words=len(text.split()) + 1, group=groups.get(number),
+                target_bytes=len(text.encode("utf-8", "surrogatepass")) + 1, target_characters=len(text) + 1,
+            )  # fmt: skip
+
+    def scored(
+        self, model: TextScorer, batch: Batch, generation: Generation, kind: Kind, groups: Mapping[int, int]
+    ) -> Iterator[Outcome]:
+        """Yield the outcome of each row, its first reference scored as text; stop counts as a line break."""
+        ids = batch.ids.tolist()
+        targets = [self._target(number) for number in ids]
+        found = model.score_texts(self.prompts(batch), targets, generation)
+        check_text_scores(found, model, ids, kind)
+        for number, target, score in zip(ids, targets, found, strict=True):
+            yield Outcome(
+                number, target_log_prob=float(score.log_prob), target_tokens=score.tokens, group=groups.get(number),
+                target_words=len(target.split()) + score.stop, target_characters=len(target) + score.stop,
+                target_bytes=len(target.encode("utf-8", "surrogatepass")) + score.stop,
+            )  # fmt: skip
+
+    def _prompt(self, number: int, prefix: list[int]) -> str:
+        if number in self._sources:
+            return self._sources[number]
+        return self.task.prompt(prefix) if prefix else ""
+
+    def _target(self, number: int) -> str:
+        found = self._reference(number)
+        if found is None:
+            raise PluginError(
+                f"example {number} of {self.split!r} has no reference, which a model that reads texts is to score."
+            )
+        return found
+
+    def _reference(self, number: int) -> str | None:
+        """Return the first reference of an example; None if it has none."""
+        return next(iter(self._references.get(number, ())), None)
+
+    @cached_property
+    def _references(self) -> Mapping[int, Sequence[str]]:
+        return self.task.references(self.split)
+
+    @cached_property
+    def _sources(self) -> Mapping[int, str]:
+        return self.task.sources(self.split)
+
+    @cached_property
+    def _names(self) -> Mapping[int, str]:
+        return self.task.example_names(self.split)
+
+
+def encoded(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
+    """Return what a model makes of prompts; raise PluginError unless it is one row for each, in order."""
+    found: Any = model.encode(prompts, targets)
+    if not isinstance(found, Batch) or found.ids.tolist() != [one.id for one in prompts]:
+        raise gave(model, "encode", shown(found), "it is a Batch with the ids of the prompts.")
+    return found
+
+
+def written(
+    decoder: TextDecoder, model: Any, prompts: Sequence[Prompt], generation: Generation
+) -> list[list[Hypothesis]]:
+    """Return what a text generator writes; raise PluginError unless each prompt has a hypothesis with a text."""
+    found = decoder.decode_texts(model, prompts, generation)
+    who, examples = named(model, "generate"), [one.id for one in prompts]
+    check_hypotheses(found, who, examples, [decoder.config.max_tokens] * len(prompts), 1)
+    for example, row in zip(examples, found, strict=True):
+        if any(one.text is None for one in row):
+            raise PluginError(f"{who} gave example {example} a hypothesis without a text.")
+    return [[*row] for row in found]

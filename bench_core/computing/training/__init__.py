@@ -1,0 +1,8 @@
+"""Training: from `stages`, which are what workers perform, to a single update.
+
+`trainer` goes through phases, updates and evaluations, and notes its `progress`; `update` computes one; `optimizers`,
+`schedules`, `clipping`, `averaging`, `precision`, `compilation`, `batch_size` and `reset` are what a suite chooses;
+`batch_stream` brings batches to the device, `log` collects losses, `evaluation` judges weights, `checkpoint` makes a
+training resumable, `together` trains several seeds as one model, and `peers` shares each batch among processes that
+`process_group` starts.
+"""

@@ -1,0 +1,58 @@
+"""Judges the weights of a training: by a metric, or by the training loss on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench_core.computing.guards import check_loss
+from bench_core.computing.training.log import Average
+from bench_core.data import Purpose
+from bench_core.errors import TrainingError
+from bench_core.model import Training
+from bench_core.random_numbers import Noise
+from bench_core.task import Size, Task
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A score by which checkpoints are selected, or training stops; higher (+1) or lower (-1) is better."""
+
+    judge: Callable[[Any], float]
+    better: int
+    name: str
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off inside the block, and restore torch's generator."""
+    was, state = model.training, torch.get_rng_state()
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was)
+        torch.set_rng_state(state)
+
+
+def mean_loss(
+    model: Any, task: Task, split: str, size: Size, noise: Noise, device: torch.device, smoothing: float = 0.0
+) -> float:
+    """Return the training loss on a split, per target token, of a model in evaluation mode."""
+    average, memory = Average(), None
+    for step, batch in enumerate(task.batches(split, Purpose.TRAIN, size)):
+        carried = memory if batch.continues else None
+        training = Training(0, 1, 0, 1, noise.fork(step), carried, label_smoothing=smoothing)
+        loss = model.loss(batch.to(device), training)
+        check_loss(loss, model)
+        memory = loss.memory
+        average.add(loss)
+    if not average.totals:
+        raise TrainingError(f"the split {split!r} has no batches. Is it empty?")
+    return average.values()["loss"]

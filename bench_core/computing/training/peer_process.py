@@ -1,0 +1,47 @@
+"""One of the other processes of a training on several devices, started by `process_group`.
+
+The first line of its input is what it has to do. It ends when its input is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from bench_core.computing.context import Peer
+from bench_core.computing.stage_runner import StageRunner
+from bench_core.errors import BenchError, Stopped
+from bench_core.planning.stages import StageRequest
+from bench_core.storage.store import Store
+
+
+def main() -> None:
+    """Take part in a training; its weights are written by process 0."""
+    told = json.loads(sys.stdin.buffer.readline())
+    Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
+    request = StageRequest.from_json(told["request"])
+    runner = StageRunner(Store(Path(told["store"])), Path(told["data"]), request=request)
+    runner.peer = Peer(told["rank"], told["place"])
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            runner.perform(request.stage, Path(folder))
+        except Stopped:  # at the time limit, as process 0
+            return
+        except BenchError as error:
+            sys.exit(str(error))
+
+
+def _end_with(pipe: IO[bytes]) -> None:
+    """End this process when the pipe is closed."""
+    while pipe.read(1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Resets modules of a model where a phase begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from bench_core.errors import SuiteError
+
+
+def reset_modules(model: nn.Module, names: Sequence[str], optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    """Reset modules of a model by name: their weights by `reset_parameters`, and their state in optimizers."""
+    modules = dict(model.named_modules())
+    for name in names:
+        if name not in modules:
+            known = ", ".join(filter(None, modules))
+            raise SuiteError(f"phases reset {name!r}, but the model's modules are: {known}.")
+        for module in modules[name].modules():
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+        for parameter in modules[name].parameters():
+            for optimizer in optimizers:
+                optimizer.state.pop(parameter, None)

@@ -1,0 +1,194 @@
+"""The stages that train: one model, or several seeds as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import torch
+from safetensors.torch import save_model
+
+from bench_core.computing.building import built, device_of, likelihood_kind, load_weights
+from bench_core.computing.context import StageContext
+from bench_core.computing.evaluate import Examples
+from bench_core.computing.guards import diverged, measured
+from bench_core.computing.loading import load_task, with_files
+from bench_core.computing.training.checkpoint import Checkpoints
+from bench_core.computing.training.evaluation import Selection, mean_loss
+from bench_core.computing.training.process_group import process_group
+from bench_core.computing.training.together import JointTrainer, Stack
+from bench_core.computing.training.trainer import Trainer
+from bench_core.data import Batch, Purpose
+from bench_core.errors import TrainingError
+from bench_core.planning.stages import Stage, StageRequest
+from bench_core.random_numbers import Noise
+from bench_core.suites.training import Stop, TrainingConfig
+from bench_core.task import Size
+
+USUAL = {"rows": 32, "tokens": 4096}  # of batches that are not those of updates, where `batch_size` is `auto`
+
+
+def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+    """Train a model."""
+    if "together" in stage.inputs:
+        return _taken(context, stage, folder)
+    setup, noise = TrainingSetup(context, stage), Noise(stage.settings["seed"]).fork("train")
+    with setup.own_generators():
+        if not setup.config.trains:
+            return _leave_trained(setup.model(noise), [], {"updates": 0}, folder)
+        with process_group(context, stage, setup.device) as peers:
+            model = setup.model(noise)
+            if peers is not None:
+                torch.manual_seed(noise.fork("process").fork(peers.rank).key % 2**63)
+            trainer = Trainer(
+                model, setup.task, setup.config, noise, setup.device, setup.selection(noise), setup.precision,
+                context.tell, setup.checkpoints, setup.stop(noise), context.warn, peers, context.report,
+            )  # fmt: skip
+            history = trainer.run()
+        if context.peer is not None:
+            return {}
+    found = {"batch_size": trainer.progress.batch_size} if trainer.progress.batch_size else {}
+    counts = {"updates": trainer.progress.step, **found}
+    return _leave_trained(trainer.model, history, counts, folder) | setup.seconds()
+
+
+def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+    """Train several seeds as one; write for each what it would have written alone, or why it failed."""
+    setup, seeds = TrainingSetup(context, stage), stage.settings["together"]
+    noises = [Noise(seed).fork("train") for seed in seeds]
+    with setup.own_generators():
+        stack, selections = Stack([*map(setup.model, noises)]), [*map(setup.selection, noises)]
+        trainer = JointTrainer(
+            stack, setup.task, setup.config, noises[0], setup.device, selections[0], setup.precision, context.tell,
+            setup.checkpoints, warn=context.warn, hear=context.report, noises=noises, selections=selections,
+        )  # fmt: skip
+        trainer.run()
+    failures, counts = {}, {}
+    for number, (seed, copy) in enumerate(zip(seeds, trainer.progress.copies, strict=True)):
+        if copy.failure is not None:
+            failures[str(seed)] = copy.failure
+            continue
+        (folder / str(seed)).mkdir()
+        try:
+            counts = _leave_trained(
+                stack.at(number), copy.history, {"updates": trainer.progress.step}, folder / str(seed)
+            )
+        except TrainingError as error:
+            failures[str(seed)] = str(error)
+    (folder / "failures.json").write_text(json.dumps(failures, ensure_ascii=False), encoding="utf-8")
+    return counts | setup.seconds()
+
+
+def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+    """Extract one of several seeds that were trained as one; each costs the same share."""
+    joint, seed, seeds = context.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
+    failures = joint.json("failures.json")
+    if seed in failures:
+        raise TrainingError(failures[seed])
+    for name in ("weights.safetensors", "history.jsonl", "training.json"):
+        copyfile(joint.file(f"{seed}/{name}"), folder / name)
+    cost = joint.manifest["cost"]
+    shares = {name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}
+    return {**cost, **shares}
+
+
+def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
+    """Return the training that settings of a stage describe; their metrics are parts, which a training only names."""
+    training = {**settings["training"], "select": {}}
+    if stop := training.get("stop"):
+        named = {"metric": "", "decoder": None}
+        training["stop"] = {key: value for key, value in {**stop, **named}.items() if key in Stop.model_fields}
+    return TrainingConfig.model_validate(training)
+
+
+class TrainingSetup:
+    """The setup of a training stage: what seeds share, and what each starts with."""
+
+    def __init__(self, context: StageContext, stage: Stage) -> None:
+        self.context, self.settings = context, stage.settings
+        self.config = training_config(self.settings)
+        self.task, self.info = load_task(context, stage)
+        self.device, self.precision = device_of(self.settings), self.settings["precision"]
+        request, of = context.request or StageRequest(stage), stage.first
+        self.checkpoints = Checkpoints(context.store, stage.key, stage.label, request.every, request.until, of)
+
+    def own_generators(self) -> AbstractContextManager[None]:
+        """Return a context that restores torch's generators."""
+        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+
+    def model(self, noise: Noise) -> Any:
+        """Return a model before its first update; torch's generator continues from its weights."""
+        torch.manual_seed(noise.fork("weights").key % 2**63)
+        settings = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
+        known = with_files(self.context, self.info, settings)
+        model = built("model", settings, known).to(self.device)
+        model.setup(known, noise.fork("setup"))
+        model.fit_statistics(self._surveyed, noise.fork("survey"))
+        if self.settings["initial"]:
+            load_weights(model, Path(self.settings["initial"]))
+        return model
+
+    def _surveyed(self) -> Iterator[Batch]:
+        """Yield the training split in file order, on the device."""
+        for batch in self.task.batches("train", Purpose.TRAIN, self.size):
+            yield batch.to(self.device)
+
+    @property
+    def size(self) -> Size:
+        """Return the size of batches that are not those of updates."""
+        own = self.config.batch_size
+        return Size(USUAL[self.config.batch_unit] if own == "auto" else own, self.config.batch_unit)
+
+    def stop(self, noise: Noise) -> Selection | None:
+        """Return the metric to stop by, if there is one."""
+        settings = self.settings["training"].get("stop")
+        return self._judging(settings, noise.fork("stop")) if settings else None
+
+    def selection(self, noise: Noise) -> Selection:
+        """Return the checkpoint selection: by a metric on scores or generated text, or by the training loss."""
+        return self._judging(self.settings["training"]["select"], noise.fork("select"))
+
+    def _judging(self, select: Mapping[str, Any], noise: Noise) -> Selection:
+        """Return the metric that settings describe."""
+        task, device, split = self.task, self.device, select["split"]
+        if isinstance(select["metric"], str):
+            size, smoothing = self.size, self.config.label_smoothing
+            label = f"{split} {select['metric']}"
+            return Selection(lambda model: mean_loss(model, task, split, size, noise, device, smoothing), -1, label)
+        metric = built("metric", select["metric"])
+        examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.info.vocabulary))
+        decoder = built("decoder", select["decoder"]) if select["decoder"] else None
+
+        def judge(model: Any) -> float:
+            if decoder:
+                outcomes = examples.decoded(model, decoder)
+            else:
+                kind = likelihood_kind(self.settings["model"], select["by"])
+                outcomes = examples.scored(model, select["by"], kind)
+            return measured(metric, self.info, outcomes)[2]
+
+        return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
+
+    def seconds(self) -> dict[str, float]:
+        """Return the duration of a resumed training."""
+        return {"seconds": self.checkpoints.seconds()} if self.checkpoints.spent else {}
+
+
+def _leave_trained(
+    model: Any, history: list[dict[str, Any]], numbers: Mapping[str, int], folder: Path
+) -> dict[str, Any]:
+    """Write a trained model and its history; return counts for the costs, with `numbers` of the training."""
+    wrong = diverged(model)
+    if wrong:
+        raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
+    save_model(model, str(folder / "weights.safetensors"))
+    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
+    counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}
+    about = dict(model.notes())
+    told = {**counts, "about": about} if about else counts
+    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+    return counts

@@ -1,0 +1,421 @@
+"""The training loop: phases, updates, evaluations, and selection of the best weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_core.computing.training.averaging import WeightAverage
+from bench_core.computing.training.batch_size import BatchSizeSearch
+from bench_core.computing.training.batch_stream import pinned, read_ahead, share_of, with_last
+from bench_core.computing.training.checkpoint import Checkpoints
+from bench_core.computing.training.clipping import clip_gradients
+from bench_core.computing.training.compilation import CompiledLoss
+from bench_core.computing.training.evaluation import Selection, evaluating
+from bench_core.computing.training.log import READ_EVERY, Average, Soundness
+from bench_core.computing.training.optimizers import check_groups, load_state, optimizers, set_peak, state_of
+from bench_core.computing.training.peers import Peers
+from bench_core.computing.training.precision import Precision
+from bench_core.computing.training.progress import Progress
+from bench_core.computing.training.reset import reset_modules
+from bench_core.computing.training.schedules import LearningRates
+from bench_core.computing.training.update import Computed, Gradient
+from bench_core.data import Batch, Purpose
+from bench_core.errors import Stopped, SuiteError, TrainingError
+from bench_core.model import Loss, Training
+from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
+from bench_core.planning.training_length import updates_of
+from bench_core.random_numbers import Noise
+from bench_core.suites.training import Phase, TrainingConfig
+from bench_core.task import Size, Task
+
+
+@dataclass
+class Trainer:
+    """Trains one model on one task; `run` loads the best weights into the model and returns the history."""
+
+    model: Any  # an nn.Module that is a Model
+    task: Task
+    config: TrainingConfig
+    noise: Noise
+    device: torch.device
+    selection: Selection
+    precision: str = "fp32"
+    tell: Callable[[str, float], None] = lambda text, share: None
+    checkpoints: Checkpoints | None = None
+    stop: Selection | None = None  # the metric of `config.stop`
+    warn: Callable[[str], None] = lambda text: None
+    peers: Peers | None = None  # other processes, which share each batch with this one
+    hear: Hear = silent  # hears of the start, of losses at each reading of the log, and of evaluations
+
+    def __post_init__(self) -> None:
+        check_groups(self.model, self.config)
+        self.progress = Progress()
+        self.numbers = Precision(self.precision, self.device)
+        self.average = WeightAverage(self.config.average) if self.config.average else None
+        self.size = Size(1 if self.config.batch_size == "auto" else self.config.batch_size, self.config.batch_unit)
+        self.reading = Lock()  # of the task, which evaluations read too
+        self.memory: list[Any] = []  # what the last batch left, of each of its parts
+        self.best: dict[str, Tensor] = {}
+        self.losses, self.soundness = Average(), Soundness()  # since the last evaluation; of all updates
+        self.heard = Average()  # those of `losses` that have been heard of
+        self.gradient = Gradient(
+            self.model, self._loss_of_model(), self.numbers, self.device, self.config.accumulate, self.peers
+        )
+        self.optimizers = self.common_optimizers = optimizers(self.model, self.config, self.device)
+
+    def run(self) -> list[dict[str, Any]]:
+        """Train in phases, each starting from the best weights of the previous one.
+
+        Resumes from the last checkpoint, if there is one, bit-identical to an uninterrupted training. Raises Stopped,
+        after a checkpoint, at the time limit.
+        """
+        phases, kept = self.config.phases or (Phase(),), self._last_checkpoint()
+        self.begin(kept and kept["progress"])
+        progress = self.progress
+        self._hear_of_start()
+        self.common_rates = self._learning_rates(self.config.schedule, self.config.warmup, sum(progress.planned))
+        with self.numbers.products():
+            for number in range(progress.phase, len(phases)):
+                if kept is None:
+                    self._begin(phases[number], number)
+                self._use(phases[number], progress.planned[number])
+                if kept is not None:
+                    self._restore(kept)
+                    kept = None
+                self._phase(phases[number], progress.first + progress.planned[number])
+                self.model.load_state_dict(self.best)
+        return progress.history
+
+    def begin(self, progress: Mapping[str, Any] | None = None) -> None:
+        """Plan the updates of each phase, or go on from the progress that a checkpoint has."""
+        if progress is not None:
+            self.progress = type(self.progress)(**progress)
+        elif self.config.batch_size == "auto":
+            if self.peers is not None:
+                raise SuiteError("`batch_size: auto` is found on one device. Set a number where there are more.")
+            self.progress.batch_size = self._search_batch_size().run()
+        if self.progress.batch_size:
+            self.size = Size(self.progress.batch_size, self.config.batch_unit)
+        if progress is None:
+            self._plan()
+
+    def _search_batch_size(self) -> BatchSizeSearch:
+        noise, unit = self.noise.fork("order").fork(0), self.config.batch_unit
+        return BatchSizeSearch(
+            self.model, self.device, lambda size: self.task.batches("train", Purpose.TRAIN, Size(size, unit), noise),
+            lambda batch: self._gradient(batch, self._training({}), []),
+        )  # fmt: skip
+
+    def _last_checkpoint(self) -> Any:
+        """Return the state that the last checkpoint keeps, and load its weights; None without one.
+
+        Of several processes the first one looks first, as it sets damaged ones aside.
+        """
+        if self.checkpoints is None:
+            return None
+        if self.peers is None:
+            return self.checkpoints.last(self.model, self.device)
+        kept = self.checkpoints.last(self.model, self.device) if self.peers.rank == 0 else None
+        (step,) = self.peers.numbers([0 if kept is None else kept["progress"]["step"]])
+        if self.peers.rank and step:
+            kept = self.checkpoints.last(self.model, self.device)
+            if kept is None or kept["progress"]["step"] != step:
+                raise TrainingError("the processes of this training found different checkpoints. Run it again.")
+        return kept
+
+    def _plan(self) -> None:
+        """Plan the number of updates of each phase."""
+        if any(one.epochs or one.every == "epoch" for _, several, _ in self.config.schedules for one in several):
+            self._batches()
+        self.progress.planned = [
+            updates_of(vars(self.config), vars(one), self._batches) for one in self.config.phases or (Phase(),)
+        ]
+
+    def _begin(self, phase: Phase, number: int) -> None:
+        progress = self.progress
+        reset_modules(self.model, phase.reset, self.common_optimizers)
+        progress.phase, progress.first = number, progress.step
+        progress.best, progress.stale, progress.stop_best, progress.stop_stale = None, 0, None, 0
+        self.best = {}
+        if self.average is not None:
+            self.average.restart()
+
+    def _use(self, phase: Phase, updates: int) -> None:
+        """Use the optimizer, peak rates and schedule of a phase."""
+        own = phase.optimizer
+        self.optimizers = optimizers(self.model, self.config, self.device, own) if own else self.common_optimizers
+        for optimizer in self.optimizers:
+            set_peak(optimizer, phase.lr or self.config.lr)
+        self.rates = self.common_rates
+        if phase.own_schedule:
+            self.rates = self._learning_rates(phase.schedule or self.config.schedule, phase.warmup or 0, updates)
+        elif own:
+            rates = self._learning_rates(self.config.schedule, self.config.warmup, self.common_rates.total)
+            rates.scale, self.rates = self.common_rates.scale, rates
+        self.rates.begin()
+
+    def _learning_rates(self, schedules: Any, warmup: int, total: int) -> LearningRates:
+        return LearningRates(self.optimizers, schedules, warmup, total, max(1, self.progress.epoch_length))
+
+    def _phase(self, phase: Phase, end: int) -> None:
+        """Update until the last step of the phase, or until patience is exhausted."""
+        settings, every, progress = phase.more, self.config.evaluate_every, self.progress
+        while progress.step < end and not self._exhausted():
+            before = progress.step
+            for batch, last in with_last(self._batches_of_epoch()):
+                self._update(batch, phase, settings)
+                progress.batch += 1
+                if last:
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                self._tell()
+                if progress.step % READ_EVERY == 0:
+                    self._hear_of_losses()
+                if progress.step == end or (progress.step % every == 0 if every else last):
+                    self._evaluate()
+                self._keep()
+                if progress.step == end or self._exhausted():
+                    break
+            if progress.step == before:
+                raise TrainingError("the training split has no batches. Is it empty?")
+        if progress.batch:  # the phase ended inside of an epoch, and the next begins with another
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        if not self.best:  # no updates: the weights are judged as they are
+            self._evaluate()
+
+    def _batches_of_epoch(self) -> Iterator[Batch]:
+        """Yield what is left of the epoch; read ahead for a GPU."""
+        left = islice(self._epoch(self.progress.epoch), self.progress.batch, None)
+        return read_ahead(left, pinned, self.reading) if self.device.type == "cuda" else left
+
+    def _epoch(self, number: int) -> Iterator[Batch]:
+        noise = self.noise.fork("order").fork(number)
+        return self.task.batches("train", Purpose.TRAIN, self.size, noise)
+
+    def _keep(self) -> None:
+        """Write a checkpoint if one is due; raise Stopped at the time limit."""
+        kept = self.checkpoints
+        due, over = (kept.due() or kept.over(), kept.over()) if kept is not None else (False, False)
+        if self.peers is not None:
+            due, over = self.peers.decide([due, over])
+        if not due:
+            return
+        self._check()
+        state = self._state()
+        if kept is not None and (self.peers is None or self.peers.rank == 0):
+            kept.save(self.progress.step, self.model, state)
+        if over:
+            raise Stopped
+
+    def _state(self) -> dict[str, Any]:
+        """Return all state besides weights; of all processes, if there are several."""
+        cuda = self.device.type == "cuda"
+        generators = [torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if cuda else None]
+        own = {"memory": self.memory, "generators": generators}
+        common = [] if self.optimizers is self.common_optimizers else self.common_optimizers
+        return {
+            "progress": asdict(self.progress),
+            "best": self.best,
+            "optimizers": [state_of(optimizer) for optimizer in self.optimizers],
+            "common": [state_of(optimizer) for optimizer in common],
+            "rates": [self.rates.scale, self.common_rates.scale],
+            "precision": self.numbers.state(),
+            "average": self.average.state() if self.average is not None else None,
+            "losses": self.losses.state(),
+            "heard": self.heard.state(),
+            "processes": [own] if self.peers is None else self.peers.gather(own),
+        }
+
+    def _restore(self, kept: Mapping[str, Any]) -> None:
+        """Inverse of `_state`."""
+        self.best = kept["best"]
+        for several, states in ((self.optimizers, "optimizers"), (self.common_optimizers, "common")):
+            for optimizer, state in zip(several, kept[states], strict=False):
+                load_state(optimizer, state)
+        self.rates.scale, self.common_rates.scale = kept["rates"]
+        self.numbers.restore(kept["precision"])
+        if self.average is not None:
+            self.average.restore(kept["average"])
+        self.losses.restore(kept["losses"])
+        self.heard.restore(kept["heard"])
+        own = kept["processes"][self.peers.rank if self.peers is not None else 0]
+        self.memory = own["memory"]
+        processor, device = own["generators"]
+        torch.set_rng_state(processor.cpu())
+        if device is not None:
+            torch.cuda.set_rng_state(device.cpu(), self.device)
+
+    def _update(self, batch: Batch, phase: Phase, settings: Mapping[str, Any]) -> None:
+        """Perform one update."""
+        self.model.train()
+        self.rates.set(self.progress.step + 1 - (self.progress.first if phase.own_schedule else 0))
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        own: Batch | None = batch
+        if self.peers is not None:
+            own = share_of(batch, self.peers.rank, self.peers.number)
+        memory = self.memory if batch.continues else []
+        training = self._training(settings)
+        found = self._gradient(own, training, memory)
+        self.memory = found.memory
+        self.numbers.unscale(self.optimizers)
+        norm = self._clip()
+        self.soundness.note(self.progress.step + 1, found.loss, norm, self.numbers.scaler is not None)
+        if self.device.type == "cpu" or (self.progress.step + 1) % READ_EVERY == 0:
+            self._check()
+        self._step()
+        self.progress.step += 1
+        if self.average is not None:
+            self.average.updated(self.model, self.progress.step - self.progress.first)
+        self.losses.add(found.loss, norm, found.terms)
+
+    def _loss_of_model(self) -> Callable[[Batch, Training], Loss]:
+        if self.config.compile:
+            return CompiledLoss(self.model, self.warn)
+        return lambda batch, training: self.model.loss(batch, training)
+
+    def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> Computed:
+        return self.gradient.of(batch, training, memory)
+
+    def _check(self) -> None:
+        """Raise TrainingError if the loss or gradient of an update was not finite; waits for the device."""
+        self.numbers.check()
+        (broken,) = self.soundness.broken()
+        if broken:
+            place = self.checkpoints.weights if self.checkpoints else None
+            kept = f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+            raise TrainingError(f"{broken}{kept}")
+
+    def _step(self) -> None:
+        self.numbers.step(self.optimizers)
+
+    def _training(self, settings: Mapping[str, Any]) -> Training:
+        step, total, epoch = self.progress.step, max(1, sum(self.progress.planned)), self.progress.epoch
+        return Training(
+            step, total, epoch, self.config.epochs or max(1, epoch + 1), self.noise.fork("loss").fork(step), None,
+            settings, self.config.label_smoothing,
+        )  # fmt: skip
+
+    def _clip(self) -> Tensor:
+        """Clip the gradient; return its norm before."""
+        return clip_gradients([*self.model.parameters()], self.config.clip)
+
+    def _evaluate(self) -> None:
+        """Evaluate the weights, keep them if they are the best, and add an entry to the history."""
+        self._check()
+        progress = self.progress
+        if self.average is not None:
+            self.average.evaluated(self.model)
+        value, stop = self._judged()
+        improved = self._improves(value, progress.best)
+        if improved or not self.best:
+            progress.best, progress.stale = value if improved else None, 0
+            self.best = self._weights()
+        else:
+            progress.stale += 1
+            self.rates.worse(progress.step - (progress.first if self.rates is not self.common_rates else 0))
+        self._note_stop(stop)
+        losses = self.losses if self.peers is None else self.peers.added(self.losses)
+        progress.history.append({**self._entry(value, improved, stop), **losses.values()})
+        self._hear_of_losses()
+        self.losses, self.heard = Average(), Average()
+        self._hear_of_evaluation(progress.history[-1])
+        self._tell(f", {self.selection.name} {value:.4g}")
+
+    def _judged(self) -> tuple[float, float | None]:
+        """Return the metrics of the selection and to stop by, None without that; of averaged weights if there are."""
+        judges = [self.selection, *([] if self.stop is None else [self.stop])]
+        values = [0.0] * len(judges)
+        if self.peers is None or self.peers.rank == 0:
+            values = self._with_average(lambda: [self._by(judge) for judge in judges])
+        if self.peers is not None:
+            values = self.peers.numbers(values)
+        return values[0], values[1] if len(values) > 1 else None
+
+    def _by(self, selection: Selection) -> float:
+        with self.reading, evaluating(self.model):
+            return selection.judge(self.model)
+
+    def _with_average(self, work: Callable[[], Any]) -> Any:
+        if self.average is None or not self.average.mean:
+            return work()
+        with self.average.in_place(self.model):
+            return work()
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Return a copy of the weights as they were judged."""
+        found: dict[str, Tensor] = self._with_average(
+            lambda: {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        )
+        return found
+
+    def _note_stop(self, value: float | None) -> None:
+        """Note whether there is progress in the metric to stop by."""
+        if value is None or self.stop is None or self.config.stop is None:
+            return
+        best, progress = self.progress.stop_best, self.progress
+        gain = math.inf if best is None else (value - best) * self.stop.better
+        if not math.isnan(value) and gain > self.config.stop.change:
+            progress.stop_best, progress.stop_stale = value, 0
+        else:
+            progress.stop_stale += 1
+
+    def _improves(self, value: float, best: float | None) -> bool:
+        return not math.isnan(value) and (best is None or (value - best) * self.selection.better > 0)
+
+    def _entry(self, value: float, improved: bool, stop: float | None = None) -> dict[str, Any]:
+        """Return the history entry of an evaluation, without losses."""
+        return {
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "lr": self.optimizers[0].param_groups[0]["lr"],
+            self.selection.name: value,
+            **({} if self.stop is None else {self.stop.name: stop}),
+            "best": improved,
+        }
+
+    def _tell(self, more: str = "") -> None:
+        total = sum(self.progress.planned)
+        self.tell(f"step {self.progress.step:,} of {total:,}{more}", self.progress.step / max(1, total))
+
+    def _hear_of_start(self) -> None:
+        self.hear(TrainingStarted(self.progress.step, sum(self.progress.planned)))
+
+    def _hear_of_losses(self) -> None:
+        """Tell of the mean losses since this was done last, which waits for the device."""
+        if self.hear is silent:
+            return
+        means, self.heard = self.losses.since(self.heard).means(), self.losses.copy()
+        if means:
+            self._hear_of_means(means)
+
+    def _hear_of_means(self, means: Mapping[str, Tensor], copy: int = 0) -> None:
+        values = {name: float(mean) for name, mean in means.items()}
+        norm, lr = values.pop("gradient_norm", None), self.optimizers[0].param_groups[0]["lr"]
+        self.hear(Update(self.progress.step, self.progress.epoch, lr, values, norm, copy=copy))
+
+    def _hear_of_evaluation(self, entry: Mapping[str, Any], copy: int = 0) -> None:
+        name = self.selection.name
+        self.hear(Evaluation(entry["step"], name, entry[name], entry["best"], copy=copy))
+        if self.stop is not None:
+            name = self.stop.name
+            self.hear(Evaluation(entry["step"], name, entry[name], self.progress.stop_stale == 0, copy=copy))
+
+    def _exhausted(self) -> bool:
+        config, progress = self.config, self.progress
+        if config.stop is not None and progress.stop_stale >= config.stop.patience:
+            return True
+        return config.patience is not None and progress.stale >= config.patience
+
+    def _batches(self) -> int:
+        """Return the number of batches of an epoch, counted once."""
+        if not self.progress.epoch_length:
+            self.progress.epoch_length = max(1, sum(1 for _ in self._epoch(0)))
+        return self.progress.epoch_length

@@ -1,0 +1,170 @@
+"""Loads a run for analysis in Python: cells, numbers, bootstrap replicates, histories and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.data import Outcome
+from bench_core.errors import PluginError, StoreError, SuiteError
+from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
+from bench_core.runs.selecting import cell_name, name_on, only_one
+from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
+from bench_core.storage.store import Store
+from bench_core.suites.axes import AXES, TRAINING_AXES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+INSTALL = "pandas is not installed: python -m pip install 'pandas>=2.2'. All but frames works without it."
+
+
+def load(run: str | Path, store: str | Path = ".bench/store", runs: str | Path = "runs") -> LoadedRun:
+    """Load a run, of this machine or imported, by its folder or by its name in the folder `runs`.
+
+    Outcomes are read from `store` when they are asked for. Raises SuiteError if there is no such run, StoreError if
+    a file of it is damaged.
+    """
+    return LoadedRun(read_run(run_folder(Path(run), Path(runs))), Store(Path(store)))
+
+
+def run_folder(run: Path, runs: Path) -> Path:
+    """Return the folder of a run, given as that, or as a name in the folder `runs`."""
+    if run.is_file():
+        raise SuiteError(f"{run} is a file. `bench import {run}` adds an export to {runs}/; name the run there.")
+    named = runs / run
+    return named if not run.exists() and len(run.parts) == 1 and named.is_dir() else run
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run and the store that it used. Rows are mappings, with the names of a cell on its axes first."""
+
+    run: Run
+    store: Store
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """Return a row for each cell: its axes, status, and the value of each metric."""
+        return self.run.rows()
+
+    @property
+    def numbers(self) -> list[dict[str, Any]]:
+        """Return a row for each number: axes, metric, value, and what is known of it, such as unit and examples."""
+        return [
+            {**one.cell, "metric": metric, **vars(number)}
+            for one in self.run.cells
+            for metric, number in one.numbers.items()
+        ]
+
+    @cached_property
+    def draws(self) -> Mapping[tuple[str, str], NDArray[Any]]:
+        """The bootstrap replicates [B, 1000] of each number that has some, by the name of its cell and its metric.
+
+        A cell is called as by `bench show`, such as `words/lstm/greedy/test, seed 0`. The rows are of resamples that
+        draw 1, 2, 4, ... examples in a row together; there is more than one where examples continue each other.
+        """
+        keys = {
+            (cell_name(one.cell), name.partition("/")[2]): key
+            for one in self.run.cells
+            for name, key in one.artifacts.items()
+            if name.startswith("measure/")
+        }
+        found = {name: self.run.draws[key] for name, key in keys.items() if key in self.run.draws}
+        return {name: draws for name, draws in found.items() if len(draws)}
+
+    @property
+    def histories(self) -> list[dict[str, Any]]:
+        """Return a row for each evaluation of a training: task, model, hardware, seed, step, epoch and metrics."""
+        try:
+            found = dict(read_histories(self.run.folder))
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.run.folder}: {error}. Run the suite again.") from None
+        trained: dict[str, Mapping[str, Any]] = {}
+        for one in self.run.cells:
+            axes: dict[str, Any] = {axis: one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")}
+            trained.setdefault(one.artifacts.get("train", "")[:SHORT], axes)
+        return [{**trained[key], **row} for key, rows in found.items() if key in trained for row in rows]
+
+    def outputs(
+        self, cell: str | Mapping[str, Any] = "", kind: Kind = "decode", by: str | None = None, **axes: Any
+    ) -> Iterator[Outcome]:
+        """Return the outcomes of one cell, in order of id, read one by one.
+
+        The cell is a row of `cells`, a name or filters as on the command line, or axes, such as `model="lstm"`; axes
+        on which all cells have one name may be left out. `kind="score"` gives the examples that were scored, with
+        the log-probabilities of their targets, by the likelihood `by` if there are several. Raises SuiteError if no
+        cell matches, or several; StoreError if the outcomes are missing or damaged.
+        """
+        if kind not in KINDS:
+            raise SuiteError(f"there is no kind {kind!r} of outcomes. Known are {' and '.join(KINDS)}.")
+        found = self._cell(cell, axes)
+        several = [one for one in stored_outcomes([found], self.store) if one.kind == kind]
+        if not several:
+            verb = "decoded" if kind == "decode" else "scored"
+            raise SuiteError(f"{cell_name(found.cell)}: nothing was {verb} for this cell.")
+        if by is None and len(several) == 1:
+            return iter(several[0])
+        known = {one.by: one for one in several}
+        if by not in known:
+            names = ", ".join(sorted(map(str, known)))
+            raise SuiteError(
+                f"{cell_name(found.cell)}: say by which likelihood it was scored: `by` is one of {names}."
+            )
+        return iter(known[by])
+
+    def _cell(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> CellResult:
+        """Return the one cell that is meant; raise SuiteError if there is none, or more than one."""
+        if odd := {*axes} - {*AXES}:
+            raise SuiteError(f"cells have no axis {min(odd)!r}. Their axes are {', '.join(AXES)}.")
+        given = {**({} if isinstance(cell, str) else cell), **axes}
+        names = {axis: name_on(given, axis) for axis in AXES if axis in given}
+        cells = [one for one in self.run.cells if all(name_on(one.cell, axis) == names[axis] for axis in names)]
+        if not cells:
+            raise SuiteError(f"no cell of {self.run.folder} has {', '.join(map('='.join, names.items()))}.")
+        return only_one(cells, lambda one: one.cell, cell if isinstance(cell, str) else "")
+
+    def all_outputs(self) -> Iterator[StoredOutcomes]:
+        """Yield the outcomes of every decoding and every scoring, each with its axes (`cell`) and `kind`."""
+        return stored_outcomes(self.run.cells, self.store)
+
+    def cells_frame(self) -> Any:
+        """Return `cells` as a frame of pandas."""
+        return _frame(self.cells)
+
+    def numbers_frame(self) -> Any:
+        """Return `numbers` as a frame of pandas."""
+        return _frame(self.numbers)
+
+    def histories_frame(self) -> Any:
+        """Return `histories` as a frame of pandas."""
+        return _frame(self.histories)
+
+    def draws_frame(self) -> Any:
+        """Return `draws` as a frame of pandas: a column for each number, a row for each of 1,000 resamples.
+
+        They draw as many examples together as depend on each other, by `block` of the number.
+        """
+        from bench_core.storage.bootstrap_replicates import BLOCKS
+
+        blocks = {
+            (cell_name(one.cell), name): one.numbers[name].block for one in self.run.cells for name in one.numbers
+        }
+        return _frame({name: draws[BLOCKS.index(blocks[name])] for name, draws in self.draws.items()})
+
+    def outputs_frame(
+        self, cell: str | Mapping[str, Any] = "", kind: Kind = "decode", by: str | None = None, **axes: Any
+    ) -> Any:
+        """Return `outputs` as a frame of pandas, a row for each example; all of them must fit into memory."""
+        return _frame([vars(outcome) for outcome in self.outputs(cell, kind, by, **axes)])
+
+
+def _frame(rows: Any) -> Any:
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise PluginError(INSTALL) from None
+    return DataFrame(rows)

@@ -1,0 +1,119 @@
+"""What stages cost on a device: records of finished stages, and calibrations of those that have not run.
+
+They are kept beside the artifacts of a store, under keys that leave the seed out. They are in no cache key, and may
+be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    ValidationError,
+)
+
+from bench_core.storage.store import Store
+
+FOLDER = "costs"
+LARGEST = 2**16  #: bytes of a file
+SHORT = 32  # letters of a key in the name of a file
+
+
+class Cost(BaseModel):
+    """The cost of a stage; files that are damaged, or of another version, count as absent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    device: str  #: on which it was measured
+
+
+class Record(Cost):
+    """The cost of a finished stage, or the predicted one of a scoring."""
+
+    seconds: NonNegativeFloat
+    peak: NonNegativeInt | None = None  #: bytes
+
+
+class Memory(BaseModel):
+    """The bytes that a training holds at most, by what they are for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weights: NonNegativeInt  #: with buffers, and the copy of the best ones
+    optimizer: NonNegativeInt  #: its state
+    update: NonNegativeInt  #: gradients and activations at the peak of an update
+    available: NonNegativeInt  #: on the device, when it was measured
+    by_dry_run: bool  #: on the meta device; else from updates with few rows
+
+    @property
+    def total(self) -> int:
+        """Return the bytes that a training needs."""
+        return self.weights + self.optimizer + self.update
+
+    @property
+    def fits(self) -> bool:
+        """Return whether that was available."""
+        return self.total <= self.available
+
+
+class TrainingSpeed(Cost):
+    """How long the pieces of a training take, in seconds."""
+
+    setup: NonNegativeFloat  #: loading the task and building the model
+    updates: tuple[NonNegativeFloat, ...]  #: an update of each phase; 0 where there are none
+    evaluation: NonNegativeFloat  #: an evaluation
+    updates_per_epoch: NonNegativeInt
+    measured: NonNegativeInt  #: updates that were timed
+    share: PositiveFloat  #: of the rows of a batch that were used
+    memory: Memory
+
+
+T = TypeVar("T", bound=Cost)
+
+
+class Costs:
+    """The costs in a store, by key and device."""
+
+    def __init__(self, store: Store) -> None:
+        self.folder = store.root / FOLDER
+
+    def read(self, kind: type[T], key: str, device: str) -> T | None:
+        """Return the cost under a key on a device, or None."""
+        with suppress(OSError, ValidationError):
+            path = self._path(kind, key, device)
+            if path.stat().st_size <= LARGEST:
+                found = kind.model_validate_json(path.read_bytes())
+                return found if found.device == device else None
+        return None
+
+    def write(self, key: str, cost: Cost) -> None:
+        """Write a cost, in place of an earlier one; without effect if the store cannot be written."""
+        path = self._path(type(cost), key, cost.device)
+        fresh = path.with_name(f"{path.name}.{token_hex(4)}")
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                fresh.write_text(cost.model_dump_json(), encoding="utf-8")
+                os.replace(fresh, path)
+            finally:
+                fresh.unlink(missing_ok=True)
+
+    def remove(self, key: str) -> None:
+        """Remove what is known under a key, on all devices, if possible."""
+        for path in self.folder.glob(f"*-{key[:SHORT]}-*.json"):
+            with suppress(OSError):
+                path.unlink()
+
+    def _path(self, kind: type[Cost], key: str, device: str) -> Path:
+        mark = sha256(device.encode()).hexdigest()[:8]
+        return self.folder / f"{kind.__name__.lower()}-{key[:SHORT]}-{mark}.json"

@@ -1,0 +1,74 @@
+"""Rows of data sets of the library datasets: folders that it saved, and revisions of the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench_core import DataError
+from bench_data.records import Record, columns_of
+from bench_data.settings import Hub, Saved
+
+UNFINISHED = "*.incomplete"  # files of a download that was interrupted, in the cache of the hub
+
+
+def rows(origin: Saved | Hub, names: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of a data set, of which only the fields `names` are read; raise DataError if it cannot be."""
+    found, label = _saved(origin) if isinstance(origin, Saved) else _of_hub(origin)
+    known = found.column_names
+    found = found if known is None else found.select_columns(columns_of(names, known, label))
+    try:
+        for number, values in enumerate(found, 1):
+            yield Record(f"{label}: row {number}", values)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{label} cannot be read: {_short(error)}.") from None
+
+
+def _saved(origin: Saved) -> tuple[Any, str]:
+    """Return a split of a folder, and what messages call it."""
+    from datasets import load_from_disk
+
+    try:
+        found = load_from_disk(str(origin.saved))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{origin.saved} is no folder of `save_to_disk`: {_short(error)}.") from None
+    if not isinstance(found, dict):
+        if origin.split is not None:
+            raise DataError(f"{origin.saved} is one data set without splits. Leave out `split: {origin.split}`.")
+        return found, str(origin.saved)
+    if origin.split not in found:
+        asked = "say which `split:` is meant" if origin.split is None else f"there is no split {origin.split!r}"
+        raise DataError(f"{origin.saved} has the splits {', '.join(map(repr, found))}: {asked}.")
+    return found[origin.split], f"{origin.saved} {origin.split}"
+
+
+def _of_hub(origin: Hub) -> tuple[Any, str]:
+    """Return a split of a revision in the cache of the hub, which is downloaded if that is allowed."""
+    from datasets import load_dataset
+
+    folder, label = snapshot(origin), " ".join(filter(None, (origin.hub, origin.config, origin.split)))
+    try:
+        return load_dataset(str(folder), origin.config, split=origin.split, streaming=True), label
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(f"{label} of {origin.revision} cannot be read: {_short(error)}.") from None
+
+
+def snapshot(origin: Hub) -> Path:
+    """Return the folder of a revision; raise DataError if it is not here, or not whole."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    name, revision, is_local = origin.hub, origin.revision, not origin.allow_download
+    try:
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=is_local))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        advice = " Set `allow_download: true`, or download it." if is_local else ""
+        raise DataError(f"data set {name} of revision {revision} is not here: {_short(error)}.{advice}") from None
+    if is_local and any((folder.parent.parent / "blobs").glob(UNFINISHED)):
+        raise DataError(f"the download of data set {name} was interrupted. Set `allow_download: true` to finish it.")
+    return folder
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].removesuffix(".")

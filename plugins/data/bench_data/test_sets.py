@@ -1,0 +1,88 @@
+"""Test sets that sacrebleu has downloaded; nothing is downloaded here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench_core import DataError, suggestion
+from bench_data.records import Record
+from bench_data.settings import TestSet
+from bench_text.api import corpora
+
+
+def digests(origin: TestSet) -> Mapping[str, str]:
+    """Return the digests of the files of a test set, for a Config's `reads`; raise DataError if it is not here."""
+    return {f"sacrebleu {path.name}": corpora.digest(path) for path in _files(origin).values()}
+
+
+def rows(origin: TestSet) -> Iterator[Record]:
+    """Yield the lines of a test set: `source`, its first reference as `target`, and the fields that sacrebleu has."""
+    files = _files(origin)
+    columns = {field: corpora.read_lines(path) for field, path in files.items()}
+    lengths = {field: len(lines) for field, lines in columns.items()}
+    if len({*lengths.values()}) > 1:
+        found = ", ".join(f"{files[field].name} {number:,}" for field, number in lengths.items())
+        raise DataError(f"files of {origin.sacrebleu} {origin.pair} have unlike numbers of lines: {found}.")
+    references = [field for field in columns if field.startswith("ref")]
+    if not references:
+        raise DataError(f"test set {origin.sacrebleu} {origin.pair} has no references that sacrebleu compares with.")
+    for number, row in enumerate(zip(*columns.values(), strict=True), 1):
+        values = dict(zip(columns, row, strict=True))
+        target, *others = (values[field] for field in references)
+        known = {"source": values["src"], "target": target, "line": str(number)}
+        yield Record(f"{files['src']}:{number}", {**values, **known}, others)
+
+
+def _files(origin: TestSet) -> dict[str, Path]:
+    """Return the file of each field in the order of names; of references, those that sacrebleu compares with."""
+    dataset, pair = _dataset(origin), origin.pair
+    try:
+        fields, files = dataset.fieldnames(pair), dataset.get_files(pair)
+        chosen = {dataset.get_source_file(pair), *dataset.get_reference_files(pair)}
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        AssertionError,
+        SystemExit,
+    ) as error:  # as XML or a set is not as it must be
+        raise DataError(f"test set {origin.sacrebleu} {pair} cannot be read: {error}. {_advice(origin)}") from None
+    return {
+        field: Path(file)
+        for field, file in sorted(zip(fields, files, strict=True))
+        if file in chosen or field in ("docid", "domain", "genre", "origlang")
+    }
+
+
+def _dataset(origin: TestSet) -> Any:
+    """Return what sacrebleu knows of a test set, unable to download; raise DataError for an unknown name."""
+    from sacrebleu.dataset import DATASETS
+
+    name, pair = origin.sacrebleu, origin.pair
+    if name not in DATASETS:
+        raise DataError(f"sacrebleu knows no test set {name!r}. {suggestion(name, [*DATASETS])}")
+    if pair not in DATASETS[name].langpairs:
+        raise DataError(f"test set {name} has no pair {pair!r}. {suggestion(pair, [*DATASETS[name].langpairs])}")
+    dataset: Any = copy.copy(DATASETS[name])
+    raw = _folder() / name / "raw"
+
+    def maybe_download() -> None:
+        if not raw.is_dir() or not any(raw.iterdir()):
+            raise DataError(f"test set {name} {pair} is not in {raw.parent}. {_advice(origin)}")
+
+    dataset.maybe_download = maybe_download
+    return dataset
+
+
+def _folder() -> Path:
+    """Return where sacrebleu keeps test sets, as its variable SACREBLEU says."""
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    return Path(SACREBLEU_DIR)
+
+
+def _advice(origin: TestSet) -> str:
+    return f"Run `sacrebleu --test-set {origin.sacrebleu} --language-pair {origin.pair} --echo src` first."

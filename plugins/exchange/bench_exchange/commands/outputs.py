@@ -1,0 +1,54 @@
+"""Write outputs and scores of a run as JSON lines, CSV or text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench_core.commands import options
+from bench_core.terminal import say, visible
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
+    from bench_exchange.outputs import Format
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("cells", metavar="[CELL]...", nargs=-1)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "text"]),
+    default="jsonl",
+    show_default=True,
+    help="A line for each example, a row for each output, or the first output of each example of one cell on a line.",
+)
+@click.option("--kind", type=click.Choice(["decode", "score"]), help="Only outputs, or only scores.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write [default: standard output].")
+@options.runs
+@options.store
+def command(
+    run: Path, cells: tuple[str, ...], form: Format, kind: str | None, out: Path | None, runs: Path, store: Store
+) -> int:
+    """Write every outcome of RUN, or of CELL such as `model=lstm` or 'lstm/greedy': what was decoded and scored.
+
+    Examples come in order of their ids, cell after cell; scores, which decoders share, come once. Prompts and
+    references are empty where their data may forbid to show them, which is said. Outcomes that are missing or
+    damaged are named, the others are written, and the exit code is 1.
+    """
+    from bench_core.runs.loaded import run_folder
+    from bench_core.runs.results import read_run
+    from bench_core.runs.stored_outcomes import KINDS
+    from bench_exchange.outputs import Outputs, write_lines
+
+    kinds = [one for one in KINDS if kind in (None, one)]
+    found = Outputs(read_run(run_folder(run, runs)), store, ",".join(cells), kinds)
+    for text in found.notices() if form != "text" else ():
+        say(f"note: {visible(text)}", err=True)
+    write_lines(found.lines(form), out)
+    for text in found.problems:
+        say(f"bench: {visible(text)}", err=True)
+    return 1 if found.problems else 0

@@ -1,0 +1,254 @@
+"""What published causal and encoder-decoder models share: their own tokens, stop strings, scores by their logits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bench_core import (
+    STOP,
+    Batch,
+    Noise,
+    OwnVocabulary,
+    Prompt,
+    Scorer,
+    Scores,
+    Scoring,
+    State,
+    Stepper,
+    SuiteError,
+    TaskInfo,
+)
+from bench_huggingface import network
+from bench_huggingface.checkpoint import Family
+from bench_huggingface.folder import CONFIG
+from bench_huggingface.own_numbering import OwnNumbering
+from bench_huggingface.stop_strings import StopStrings
+from bench_huggingface.words import Words
+
+if TYPE_CHECKING:
+    from bench_huggingface.plugin import CheckpointConfig
+
+LOGITS = 2**27  # scored at a time
+TOLERANCE = {torch.bfloat16: 0.2, torch.float16: 0.05}  # of log-probabilities that are computed in two ways
+
+
+@dataclass(frozen=True)
+class Written(State):
+    """What a model has read, and what it has written where stop strings are looked for."""
+
+    reading: Any  # a State
+    tokens: Tensor | None  # [N, K]
+
+
+class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
+    """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, in its own tokens.
+
+    A batch has the tokens of prompts as its `source`, in the numbers of the checkpoint. Stepping gives no gradients.
+    """
+
+    family: ClassVar[Family]
+
+    def __init__(self, config: CheckpointConfig, info: TaskInfo) -> None:
+        super().__init__()
+        self.folder = info.files[CONFIG].parent
+        settings = network.stored(self.folder, self.family)
+        self.words = Words(self.folder, config, settings)
+        self.network: Any = network.allocated(settings, False, self.family, getattr(torch, config.dtype))
+        self.positions = network.positions(settings)
+        self.vocabulary_size = min(len(self.words), settings.get_text_config().vocab_size)
+        self.numbering = self._numbering()
+        self.stops = StopStrings(self.words.stops, self._decoded) if self.words.stops else None
+
+    @abstractmethod
+    def begin(self, batch: Batch) -> tuple[Tensor, State]:
+        """Read prompts; return the logits of the first token [N, M], and what is to be remembered."""
+
+    @abstractmethod
+    def go_on(self, reading: Any, tokens: Tensor) -> tuple[Tensor, State]:
+        """Read one more token of each row [N], in the model's numbers; return the logits of the next one [N, M]."""
+
+    @abstractmethod
+    def logits(self, batch: Batch) -> Tensor:
+        """Return the logits of each token of `gold` [N, T, M], from prompts and the tokens before it."""
+
+    @abstractmethod
+    def tokens_of(self, prompt: str) -> list[int]:
+        """Return the tokens of a prompt, in the model's numbers."""
+
+    @abstractmethod
+    def room(self, batch: Batch) -> Tensor | None:
+        """Return for how many tokens of a target each row has positions [N], stop included; None for any number."""
+
+    def setup(self, info: TaskInfo, noise: Noise) -> None:
+        network.load(self.network, self.folder)
+        network.tried(type(self.network).__name__, self._check)
+
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
+        sources = [self.tokens_of(one.text) for one in prompts]
+        for one, source in zip(prompts, sources, strict=True):
+            self._check_prompt(one, source)
+        given = targets or [""] * len(prompts)
+        golds = [[*self.numbering.own(self.words.target(text) if targets else []), STOP] for text in given]
+        return Batch(
+            torch.tensor([one.id for one in prompts], dtype=torch.long),
+            torch.full((len(prompts), 1), STOP),
+            _padded(golds),
+            torch.tensor([len(gold) for gold in golds], dtype=torch.long),
+            _padded(sources),
+            torch.tensor([len(source) for source in sources], dtype=torch.long),
+        )
+
+    def text(self, tokens: list[int]) -> str:
+        return self.words.text(self.numbering.own(tokens))
+
+    def limit(self, batch: Batch) -> Tensor | None:
+        return self.room(batch)
+
+    @torch.no_grad()
+    def start(self, batch: Batch) -> tuple[Tensor, Written]:
+        logits, reading = self.begin(batch)
+        return self._next(logits, reading, batch.opening[:, :0] if self.stops else None)
+
+    @torch.no_grad()
+    def step(self, state: Written, actions: Tensor) -> tuple[Tensor, Written]:
+        logits, reading = self.go_on(state.reading, self.numbering.of_model(actions))
+        tokens = None if state.tokens is None else torch.cat([state.tokens, actions[:, None]], 1)
+        return self._next(logits, reading, tokens)
+
+    @torch.no_grad()
+    def score(self, batch: Batch, scoring: Scoring) -> Scores:
+        """Take rows of like length together, as many as LOGITS allows."""
+        self._check_room(batch)
+        total = torch.zeros(len(batch), dtype=torch.float64, device=batch.ids.device)
+        most = max(1, LOGITS // (batch.gold.shape[1] * self.vocabulary_size))
+        for rows in torch.split(batch.length.argsort(stable=True), most):
+            part = _narrowed(batch.select(rows))
+            found = self._weighed(part)
+            if self.stops:
+                found = self.stops.scored(found, part.gold, part.length)
+            total = total.index_add(0, rows, found.double().where(part.mask, 0).sum(1))
+        return Scores(total)
+
+    def _next(self, logits: Tensor, reading: State, tokens: Tensor | None) -> tuple[Tensor, Written]:
+        log_probs = self.numbering.log_probs(logits)
+        if self.stops and tokens is not None:
+            log_probs = self.stops.applied(log_probs, tokens)
+        return log_probs, Written(reading, tokens)
+
+    def _numbering(self) -> OwnNumbering:
+        stop, *ends = self.words.ends
+        if stop >= self.vocabulary_size:
+            raise SuiteError(f"the model in {self.folder} ends texts by token {stop}, which it does not have.")
+        more, never = ([one for one in ids if one < self.vocabulary_size] for ids in (ends, self.words.never))
+        dtype = torch.promote_types(next(self.network.parameters()).dtype, torch.float32)
+        never = [one for one in never if one not in self.words.ends]
+        return OwnNumbering(self.vocabulary_size, stop, tuple(more), tuple(never), dtype)
+
+    def _decoded(self, tokens: list[int]) -> str:
+        return self.words.decoded(self.numbering.own(tokens))
+
+    def _check_prompt(self, prompt: Prompt, tokens: list[int]) -> None:
+        if max(tokens) >= self.network.get_input_embeddings().num_embeddings:
+            raise SuiteError(
+                f"the tokenizer in {self.folder} gives token {max(tokens)} for example {prompt.id}, which the model "
+                "does not have. They do not belong together."
+            )
+        if self.positions and len(tokens) > self.positions[0]:
+            most, name = self.positions
+            raise SuiteError(
+                f"the prompt of example {prompt.id} has {len(tokens)} tokens, which do not fit into the {most} "
+                f"positions (`{name}`) of the model. Leave out longer texts (`longest:` of a task)."
+            )
+
+    def _check_room(self, batch: Batch) -> None:
+        room = self.room(batch)
+        if room is None or bool((batch.length <= room).all()):
+            return
+        row = int((batch.length - room).argmax())
+        most, name = self.positions or (0, "")
+        raise SuiteError(
+            f"the target of example {int(batch.ids[row])} has {int(batch.length[row])} tokens, and room "
+            f"for {int(room[row])} in the {most} positions (`{name}`) of the model. Leave out longer texts "
+            "(`longest:` of a task)."
+        )
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """Raise SuiteError unless the network predicts alike token by token and all at once."""
+        was = self.training
+        self.eval()
+        if not self.goes_on():
+            raise SuiteError(
+                f"{type(self.network).__name__} with these settings does not predict alike token by token and all at "
+                "once: what it keeps of the tokens that it has read does not let it go on from there. Choose another "
+                "model."
+            )
+        self.train(was)
+
+    def goes_on(self) -> bool:
+        """Return whether the network predicts alike token by token and all at once."""
+        return self.predicts_alike(self.sample_rows())
+
+    def sample_rows(self) -> Batch:
+        """Return rows of tokens that may be written: sources of 3, 3 and 1 tokens, and targets of 3."""
+        closed = {STOP, *self.numbering.own([*self.numbering.ends, *self.numbering.never])}
+        a, b, *_ = [token for token in range(self.vocabulary_size) if token not in closed] * 2
+        sources = _padded([self.numbering.own(row) for row in ([a, b, a], [b, b, a], [b])])
+        gold = torch.tensor([[a, b, STOP], [b, a, STOP], [b, b, STOP]])
+        rows = torch.arange(3)
+        return Batch(rows, gold[:, :1] * 0, gold, rows * 0 + 3, sources, torch.tensor([3, 3, 1]))
+
+    def predicts_alike(self, batch: Batch) -> bool:
+        """Return whether rows together, stepped and in another order halfway, score as each of them does alone."""
+        batch = batch.to(next(self.network.parameters()).device)
+        rows = torch.split(torch.arange(len(batch), device=batch.ids.device), 1)
+        alone = [self._weighed(_narrowed(batch.select(row))) for row in rows]
+        wanted = torch.cat(alone)  # [N, T]
+        together = (self._weighed(batch) - wanted).abs().max()
+        return self._within(together.item()) and self._within(self._stepped_apart(batch, wanted))
+
+    def _stepped_apart(self, batch: Batch, wanted: Tensor) -> float:
+        """Return by how much steps differ from log-probabilities [N, T]; NaN where one is."""
+        logits, reading = self.begin(batch)
+        order = torch.arange(len(batch), device=batch.ids.device)
+        turned = order.flip(0)
+        apart = []
+        for place in range(batch.gold.shape[1]):
+            gold = batch.gold[order, place, None]
+            found = self.numbering.log_probs(logits).gather(1, gold)[:, 0]
+            apart.append((found - wanted[order, place]).abs().max())
+            reading, order = reading.select(turned), order[turned]
+            if place + 1 < batch.gold.shape[1]:
+                logits, reading = self.go_on(reading, self.numbering.of_model(batch.gold[order, place]))
+        return torch.stack(apart).max().item()
+
+    def _weighed(self, batch: Batch) -> Tensor:
+        """Return the log-probabilities of `gold` [N, T], all at once."""
+        return self.numbering.log_probs(self.logits(batch)).gather(2, batch.gold[..., None])[..., 0]
+
+    def _within(self, apart: float) -> bool:
+        return apart < TOLERANCE.get(next(self.network.parameters()).dtype, 1e-3)  # NaN is not
+
+
+def sources_of(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the sources [N, S], without columns that are padding in all of them, and their lengths [N]."""
+    assert batch.source is not None
+    assert batch.source_length is not None
+    return batch.source[:, : int(batch.source_length.max())], batch.source_length
+
+
+def _padded(rows: list[list[int]]) -> Tensor:
+    """Return lists of tokens as one table [N, T], with zeros behind them."""
+    width = max(map(len, rows), default=1)
+    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], dtype=torch.long).view(-1, width)
+
+
+def _narrowed(batch: Batch) -> Batch:
+    """Return rows without columns that are padding in all of them."""
+    return replace(batch, gold=batch.gold[:, : int(batch.length.max())], source=sources_of(batch)[0])

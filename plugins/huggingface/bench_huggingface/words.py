@@ -1,0 +1,175 @@
+"""The tokenizer of a checkpoint: prompts and targets as its tokens, tokens as text, and what ends a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoTokenizer, PreTrainedConfig
+
+from bench_core import DataError, SuiteError
+from bench_huggingface.checkpoint import GENERATION, read_json
+from bench_huggingface.folder import CONFIG
+
+if TYPE_CHECKING:
+    from bench_huggingface.plugin import CheckpointConfig
+
+
+class Words:
+    """What a checkpoint reads and writes, in its own numbers of tokens."""
+
+    def __init__(self, folder: Path, config: CheckpointConfig, network: PreTrainedConfig) -> None:
+        self.folder, self.config, self.network = folder, config, network
+        self.tokenizer = _tokenizer(folder)
+        self.written = [read_json(folder / name) for name in (GENERATION, CONFIG) if (folder / name).is_file()]
+        special = set(self.tokenizer.all_special_tokens)
+        self.ends = self._ends([text for text in config.stop if text in special])
+        self.stops = [text for text in config.stop if text not in special]
+        for text in self.stops:
+            self._check_stop(text)
+
+    def __len__(self) -> int:
+        return max(len(self.tokenizer), *(token + 1 for token in self._languages.values()), 0)
+
+    @property
+    def _languages(self) -> dict[str, int]:
+        """Return the tokens of languages of M2M-100, which its tokenizer counts among no others."""
+        return getattr(self.tokenizer, "lang_token_to_id", {})
+
+    def setting(self, name: str) -> Any:
+        """Return what the checkpoint says about the generation of texts; None if nothing."""
+        found = next((one[name] for one in self.written if one.get(name) is not None), None)
+        return getattr(self.network.get_text_config(), name, None) if found is None else found
+
+    @property
+    def never(self) -> list[int]:
+        """Return the tokens that the checkpoint forbids in any text."""
+        banned = [one[0] for one in self.setting("bad_words_ids") or [] if len(one) == 1]
+        return sorted({*banned, *(self.setting("suppress_tokens") or [])})
+
+    def prompt(self, text: str) -> list[int]:
+        """Return the tokens of a prompt to go on from, by the templates of the settings; at least one."""
+        text = self.config.prompt.replace("{prompt}", text)
+        found = self._chat(text) if getattr(self.config, "chat", False) else self._begun(text)
+        return found or [self._first()]
+
+    def source(self, text: str) -> list[int]:
+        """Return the tokens of a text to translate or transform, as its encoder reads them."""
+        ids: list[int] = self.tokenizer(self.config.prompt.replace("{prompt}", text)).input_ids
+        return ids or [self.ends[0]]
+
+    def target(self, text: str) -> list[int]:
+        """Return the tokens of a target, without any that ends a text."""
+        text = self.config.answer.replace("{answer}", text)
+        given = {"text_target": text} if hasattr(self.tokenizer, "spm_target") else {"text": text}
+        ids = self.tokenizer(**given, add_special_tokens=False)["input_ids"]
+        return [token for token in ids if token not in self.ends]
+
+    def decoded(self, tokens: Sequence[int]) -> str:
+        """Return tokens as text, without special ones."""
+        found: str = self.tokenizer.decode([*tokens], skip_special_tokens=True)
+        return found
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return tokens as an output: before the first stop string, without what `answer` puts before it."""
+        text = self.decoded(tokens)
+        places = [text.find(stop) for stop in self.stops if stop in text]
+        return text[: min(places, default=len(text))].removeprefix(self.config.answer.partition("{answer}")[0])
+
+    def language(self, code: str) -> int:
+        """Return the token of a language, such as `deu_Latn` or `__de__`; raise SuiteError if there is none."""
+        if self.network.model_type == "marian":
+            raise SuiteError(
+                f"the model in {self.folder} (Marian) reads at the beginning of a source which language to write. "
+                f"Leave out its languages and set `prompt: '>>{code}<< {{prompt}}'`."
+            )
+        special = {**self.tokenizer.get_added_vocab(), **self._languages}  # an ordinary token may be `de` as well
+        for name in (code, f"__{code}__"):
+            if name in special:
+                return int(special[name])
+        names = [name.strip("_") for name in special]
+        near = " or ".join(map(repr, get_close_matches(code, names, n=3)))
+        hint = f" Did you mean {near}?" if near else ""
+        raise SuiteError(f"the tokenizer in {self.folder} has no token of the language {code!r}.{hint}")
+
+    def read_from(self, code: str) -> None:
+        """Read sources as texts of a language; raise SuiteError where the tokenizer knows of none."""
+        if self.network.model_type != "marian" and not hasattr(self.tokenizer, "src_lang"):
+            raise SuiteError(
+                f"the tokenizer in {self.folder} knows no languages of sources. Leave out `source_language`, or put "
+                "what the model expects into `prompt`."
+            )
+        self.language(code)
+        self.tokenizer.src_lang = code
+
+    def _begun(self, text: str) -> list[int]:
+        """Return the tokens of a prompt as the tokenizer begins, and without the end that it may add."""
+        ids: list[int] = self.tokenizer(text).input_ids
+        plain: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids
+        if ids and ids[-1] in self.ends and plain[-1:] != ids[-1:]:
+            ids = ids[:-1]
+        wanted, first = getattr(self.config, "bos", None), self._first()
+        if wanted is True and ids[:1] != [first]:
+            return [first, *ids]
+        return ids[1:] if wanted is False and ids[:1] == [first] and plain[:1] != [first] else ids
+
+    def _chat(self, text: str) -> list[int]:
+        if self.tokenizer.chat_template is None:
+            raise SuiteError(
+                f"the tokenizer in {self.folder} has no chat template. Set `chat: false`, and write what the model "
+                "expects into `prompt`."
+            )
+        system = getattr(self.config, "system", None)
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": text})
+        try:
+            ids: list[int] = self.tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=False
+            )
+        except Exception as error:  # whatever a template raises
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise SuiteError(f"the chat template in {self.folder} refuses a message: {why}") from None
+        return ids
+
+    def _first(self) -> int:
+        """Return the token that begins texts."""
+        found = self.setting("bos_token_id")
+        if not isinstance(found, int):
+            found = self.tokenizer.bos_token_id
+        return self.ends[0] if found is None else int(found)
+
+    def _ends(self, more: list[str]) -> list[int]:
+        """Return the tokens that end a text, the usual one first; raise DataError if there is none."""
+        found = self.setting("eos_token_id")
+        if found is None:
+            found = self.tokenizer.eos_token_id
+        ids = found if isinstance(found, list) else [] if found is None else [found]
+        ids = [*dict.fromkeys([*ids, *self.tokenizer.convert_tokens_to_ids(more)])]
+        if not ids:
+            raise DataError(
+                f"neither {CONFIG} nor the tokenizer in {self.folder} says which token ends a text. Write it there "
+                "as `eos_token_id`."
+            )
+        return ids
+
+    def _check_stop(self, text: str) -> None:
+        """Raise SuiteError if no tokens read as such a stop string."""
+        for context in ("", "a", "a "):
+            ids = self.tokenizer(f"{context}{text}", add_special_tokens=False).input_ids
+            if text in self.decoded(ids):
+                return
+        raise SuiteError(
+            f"the stop string {text!r} would never appear: the tokenizer in {self.folder} has no tokens that read so "
+            f"(it reads it as {self.decoded(ids)!r}). Correct it, or leave it out."
+        )
+
+
+def _tokenizer(folder: Path) -> Any:
+    """Return the tokenizer in a folder; raise DataError if it cannot be loaded, such as for want of a library."""
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # it has many ways to fail
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"the tokenizer in {folder} cannot be loaded: {why}") from None

@@ -1,0 +1,108 @@
+"""Published models in suites: translation and completion, decoded and scored, without reading what nobody asked for."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from published import publish
+
+import bench_core
+from bench_core import Purpose
+from bench_core.execution.progress import Progress
+from bench_core.storage.outcomes import read_outcomes
+from bench_language_modeling.plugin import SequenceCompletionConfig
+from bench_translation.plugin import TranslationConfig
+
+SUITE = """
+    suite: published
+    title: Published
+    tasks:
+      pairs: {name: translation, corpus: {name: invented, sentences: 80}}
+      words: {name: sequence-completion, corpus: {train: a.txt, valid: a.txt, test: a.txt}, prefix: 1, sentences: lines}
+    models:
+      translator: {name: hf-pretrained-seq2seq, path: t5, prompt: "bad: {prompt}"}
+      writer: {name: hf-pretrained-lm, path: gpt2, prompt: "face {prompt} cab", stop: ["b"]}
+    decoders:
+      greedy: {name: greedy}
+      beam: {name: beam, width: 2}
+    metrics:
+      bleu: {name: bleu}
+      perplexity: {name: perplexity}
+      length: {name: length}
+    limits: {max_tokens: 6, examples: 7}
+    splits: [test]
+    hardware: {device: cpu, threads: 1}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a suite beside folders with checkpoints."""
+
+    def running(text=SUITE, **replaced):
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        (tmp_path / "suite.yaml").write_text(dedent(text))
+        places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path / "data", "workers": 0}
+        return bench_core.run(tmp_path / "suite.yaml", **places, progress=Progress())
+
+    publish(tmp_path / "t5", "t5")
+    publish(tmp_path / "gpt2", "gpt2", n_positions=256)
+    (tmp_path / "a.txt").write_text("face a cab bad\nabba abba abba\na b c d e\ncab cab cafe\n" * 5)
+    return running
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Return the splits of tasks that are read, with their purposes."""
+    found = set()
+    for config in (TranslationConfig, SequenceCompletionConfig):
+        kind = config.load()
+
+        def noted(self, split, purpose, size, noise=None, batches=kind.batches):
+            found.add((split, purpose))
+            return batches(self, split, purpose, size, noise)
+
+        monkeypatch.setattr(kind, "batches", noted)
+    return found
+
+
+def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_read(run, read, tmp_path):
+    found = run()
+    assert {(cell.status, cell.reason) for cell in found.cells} == {("done", "")}
+    assert len(found.cells) == 8
+    assert {split for split, _ in read} == {"test"}
+    assert Purpose.TRAIN not in {purpose for _, purpose in read}
+    for row in found.rows():
+        assert row["perplexity"] > 1
+        assert 0 <= row["bleu"] <= 100
+    for cell in found.cells:
+        outcomes = read_outcomes(tmp_path / "store" / "decode" / cell.artifacts["decode"] / "outcomes.jsonl.gz")
+        assert len({one.id for one in outcomes}) == 7
+        assert all(one.references and one.prompt for one in outcomes)
+        assert all("b" not in text for one in outcomes for text in one.texts) or cell.cell["model"] == "translator"
+
+
+def test_a_training_is_refused_as_their_tokens_are_not_those_of_a_task(run):
+    with pytest.raises(
+        bench_core.SuiteError, match=r"writer +hf-pretrained-lm is not trained\. Leave out its `training`"
+    ):
+        run(**{'stop: ["b"]': 'stop: ["b"], training: {epochs: 1}'})
+
+
+def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tmp_path):
+    first, second = run(), run(**{"face {prompt} cab": "cafe {prompt}"})
+    before, after = ({cell.cell["model"]: cell.artifacts for cell in one.cells} for one in (first, second))
+    assert before["translator"] == after["translator"]
+    assert before["writer"]["train"] == after["writer"]["train"]
+    assert before["writer"]["decode"] != after["writer"]["decode"]
+
+
+def test_other_weights_in_the_same_folder_are_another_model(run, tmp_path):
+    first = run()
+    publish(tmp_path / "gpt2", "gpt2", seed=9, n_positions=256)
+    second = run()
+    before, after = ({cell.cell["model"]: cell.artifacts for cell in one.cells} for one in (first, second))
+    assert before["translator"] == after["translator"]
+    assert before["writer"]["decode"] != after["writer"]["decode"]

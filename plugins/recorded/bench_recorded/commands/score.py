@@ -1,0 +1,75 @@
+"""Score files of outputs against references, without a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import get_terminal_size
+from tempfile import TemporaryDirectory
+from typing import Literal, get_args
+
+import click
+
+from bench_core.commands import options
+from bench_core.terminal import say, to_json
+from bench_recorded.plugin import Format
+
+FILE = click.Path(path_type=Path)
+FORMATS = click.Choice(get_args(Format))
+REDIRECTED = 160  # characters of a line where no terminal says how wide it is
+
+
+@click.command()
+@click.argument("outputs", nargs=-1, required=True, type=FILE)
+@click.option("-r", "--references", multiple=True, required=True, type=FILE, help="A file of references; repeatable.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="NAME[:KEY=VALUE,...]", default=("bleu",), show_default=True,
+    help="A metric, such as chrf or chrf:word_order=2; repeatable.",
+)  # fmt: skip
+@click.option("--name", "names", multiple=True, help="What a file is called, one for each in their order.")
+@click.option("--source", type=FILE, help="A file of sources.")
+@click.option("--format", "kind", type=FORMATS, default="auto", show_default=True, help="How files are read.")
+@click.option(
+    "--match", type=click.Choice(["auto", "order", "number"]), default="auto", show_default=True,
+    help="Whether outputs are found by their order or by ids, which are numbers of examples from 0.",
+)  # fmt: skip
+@click.option(
+    "--test", type=click.Choice(["bootstrap", "permutation"]), default="bootstrap", show_default=True,
+    help="The paired test against the first file.",
+)  # fmt: skip
+@click.option("--language", help="ISO 639 code of the language, by which metrics choose tokenizers.")
+@click.option("--tokenized", is_flag=True, help="Spaces stand between all tokens.")
+@options.as_json
+def command(
+    outputs: tuple[Path, ...],
+    references: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    names: tuple[str, ...],
+    source: Path | None,
+    kind: str,
+    match: str,
+    test: Literal["bootstrap", "permutation"],
+    language: str | None,
+    tokenized: bool,
+    as_json: bool,
+) -> None:
+    """Score files of OUTPUTS against references; the first of several is the baseline of paired tests.
+
+    \b
+    bench score --references ref.txt ours.txt theirs.txt --metric bleu --metric chrf
+    """
+    from bench_recorded.scoring.request import Scoring, metrics_of, names_of
+    from bench_recorded.scoring.scores import scores
+    from bench_recorded.scoring.shown import as_data, as_text
+
+    scoring = Scoring(
+        references, outputs, names_of(outputs, names), metrics_of(metrics), source, kind, match, test, language,
+        tokenized,
+    )  # fmt: skip
+    with TemporaryDirectory(prefix="bench-") as folder:
+        found = scores(scoring, Path(folder))
+        for text in found.warnings:
+            say(f"bench: {text}", err=True)
+        if as_json:
+            say(to_json(as_data(scoring, found), 1))
+        else:
+            say(as_text(scoring, found, get_terminal_size((REDIRECTED, 24)).columns))

@@ -1,0 +1,1 @@
+"""Formats of recorded outputs, a file each; `recording` chooses one."""

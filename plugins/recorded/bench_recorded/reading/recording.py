@@ -1,0 +1,82 @@
+"""Reads a file of outputs in the format that it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench_core import DataError
+from bench_core.terminal import counted
+from bench_recorded.plugin import RecordedConfig
+from bench_recorded.reading.fairseq_logs import LINE, fairseq_records
+from bench_recorded.reading.harness_logs import harness_records
+from bench_recorded.reading.json_records import json_records
+from bench_recorded.reading.nbest_lists import BEGIN, nbest_records
+from bench_recorded.reading.records import Output, OutputFile, Record
+from bench_recorded.reading.text_lines import read_lines
+
+JSON = (".jsonl", ".ndjson", ".json")
+HEAD = 1000  # lines in which a log says what it is
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file of outputs, read."""
+
+    file: OutputFile
+    records: Sequence[Record]
+
+
+def recording(path: Path, config: RecordedConfig, prompts: Path | None = None) -> Recording:
+    """Return the outputs in a file; raise DataError, with file and line, for what cannot be read.
+
+    A file of `prompts` has one a line for each record.
+    """
+    lines = read_lines(path)
+    kind, reason = (config.format, "as `format` says") if config.format != "auto" else _detected(path, lines)
+    file = OutputFile(path, lines, kind, reason)
+    records = _records(file, config)
+    return Recording(file, _with_prompts(file, records, prompts) if prompts else records)
+
+
+def _with_prompts(file: OutputFile, records: Sequence[Record], path: Path) -> list[Record]:
+    prompts = read_lines(path)
+    if len(prompts) != len(records):
+        raise DataError(
+            f"{path} has {counted(len(prompts), 'prompt')}, and {file.path} outputs for "
+            f"{counted(len(records), 'example')}. There is a line for each."
+        )
+    return [replace(record, prompt=prompt) for record, prompt in zip(records, prompts, strict=True)]
+
+
+def _records(file: OutputFile, config: RecordedConfig) -> list[Record]:
+    match file.format:
+        case "jsonl":
+            return json_records(file, config.fields)
+        case "lm-eval":
+            return harness_records(file, config.fields, config.filter)
+        case "moses-nbest":
+            return nbest_records(file)
+        case "fairseq":
+            return fairseq_records(file)
+    return [Record(number, [Output(line)]) for number, line in enumerate(file.lines, 1)]
+
+
+def _detected(path: Path, lines: Sequence[str]) -> tuple[str, str]:
+    """Return the format of a file, and why."""
+    ending = next((one for one in reversed(path.suffixes) if one != ".gz"), "")
+    if ending in JSON:
+        try:
+            first = json.loads(next((line for line in lines if line.strip()), ""))
+        except (ValueError, RecursionError):
+            first = None
+        if isinstance(first, dict) and "doc_id" in first and {"resps", "filtered_resps"} & {*first}:
+            return "lm-eval", "by its first line"
+        return "jsonl", "by its ending"
+    if BEGIN.match(lines[0]):
+        return "moses-nbest", "by its first line"
+    if any(LINE.fullmatch(line) and line[0] == "H" for line in lines[:HEAD]):
+        return "fairseq", "by its lines"
+    return "lines", "as nothing says otherwise"

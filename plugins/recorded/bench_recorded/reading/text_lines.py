@@ -1,0 +1,49 @@
+"""Reads lines of UTF-8 as sacrebleu does: line feeds alone end them, and white space at their ends is left out."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from bench_core import DataError
+
+UTF_8 = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text file, perhaps packed as `.gz`; raise DataError, with line and byte, if it is none.
+
+    A line separator of Unicode, a form feed or a carriage return inside a line is a part of it.
+    """
+    data = _bytes(path)
+    try:
+        lines = data.removeprefix(UTF_8).decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(_undecodable(path, data.removeprefix(UTF_8), error)) from None
+    if not lines[-1]:
+        del lines[-1]
+    if not lines:
+        raise DataError(f"{path} is empty. It has an output for each example.")
+    return [line.rstrip() for line in lines]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} cannot be unpacked ({error}). Copy it again.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror or error}). Correct its path.") from None
+
+
+def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError) -> str:
+    if data.startswith(UTF_16):
+        return f"{path}:1 is UTF-16. Convert the file: iconv -f utf-16 -t utf-8."
+    line, begin = data.count(b"\n", 0, error.start) + 1, data.rfind(b"\n", 0, error.start) + 1
+    return (
+        f"{path}:{line}: byte {error.start - begin + 1} of the line, 0x{data[error.start]:02x}, is not UTF-8. "
+        "Convert the file from the encoding that it has, such as by: iconv -f latin1 -t utf-8."
+    )

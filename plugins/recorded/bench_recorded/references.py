@@ -1,0 +1,62 @@
+"""A task of references alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
+from bench_core.terminal import counted
+from bench_recorded.plugin import ReferencesConfig
+from bench_recorded.reading.text_lines import read_lines
+
+FILE = "lines.json"  # in the folder of the prepared task
+
+
+class References(Task):
+    """Examples with references and perhaps sources, line by line; its targets have no tokens but stop."""
+
+    config: ReferencesConfig
+
+    def prepare(self, data: Path) -> TaskInfo:
+        """Copy the lines; raise DataError where files have different numbers of them."""
+        paths = [*self.config.references, *([self.config.sources] if self.config.sources else [])]
+        found = [read_lines(path) for path in paths]
+        for path, lines in zip(paths, found, strict=True):
+            if len(lines) != len(found[0]):
+                raise DataError(
+                    f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a "
+                    "line for each example."
+                )
+        streams = len(self.config.references)
+        read = {"references": found[:streams], "sources": found[streams:]}
+        (self.folder / FILE).write_text(json.dumps(read), encoding="utf-8")
+        return TaskInfo(["<stop>"], extras={"statistics": {"test": {"examples": len(found[0])}}})
+
+    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        number = len(self._lines["references"][0])
+        order = torch.arange(number)
+        if noise is not None:
+            order = noise.uniform(order).argsort(stable=True)
+        for start in range(0, number, max(1, size.number)):
+            ids = order[start : start + max(1, size.number)]
+            stops = torch.full((len(ids), 1), STOP)
+            yield Batch(ids, stops, stops, torch.ones_like(ids))
+
+    def text(self, tokens: list[int]) -> str:
+        return ""
+
+    def sources(self, split: Split) -> Mapping[int, str]:
+        return dict(enumerate(self._lines["sources"][0])) if self._lines["sources"] else {}
+
+    def references(self, split: Split) -> Mapping[int, Sequence[str]]:
+        return {number: list(each) for number, each in enumerate(zip(*self._lines["references"], strict=True))}
+
+    @cached_property
+    def _lines(self) -> Mapping[str, list[list[str]]]:
+        found: dict[str, list[list[str]]] = json.loads((self.folder / FILE).read_text(encoding="utf-8"))
+        return found

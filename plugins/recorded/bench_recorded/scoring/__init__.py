@@ -1,0 +1,1 @@
+"""Scores of files of outputs without a suite."""

@@ -1,0 +1,59 @@
+"""What `bench score` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabulate import tabulate
+
+from bench_core.terminal import visible
+from bench_recorded.scoring.request import TABLE, Scoring
+from bench_recorded.scoring.sacrebleu_tests import MetricResult, SystemResult
+from bench_recorded.scoring.scores import Scores
+from bench_reports.api import table_records, tables_text
+
+TESTS = {"bootstrap": "paired bootstrap resampling", "permutation": "paired approximate randomization"}
+
+ONE_TAIL = "  Its bootstrap counts one tail, so that these p-values are about half of those of the table."
+
+
+def as_text(scoring: Scoring, found: Scores, width: int) -> str:
+    """Return the table with our tests, then the tests of sacrebleu, for a terminal."""
+    parts = [tables_text(found.run, width).rstrip()]
+    if found.tests:
+        notes = [f"  {name}: {result.signature}" for name, result in found.tests.items()]
+        parts.append(f"sacrebleu's own {TESTS[scoring.test]}, as its command prints it:")
+        parts.append(_tests_table(scoring, found))
+        parts.append("\n".join([*notes, *([ONE_TAIL] if scoring.test == "bootstrap" else [])]))
+    return "\n\n".join(parts)
+
+
+def as_data(scoring: Scoring, found: Scores) -> dict[str, Any]:
+    """Return the numbers of the table, and of sacrebleu, as JSON data."""
+    return {
+        "systems": dict(zip(scoring.names, map(str, scoring.outputs), strict=True)),
+        "scores": table_records(found.run)[TABLE],
+        "sacrebleu": {name: _result(scoring, result) for name, result in found.tests.items()},
+    }
+
+
+def _tests_table(scoring: Scoring, found: Scores) -> str:
+    rows = [
+        [visible(name), *(_entry(result.systems[place]) for result in found.tests.values())]
+        for place, name in enumerate(scoring.names)
+    ]
+    return str(tabulate(rows, ["System", *found.tests], disable_numparse=True))
+
+
+def _entry(one: SystemResult) -> str:
+    """Return a score, the mean and the half width of its interval, and its p-value, as sacrebleu rounds them."""
+    interval = "" if one.mean is None or one.half_width is None else f" ({one.mean:.1f} ± {one.half_width:.1f})"
+    return f"{one.score:.1f}{interval}" + ("" if one.p is None else f", p = {one.p:.4f}")
+
+
+def _result(scoring: Scoring, result: MetricResult) -> dict[str, Any]:
+    systems = {
+        name: {"score": one.score, "mean": one.mean, "half_width": one.half_width, "p": one.p}
+        for name, one in zip(scoring.names, result.systems, strict=True)
+    }
+    return {"signature": result.signature, "systems": systems}

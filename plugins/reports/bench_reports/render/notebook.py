@@ -1,0 +1,44 @@
+"""Writes the tables and claims of a run as HTML for a notebook, whose style they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from bench_core.runs.results import Run
+from bench_reports import document as doc
+from bench_reports.content.claims import judge
+from bench_reports.content.page import incomplete
+from bench_reports.content.report_document import summary
+from bench_reports.content.tables import grids
+from bench_reports.document import Block, Section
+from bench_reports.render.html import html_part
+
+LETTERS = 8  # of what tells the tables of two outputs on one page apart
+
+
+def notebook_html(run: Run) -> str:
+    """Return the tables and claims of a run, and why cells have no numbers, as HTML that needs nothing else.
+
+    Empty if its suite has no tables.
+    """
+    if not run.suite.tables:
+        return ""
+    sections = [*summary(run, grids(run), judge(run)).sections]
+    if lacking := incomplete(run):
+        sections.insert(0, Section("Incomplete cells", [doc.Notes(lacking)]))
+    blocks = [block for one in sections for block in _headed(one)]
+    mark = sha256(html_part(blocks).encode("utf-8", "backslashreplace")).hexdigest()[:LETTERS]
+    return html_part(replace(one, id=f"{one.id}-{mark}") if isinstance(one, doc.Table) else one for one in blocks)
+
+
+def _headed(section: Section) -> Iterator[Block]:
+    """Yield the blocks of a section below its heading, unless a table says the same."""
+    if section.heading and section.heading not in _captions(section.blocks):
+        yield doc.Heading(section.heading)
+    yield from section.blocks
+
+
+def _captions(blocks: Sequence[Block]) -> list[str]:
+    return [one.caption for one in blocks if isinstance(one, doc.Table)]

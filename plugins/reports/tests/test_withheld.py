@@ -1,0 +1,41 @@
+"""Reports say why prompts and references are missing beside outputs, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from bench_small.runs import cell, run_of, samples, written
+
+REASON = "Prompts and references of words are not shown, as their data may forbid it."
+
+
+def told(run):
+    """Return how often each format of a report says it, with the words that follow."""
+    files = written(run, run.folder.parent / "report")
+    texts = {name: files[name].decode() for name in ("report.md", "report.html", "report.tex")}
+    return {name: " ".join(text.split()).count(REASON) for name, text in texts.items()}
+
+
+def reported(tmp_path, about, quote=(), outputs=True):
+    told_samples = samples("so it goes") if outputs else []
+    run = run_of(tmp_path, [cell("rnn", "greedy", 0)], {}, samples=told_samples, tasks={"words": about})
+    return replace(run, suite=run.suite.model_copy(update={"quote": quote}))
+
+
+@pytest.mark.parametrize("about", [{"embedded": False}, {}])
+def test_a_report_without_prompts_says_why(tmp_path, about):
+    assert told(reported(tmp_path, about)) == {"report.md": 1, "report.html": 1, "report.tex": 1}
+
+
+def test_it_names_the_remedy(tmp_path):
+    text = written(reported(tmp_path, {}), tmp_path / "report")["report.html"].decode()
+    assert "‘quote: [words]’ into the suite and run it again: nothing is computed again." in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("about", "quote", "outputs"),
+    [({"embedded": True}, (), True), ({}, True, True), ({}, ("words",), True), ({}, (), False)],
+)
+def test_where_they_are_shown_or_there_are_no_outputs_nothing_is_said(tmp_path, about, quote, outputs):
+    assert not any(told(reported(tmp_path, about, quote, outputs)).values())

@@ -1,0 +1,1 @@
+"""Models behind an address, by the completions and chat of the OpenAI API."""

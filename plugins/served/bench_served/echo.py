@@ -1,0 +1,98 @@
+"""The log-probability of a target, from the tokens of a prompt and target that a server gives back.
+
+The prompt must end where a token ends: log p(prompt, target) - log p(prompt) is not log p(target | prompt) where a
+token covers both. That is seen from the texts of the tokens; where it cannot be seen, nothing is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench_core import TextScore
+from bench_served.replies import ServerError, brief
+
+LOST = ("\ufffd", "bytes:")  #: in the text of a token that is a part of a character
+ROOM = 1e-3  #: nats that rounding may take the log-probability of a token above 0
+
+
+def score_of(choice: Mapping[str, Any], prompt: str, target: str, end: str = "") -> TextScore:
+    """Return the score of `target` and `end` after `prompt`; raise ServerError unless all its tokens are known."""
+    tokens, log_probs, offsets = _listed(choice)
+    _check_text(choice, tokens, prompt + target, end)
+    first = boundary(tokens, offsets, prompt, target, end)
+    for token, value in zip(tokens[first:], log_probs[first:], strict=True):
+        if value is None:
+            raise ServerError(
+                f"it gives no log-probability of {brief(repr(token))}, as nothing stands before it. Let `prompt` "
+                "begin with a text, such as `<s>{prompt}` where the server reads that as its first token"
+            )
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value <= ROOM:
+            raise ServerError(f"it gives {brief(repr(value))} as the log-probability of {brief(repr(token))}")
+    return TextScore(float(sum(log_probs[first:])), len(tokens) - first, bool(end))
+
+
+def _listed(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[int]]:
+    """Return texts, log-probabilities and, where they are given, offsets of the tokens."""
+    found = choice.get("logprobs")
+    if not isinstance(found, dict):
+        raise ServerError("it gives no log-probabilities. Not every server does (vLLM does): set `scores: false`")
+    listed: list[Any] = [found.get(name) for name in ("tokens", "token_logprobs", "text_offset")]
+    tokens, log_probs, offsets = listed
+    fine = isinstance(tokens, list) and isinstance(log_probs, list) and len(tokens) == len(log_probs)
+    if not (fine and all(isinstance(one, str) for one in tokens)):
+        raise ServerError("it does not list `tokens` and `token_logprobs`, a text and a number for each token")
+    whole = isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(one) is int for one in offsets)
+    return tokens, log_probs, offsets if whole else []
+
+
+def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end: str) -> None:
+    """Raise ServerError if it gives another text back than it was sent, or one that goes on."""
+    echoed = choice.get("text")
+    if echoed not in (text, text + end):
+        raise ServerError(f"it does not give back the text that it was sent, but {brief(repr(echoed))}")
+    if end and tokens[-1:] not in ([end], [""]):
+        raise ServerError(f"it does not read `end` ({end!r}) as one token: the last is {brief(repr(tokens[-1:]))}")
+
+
+def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target: str, end: str = "") -> int:
+    """Return the place of the first token after `prompt`; raise ServerError where no token begins there.
+
+    A token that begins all texts, and a space that a tokenizer puts before the first word, may stand before.
+    """
+    spelled = tokens[:-1] if end else tokens
+    targets = {target} if prompt else {target, f" {target}"}
+    for place in (*_by_texts(spelled, prompt), *_by_offsets(spelled, offsets, prompt)):
+        after = "".join(spelled[place:])
+        if after in targets or any(sign in after for sign in LOST):
+            return place
+    raise ServerError(
+        "no token of the server begins where the target does, so its tokens do not tell p(target | prompt): "
+        f"{brief(repr(tokens))}. Let the prompt end without a space and the target begin with one, such as "
+        '`prompt: "{prompt}:"` and `scored: " {target}"`'
+    )
+
+
+def _by_texts(tokens: Sequence[str], prompt: str) -> list[int]:
+    """Return the places before which the texts of tokens spell the prompt."""
+    found = []
+    for first in (0, 1):
+        spelled = ""
+        for place in range(first, len(tokens) + 1):
+            if spelled in (prompt, f" {prompt}"):
+                found.append(place)
+            if place == len(tokens) or len(spelled) > len(prompt) + 1:
+                break
+            spelled += tokens[place]
+    return found
+
+
+def _by_offsets(tokens: Sequence[str], offsets: Sequence[int], prompt: str) -> list[int]:
+    """Return the places where offsets say that the prompt ends, if the token before is known to end there."""
+    return [
+        place
+        for place in range(1, min(len(tokens), len(offsets)))
+        if offsets[place] == len(prompt) == offsets[place - 1] + len(tokens[place - 1])
+        and tokens[place - 1]
+        and prompt.endswith(tokens[place - 1])
+    ]

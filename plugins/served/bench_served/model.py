@@ -1,0 +1,90 @@
+"""A model behind an address: it writes and scores texts by requests, each of which is answered once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from torch import nn
+
+from bench_core import Generation, Hypothesis, Prompt, TaskInfo, TextScore, TextScorer
+from bench_served.answers import Answers, answers_in, folder_of
+from bench_served.client import Client, is_unprotected
+from bench_served.echo import score_of
+from bench_served.plugin import Served, ServedConfig
+from bench_served.replies import ServerError, choice_of, hypothesis_of
+from bench_served.requests import Request, filled, to_generate, to_score
+from bench_served.secret import Secret
+
+T = TypeVar("T")
+
+
+class ServedModel(nn.Module, Served, TextScorer):
+    """Asks a server; every answer is kept before it is used, and no request that has one is sent again."""
+
+    def __init__(self, config: ServedConfig, info: TaskInfo) -> None:
+        super().__init__()
+        self.config = config
+
+    def notes(self) -> Mapping[str, str]:
+        config = self.config
+        return {"served model": f"{config.model}, revision {config.revision}, by {config.api}"}
+
+    def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
+        """Return the draws for each prompt, in the order of drawing."""
+        rows = [
+            [to_generate(self.config, prompt, generation, number) for number in range(generation.settings.n)]
+            for prompt in prompts
+        ]
+        requests = [one for row in rows for one in row]
+        found = iter(self._asked(requests, generation, lambda one, said: hypothesis_of(self.config, one, said)))
+        return [[next(found) for _ in row] for row in rows]
+
+    def score_texts(
+        self, prompts: Sequence[Prompt], targets: Sequence[str], generation: Generation
+    ) -> list[TextScore]:
+        """Return the log-probability of each target after its prompt, in tokens of the server."""
+        config = self.config
+        requests = [to_score(config, *one, generation) for one in zip(prompts, targets, strict=True)]
+        parts = {
+            id(request): (filled(config.prompt, prompt.text, "prompt"), filled(config.scored, target, "target"))
+            for request, prompt, target in zip(requests, prompts, targets, strict=True)
+        }
+
+        def read(request: Request, answer: dict[str, Any]) -> TextScore:
+            return score_of(choice_of(config, answer), *parts[id(request)], config.end or "")
+
+        return self._asked(requests, generation, read)
+
+    def _asked(
+        self, requests: Sequence[Request], generation: Generation, read: Callable[[Request, dict[str, Any]], T]
+    ) -> list[T]:
+        """Return what `read` makes of the answer to each request; those without an answer are sent, each once.
+
+        An answer that `read` refuses is not kept.
+        """
+        answers, config = answers_in(folder_of(self.config, generation.folder)), self.config
+        missing = {one.key: one for one in requests if answers.find(one) is None}
+        if missing:
+            if is_unprotected(config):
+                generation.warn(f"the key in {config.key_env} travels unencrypted to {config.url}. Use https.")
+            secret = Secret.of_environment(config.key_env)
+            answers.prepare()
+
+            def receive(request: Request, answer: dict[str, Any]) -> None:
+                answer = secret.hide_in(answer)
+                read(request, answer)
+                about = {"example": request.about, "received": datetime.now(UTC).isoformat(timespec="seconds")}
+                answers.add(request, answer, about)
+
+            Client(config, secret, generation.noise).send([*missing.values()], receive)
+        return [_read_again(answers, one, read) for one in requests]
+
+
+def _read_again(answers: Answers, request: Request, read: Callable[[Request, dict[str, Any]], T]) -> T:
+    """Return what `read` makes of a kept answer; raise ServerError that names the request and the file."""
+    try:
+        return read(request, answers.find(request) or {})
+    except ServerError as error:
+        raise ServerError(f"{request.about}, answered before ({answers.path}): {error}.") from None

@@ -1,0 +1,89 @@
+"""What is read from answers; each must be what the API says, and of the model that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench_core import DataError, Hypothesis
+from bench_served.plugin import ServedConfig
+from bench_served.requests import Request
+
+ENDED = {"stop", "eos_token", "stop_sequence"}  #: reasons to finish: the model stopped by itself
+CUT = {"length", "content_filter"}  #: others, with a text that is not finished
+SHOWN = 300  #: characters of what a server says, in messages
+
+
+class ServerError(DataError):
+    """A server refuses a request, or does not answer it as its API says."""
+
+
+def brief(value: object) -> str:
+    """Return the beginning of what a server says, on one line."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the only choice of an answer; raise ServerError unless there is one, of the model that was asked."""
+    reported = answer.get("model")
+    due = config.reported or config.model
+    if reported is not None and reported != due:
+        raise ServerError(
+            f"it answers for the model {brief(repr(reported))}, and {due!r} was asked. If that is the same one, set "
+            "`reported` to the name in the answer; else correct `model` or `url`"
+        )
+    choices = answer.get("choices")
+    if not isinstance(choices, list):
+        said = f"; it says: {brief(answer['error'])}" if "error" in answer else ""
+        raise ServerError(f"its answer has no list of `choices`, but {brief(sorted(answer))}{said}")
+    if len(choices) != 1 or not isinstance(choices[0], dict):
+        raise ServerError(f"its answer has {len(choices)} choices where one was asked, {brief(choices)}")
+    choice: Mapping[str, Any] = choices[0]
+    if choice.get("index", 0) != 0:
+        raise ServerError(f"its only choice has the index {brief(repr(choice['index']))}, and not 0")
+    return choice
+
+
+def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, Any]) -> Hypothesis:
+    """Return what a model wrote, up to a stop text; raise ServerError if it cannot be that."""
+    choice = choice_of(config, answer)
+    reason = choice.get("finish_reason")
+    if reason not in ENDED | CUT:
+        known = ", ".join(sorted(ENDED | CUT))
+        raise ServerError(f"its answer ended by {brief(repr(reason))}, which is none of {known}")
+    text, stopped = before_stop(_text(config, choice, reason), request.stops)
+    finished = stopped or reason in ENDED
+    return Hypothesis([], finished, text=text, token_count=_token_count(request, answer, finished))
+
+
+def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """Return the text before the first stop text in it, and whether there is one."""
+    places = [place for place in map(text.find, stops) if place >= 0]
+    return (text[: min(places)], True) if places else (text, False)
+
+
+def _text(config: ServedConfig, choice: Mapping[str, Any], reason: str) -> str:
+    text: object = choice.get("text")
+    if config.api == "chat":
+        message = choice.get("message")
+        text = message.get("content", "") if isinstance(message, dict) else None
+        if text is None and isinstance(message, dict) and reason in CUT:  # cut while it was still reasoning
+            return ""
+    if not isinstance(text, str):
+        where = "message.content" if config.api == "chat" else "text"
+        raise ServerError(f"its choice has no `{where}` that is a text, but {brief(choice)}")
+    return text
+
+
+def _token_count(request: Request, answer: Mapping[str, Any], finished: bool) -> int:
+    """Return the number of tokens as the server counts them; -1 if it does not."""
+    usage = answer.get("usage")
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    if count is None:
+        return -1
+    most = request.limit + finished if request.limit else None
+    if type(count) is not int or count < 0 or (most is not None and count > most):
+        asked = "" if most is None else f" where {request.limit} were allowed"
+        raise ServerError(f"it counts {brief(repr(count))} tokens{asked}")
+    return count

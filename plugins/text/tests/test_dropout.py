@@ -1,0 +1,187 @@
+"""Merges left out at random: to train alone, by the noise of the epoch and the id of the example."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import bench_core
+from bench_core import Noise, Purpose, Size, Source, SuiteError
+from bench_core.testing import TaskCase, check_task
+from bench_text.api import BytePairs, Example, SequenceTask, SequenceTaskConfig
+
+LINES = [
+    "the thatch hath the cat",
+    "a cat that hath a hat",
+    "that the bat hath",
+    "the the the",
+    "cats bathe",
+    "a hat",
+]
+TWO = Size(2)
+BPE = BytePairs(kind="bpe", vocab_size=290, dropout=0.4)
+
+
+class EchoConfig(SequenceTaskConfig):
+    source = Source.TOKENS
+
+
+class Echo(SequenceTask):
+    def examples(self, split, data):
+        for line in LINES:
+            yield Example(line, line[::-1])
+
+
+class PromptedConfig(SequenceTaskConfig):
+    """Has prompts of several lengths."""
+
+
+class Prompted(SequenceTask):
+    def examples(self, split, data):
+        for line in LINES:
+            first, _, rest = line.partition(" ")
+            yield Example(None, rest, prompt=first)
+
+
+class HeadedConfig(SequenceTaskConfig):
+    """Has a number for each token."""
+
+
+class Headed(SequenceTask):
+    def examples(self, split, data):
+        yield Example(None, "a b", extras={"heads": [0, 1]})
+
+
+class BaggedConfig(SequenceTaskConfig):
+    source = Source.BAG
+
+
+class Bagged(SequenceTask):
+    def examples(self, split, data):
+        yield "a b", "b a"
+
+
+PLACE = {"Echo": Echo, "Prompted": Prompted, "Headed": Headed, "Bagged": Bagged}
+
+
+def prepared(config, folder):
+    task = PLACE[type(config).__name__.removesuffix("Config")](config, folder)
+    return task, task.prepare(folder)
+
+
+def rows(task, purpose=Purpose.TRAIN, noise=None, size=TWO, split="train"):
+    found = {}
+    for batch in task.batches(split, purpose, size, noise):
+        for row, number in enumerate(batch.ids.tolist()):
+            source = () if batch.source is None else batch.source[row, : batch.source_length[row]].tolist()
+            opening, gold = batch.opening[row].tolist(), batch.gold[row, : batch.length[row]].tolist()
+            found[number] = opening, gold, source
+    return found
+
+
+def test_each_epoch_cuts_texts_anew_and_the_same_epoch_alike(tmp_path):
+    task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
+    first = rows(task, noise=Noise(1))
+    assert rows(task, noise=Noise(1)) == first
+    assert rows(task, noise=Noise(1), size=Size(5)) == first
+    assert rows(task, noise=Noise(1), size=Size(60, "tokens")) == first
+    again = Echo(task.config, tmp_path)  # as another process opens it
+    assert rows(again, noise=Noise(1)) == first
+    other = rows(task, noise=Noise(2))
+    assert all(other[number] != first[number] for number in range(2))
+
+
+def test_every_cut_reads_as_the_text(tmp_path):
+    task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
+    for seed in range(20):
+        for number, (_, gold, source) in rows(task, noise=Noise(seed)).items():
+            assert (task.text(gold[:-1]), task.text(source[:-1])) == (LINES[number][::-1], LINES[number])
+            assert gold[-1] == source[-1] == 0
+
+
+def test_without_noise_and_for_other_purposes_no_merge_is_left_out(tmp_path):
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    task, info = prepared(EchoConfig(tokenizer=BPE), tmp_path / "with")
+    plain, known = prepared(EchoConfig(tokenizer=BytePairs(kind="bpe", vocab_size=290)), tmp_path / "without")
+    assert info.vocabulary == known.vocabulary
+    assert info.counts == known.counts
+    assert rows(task) == rows(plain)
+    for purpose in (Purpose.SCORE, Purpose.DECODE):
+        for split in ("train", "test"):
+            found = rows(task, purpose, Noise(1), split=split)
+            assert found == rows(plain, purpose, Noise(1), split=split)
+    assert rows(task, noise=Noise(1), split="valid") == rows(plain, noise=Noise(1), split="valid")
+
+
+def test_a_batch_in_tokens_keeps_its_size_with_the_pieces_that_it_has(tmp_path):
+    task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
+    for seed in range(20):
+        for batch in task.batches("train", Purpose.TRAIN, Size(60, "tokens"), Noise(seed)):
+            widest = max(batch.gold.shape[1], batch.source.shape[1])
+            assert len(batch) == 1 or len(batch) * widest <= 60
+
+
+def test_about_as_many_merges_are_left_out_as_are_asked_for(tmp_path):
+    """Of one possible merge in a word of two letters, `dropout` of all words."""
+    from random import Random
+
+    from bench_text.merges import merged
+
+    draws = [len(merged(["a", "b"], {("a", "b"): 0}, Random(seed), 0.3)) == 2 for seed in range(4000)]
+    assert abs(sum(draws) / 4000 - 0.3) < 4 * (0.3 * 0.7 / 4000) ** 0.5
+
+
+def test_prompts_are_cut_anew_too_and_stay_what_is_given(tmp_path):
+    task, _ = prepared(PromptedConfig(tokenizer=BPE), tmp_path)
+    seen = set()
+    for seed in range(10):
+        for number, (opening, gold, _) in rows(task, noise=Noise(seed)).items():
+            first, _, rest = LINES[number].partition(" ")
+            assert (task.prompt(opening[1:]), task.text(gold[:-1])) == (first, rest)
+            seen.add((number, len(opening)))
+    assert len(seen) > 2 * len(LINES)
+
+
+@pytest.mark.parametrize("config", [EchoConfig(tokenizer=BPE), PromptedConfig(tokenizer=BPE), PromptedConfig()])
+def test_tasks_that_cut_anew_and_prompts_keep_the_contracts(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(config), "load", classmethod(lambda cls: PLACE[cls.__name__.removesuffix("Config")]))
+    assert len(check_task(TaskCase.of(config, tmp_path, tmp_path))) > 8
+
+
+@pytest.mark.parametrize("config", [HeadedConfig, BaggedConfig])
+def test_what_would_no_longer_fit_the_pieces_refuses_dropout(config, tmp_path):
+    with pytest.raises(SuiteError, match="cannot have a `dropout`"):
+        prepared(config(tokenizer=BPE), tmp_path)
+    prepared(config(tokenizer=BytePairs(kind="bpe", vocab_size=290)), tmp_path)
+
+
+SUITE = """
+suite: streams
+tasks:
+  text: {name: language-modeling, corpus: english, tokenizer: {kind: bpe, vocab_size: 300, dropout: 0.1}}
+"""
+
+
+def test_a_stream_refuses_dropout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    bench_core.run(tmp_path / "suite.yaml", data=tmp_path, store="store", out="runs")
+    (log,) = tmp_path.glob("runs/*/log")
+    assert "language-modeling cuts texts once" in log.read_text()
+
+
+def test_openings_of_a_batch_are_equally_long_and_none_is_lost(tmp_path):
+    task, _ = prepared(PromptedConfig(tokenizer="char"), tmp_path)
+    for noise in (None, Noise(1)):
+        for purpose in Purpose:
+            batches = [*task.batches("train", purpose, Size(3), noise)]
+            assert sorted(number for batch in batches for number in batch.ids.tolist()) == [*range(len(LINES))]
+            for batch in batches:
+                assert len(batch) <= 3
+                for number, opening in zip(batch.ids.tolist(), batch.opening, strict=True):
+                    assert task.prompt(opening[1:].tolist()) == LINES[number].split(" ")[0]
+    assert len([*task.batches("train", Purpose.DECODE, Size(99))]) == len({len(line.split(" ")[0]) for line in LINES})
+    assert torch.equal(
+        next(task.batches("train", Purpose.TRAIN, Size(1))).opening[:, 0], torch.zeros(1, dtype=torch.long)
+    )

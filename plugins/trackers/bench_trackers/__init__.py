@@ -1,0 +1,1 @@
+"""Trackers of experiments: observers that write down what happens in a run."""

@@ -1,0 +1,89 @@
+"""Weights & Biases, always offline: nothing leaves this machine before `wandb sync`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from bench_core import (
+    Evaluation,
+    Event,
+    Number,
+    Observer,
+    RunStarted,
+    StageEnded,
+    TrainingName,
+    TrainingStarted,
+    Update,
+)
+from bench_trackers.names import curves, number_name, run_id
+from bench_trackers.plugin import WandbConfig
+
+os.environ["WANDB_ERROR_REPORTING"] = "false"  # it would report its own errors to its makers
+
+import wandb
+
+#: What it would collect, or ask of the machine's network, besides what it is given.
+QUIET = {
+    "silent": True,
+    "console": "off",
+    "disable_code": True,
+    "disable_git": True,
+    "save_code": False,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+    "x_disable_machine_info": True,
+    "x_save_requirements": False,
+}
+
+
+class WeightsAndBiases(Observer):
+    """A run of Weights & Biases for each training, in the group of its suite, and one for the numbers of a run.
+
+    A training that goes on from a checkpoint is the same run again, whose steps continue.
+    """
+
+    def __init__(self, config: WandbConfig) -> None:
+        self.config = config
+        self.started = RunStarted("", "", 0)
+        self.runs: dict[TrainingName, Any] = {}  # open ones
+        self.numbers: dict[str, float] = {}
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.started = event
+        elif isinstance(event, TrainingStarted):
+            self._run(event.training).config.update({"steps": event.steps}, allow_val_change=True)
+        elif isinstance(event, Update | Evaluation):
+            self._run(event.training).log({"step": event.step, **dict(curves(event))})
+        elif isinstance(event, Number):
+            self.numbers[f"{number_name(event)}/seed {event.cell['seed']}"] = event.value
+        elif isinstance(event, StageEnded):
+            for training in [one for one in self.runs if one.key == event.key]:
+                self.runs.pop(training).finish(exit_code=1 if event.failure else 0)
+
+    def close(self) -> None:
+        for run in self.runs.values():
+            run.finish(exit_code=1)  # its stage has not ended
+        self.runs.clear()
+        if self.numbers:
+            run = self._begin("numbers", name=self.started.run)
+            run.summary.update(self.numbers)
+            run.finish()
+
+    def _run(self, training: TrainingName) -> Any:
+        """Return the run of a training, which continues if the training does."""
+        if training not in self.runs:
+            settings = {"seed": training.seed, "key": training.key, "bench run": self.started.run}
+            run = self._begin("train", id=run_id(training), name=training.label, config=settings)
+            run.define_metric("*", step_metric="step")
+            self.runs[training] = run
+        return self.runs[training]
+
+    def _begin(self, kind: str, **about: Any) -> Any:
+        self.config.dir.mkdir(parents=True, exist_ok=True)
+        return wandb.init(
+            mode="offline", reinit="create_new", dir=self.config.dir, project=self.config.project,
+            entity=self.config.entity, group=self.started.suite, job_type=kind, settings=wandb.Settings(**QUIET),
+            **about,
+        )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Reads what `bench outputs` wrote back into outcomes, by the documentation of its formats alone."""
+
+from __future__ import annotations
+
+import json
+from math import inf, nan
+
+from bench_core import Hypothesis, Outcome
+from bench_core.storage.csv_files import from_csv
+
+AXES = ("task", "model", "decoder", "split", "hardware", "seed")
+WORDS = {"inf": inf, "-inf": -inf, "nan": nan}
+NUMBERS = {
+    "id": int, "target_log_prob": float, "target_tokens": int, "target_words": int, "target_bytes": int,
+    "target_characters": int, "weight": float, "group": int,
+}  # fmt: skip
+
+
+def number(value):
+    return WORDS.get(value, value)
+
+
+def numbers(values):
+    return {name: number(value) for name, value in values.items()}
+
+
+def of_json(text):
+    """Return the outcomes by stage, axes and likelihood, in order of their lines."""
+    found = {}
+    for line in text.splitlines():
+        one = json.loads(line)
+        place = one.pop("stage"), *(one.pop(axis) for axis in AXES), one.pop("by")
+        found.setdefault(place, []).append(outcome(one))
+    return found
+
+
+def outcome(one):
+    outputs = one.pop("outputs")
+    hypotheses = [
+        Hypothesis(
+            y["tokens"], y["finished"], number(y["log_prob"]), y["tokens"] if y["actions"] == "tokens" else y["actions"],
+            numbers(y["values"]),
+        )
+        for y in outputs
+    ]  # fmt: skip
+    rest = {**one, "values": numbers(one["values"]), "target_log_prob": number(one["target_log_prob"])}
+    return Outcome(**rest, hypotheses=hypotheses, texts=[y["text"] for y in outputs])
+
+
+def of_csv(text):
+    """Return the outcomes as `of_json` does."""
+    found, last = {}, None
+    for row in from_csv(text):
+        place = row["stage"], *(row[axis] or None for axis in AXES[:-1]), int(row["seed"]), row["by"] or None
+        about = {name: as_number(row[name]) if row[name] else None for name, as_number in NUMBERS.items()}
+        about |= {"prompt": row["prompt"], "references": json.loads(row["references"])}
+        one = {**about, "values": json.loads(row["values"]), "outputs": []}
+        if row["rank"] in ("", "1"):
+            last = one
+            found.setdefault(place, []).append(last)
+        if row["rank"]:
+            assert int(row["rank"]) == len(last["outputs"]) + 1
+            output = {name: json.loads(row[name] or "null") for name in ("finished", "tokens")}
+            actions = row["actions"] if row["actions"] in ("", "tokens") else json.loads(row["actions"])
+            log_prob = float(row["log_prob"]) if row["log_prob"] else None
+            more = {"actions": actions or None, "log_prob": log_prob, "values": json.loads(row["output_values"])}
+            last["outputs"].append({**output, **more, "text": row["text"]})
+    return {place: [*map(outcome, several)] for place, several in found.items()}

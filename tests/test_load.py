@@ -1,0 +1,330 @@
+"""`bench_core.load`: whatever stages wrote of a run comes back; and which prompts and references may be shown."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+
+import bench_small.plugin
+import numpy as np
+import pytest
+from bench_small.parts import Letters
+from bench_small.suites import SUITE
+
+import bench_core
+from bench_core import LoadedRun, Outcome, PluginError, SuiteError, load, registry
+from bench_core.errors import StoreError
+from bench_core.runs.quoting import may_quote, why_withheld, withheld
+from bench_core.runs.results import read_run
+from bench_core.runs.selecting import cell_name
+from bench_core.storage.bootstrap_replicates import BLOCKS
+from bench_core.storage.contents import OUTCOMES
+from bench_core.storage.outcomes import read_outcomes, write_outcomes
+from bench_core.storage.store import Store
+from bench_core.suites.load import load as load_suite
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Run the small suite once; return the folder with its store and runs."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "suite.yaml").write_text(SUITE)
+    with registry.extra(bench_small.plugin):
+        run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
+    run.folder.rename(folder / "runs" / "one")
+    return folder
+
+
+@pytest.fixture
+def loaded(made):
+    return load(made / "runs" / "one", made / "store")
+
+
+def written(folder, key, kind="decode"):
+    """Return the outcomes of an artifact by other means than `load`."""
+    lines = gzip.decompress((folder / "store" / kind / key / OUTCOMES).read_bytes()).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_every_outcome_of_every_cell_comes_back_as_its_stage_wrote_it(made, loaded):
+    cells = read_run(made / "runs" / "one").cells
+    assert len(cells) == 8
+    for cell in cells:
+        for kind, name in (("decode", "decode"), ("score", "score/nats")):
+            found, lines = [*loaded.outputs(cell.cell, kind)], written(made, cell.artifacts[name], kind)
+            assert [(one.id, one.texts, one.references, one.target_log_prob) for one in found] == [
+                (one["id"], one["texts"], one["references"], one["target_log_prob"]) for one in lines
+            ]
+            assert [[y.tokens for y in one.hypotheses] for one in found] == [
+                [y["tokens"] for y in one["hypotheses"]] for one in lines
+            ]
+            assert len(found) == 13
+
+
+def test_each_decoding_comes_once_for_each_cell_and_each_scoring_once_for_all_decoders(made, loaded):
+    several = [*loaded.all_outputs()]
+    assert [one.name for one in several if one.kind == "decode"] == [cell_name(row) for row in loaded.cells]
+    scored = [one for one in several if one.kind == "score"]
+    assert sorted((one.cell["model"], one.cell["seed"], one.by) for one in scored) == [
+        (model, seed, "exact") for model in ("one", "two") for seed in (0, 1)
+    ]
+    assert all("decoder" not in one.cell for one in scored)
+    stored = {(kind, key) for kind, key in Store(made / "store").entries() if kind in ("decode", "score")}
+    assert {(one.kind, one.key) for one in several} == stored
+    assert [*several[0]] == [*several[0]]  # it can be gone through again
+
+
+def test_cells_are_named_by_rows_axes_filters_or_words(loaded):
+    expected = [*loaded.outputs(loaded.cells[-1])]
+    for cell, axes in (
+        ("model=two,decoder=draw,seed=1", {}),
+        ("two/draw/seed 1", {}),
+        ("mod=tw dec=dr,seed=1", {}),
+        ("", {"model": "two", "decoder": "draw", "seed": 1}),
+        ("seed=1", {"model": "two", "decoder": "draw"}),
+    ):
+        assert [*loaded.outputs(cell, **axes)] == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "axes", "message"),
+    [
+        ("model=two", {}, r"4 cells match 'model=two'. Choose by decoder \(argmax, draw\), seed \(0, 1\)."),
+        ("", {}, "8 cells match"),
+        ("", {"model": "three"}, "no cell of .* has model=three"),
+        ("", {"modell": "two"}, "no axis 'modell'. Their axes are task, model"),
+        ("model=three", {}, "no model of these cells is called 'three'"),
+        ("two/draw/seed 1", {"kind": "decoding"}, "no kind 'decoding'"),
+    ],
+)
+def test_what_names_no_single_cell_is_refused(loaded, cell, axes, message):
+    with pytest.raises(SuiteError, match=message):
+        loaded.outputs(cell, **axes)
+
+
+def test_two_models_of_the_same_settings_have_the_same_scores_each_under_its_name(loaded):
+    twin = replace(loaded.run.cells[0], cell={**loaded.run.cells[0].cell, "model": "twin"})
+    found = LoadedRun(replace(loaded.run, cells=[*loaded.run.cells[:1], twin]), loaded.store)
+    assert [(one.kind, one.cell["model"]) for one in found.all_outputs()] == [
+        (kind, model) for model in ("one", "twin") for kind in ("decode", "score")
+    ]
+
+
+def test_of_several_likelihoods_one_is_named(loaded, tmp_path):
+    """A cell may be scored by several metrics, each by another likelihood."""
+    store, one = Store(tmp_path / "store"), loaded.run.cells[0]
+    keys = {f"score/{by}": name * 64 for by, name in (("exact", "a"), ("bound", "b"))}
+    for place, key in enumerate(keys.values()):
+        about = {"ingredients": {"settings": {"by": ("exact", "bound")[place]}}, "scheme": -1}
+        with store.writing("score", key, about, sync=False) as folder:
+            write_outcomes(folder / OUTCOMES, [Outcome(place, target_log_prob=-1.0)])
+    found = LoadedRun(replace(loaded.run, cells=[replace(one, artifacts=keys)]), store)
+    assert {one.by: [each.id for each in one] for one in found.all_outputs()} == {"exact": [0], "bound": [1]}
+    assert [each.id for each in found.outputs(kind="score", by="bound")] == [1]
+    for by in (None, "estimate"):
+        with pytest.raises(SuiteError, match="`by` is one of bound, exact"):
+            found.outputs(kind="score", by=by)
+
+
+def test_numbers_draws_and_histories_are_those_of_the_run(made, loaded):
+    run = read_run(made / "runs" / "one")
+    assert {(row["model"], row["decoder"], row["seed"], row["metric"]): row["value"] for row in loaded.numbers} == {
+        (one.cell["model"], one.cell["decoder"], one.cell["seed"], name): number.value
+        for one in run.cells
+        for name, number in one.numbers.items()
+    }
+    assert loaded.cells == run.rows()
+    for one in run.cells:
+        for name, number in one.numbers.items():
+            draws = loaded.draws[cell_name(one.cell), name]
+            assert draws.shape == (1, 1000)
+            assert abs(draws.mean() - number.value) < 4 * draws.std() + 1e-9
+            assert np.array_equal(draws, run.draws[one.artifacts[f"measure/{name}"]])
+    trained = {(row["model"], row["seed"]) for row in loaded.histories}
+    assert trained == {(model, seed) for model in ("one", "two") for seed in (0, 1)}
+    assert [row["epoch"] for row in loaded.histories if (row["model"], row["seed"]) == ("two", 1)] == [1, 2, 3]
+
+
+@pytest.mark.skipif(not find_spec("pandas"), reason="pandas is not installed")
+def test_frames_have_what_the_rows_have(loaded):
+    assert loaded.cells_frame().to_dict("records") == loaded.cells
+    assert len(loaded.numbers_frame()) == len(loaded.numbers) == 16
+    assert loaded.draws_frame().shape == (1000, 16)
+    assert len(loaded.histories_frame()) == len(loaded.histories)
+    frame = loaded.outputs_frame(model="one", decoder="draw", seed=0)
+    assert frame["texts"].tolist() == [one.texts for one in loaded.outputs(model="one", decoder="draw", seed=0)]
+
+
+def test_without_pandas_frames_say_what_to_install_and_all_else_works(loaded, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for frame in (loaded.cells_frame, loaded.numbers_frame, loaded.draws_frame, loaded.histories_frame):
+        with pytest.raises(PluginError, match="python -m pip install 'pandas"):
+            frame()
+    assert len(loaded.cells) == 8
+
+
+def test_the_frame_of_draws_has_the_resamples_that_its_number_depends_on(loaded, monkeypatch):
+    first, rows = loaded.run.cells[0], np.arange(2000.0).reshape(2, 1000)
+    for row, block in enumerate(BLOCKS[:2]):
+        one = replace(first, numbers={"ended": replace(first.numbers["ended"], block=block)})
+        run = replace(loaded.run, cells=[one])
+        run.__dict__["draws"] = {first.artifacts["measure/ended"]: rows}
+        monkeypatch.setattr("bench_core.runs.loaded._frame", dict)
+        found = LoadedRun(run, loaded.store).draws_frame()
+        assert next(iter(found.values())).tolist() == rows[row].tolist()
+
+
+def test_a_run_is_loaded_by_its_name_among_others(made, monkeypatch):
+    monkeypatch.chdir(made)
+    assert load("one", "store").run.folder == load("runs/one", "store").run.folder
+    assert load("one", runs=made / "runs").run.cells == load(made / "runs" / "one").run.cells
+    for name, message in (("two", "two is not a run"), ("suite.yaml", "is a file. `bench import suite.yaml` adds")):
+        with pytest.raises(SuiteError, match=message):
+            load(name)
+
+
+def test_missing_outcomes_name_their_cell_and_what_to_do(made, tmp_path):
+    found = load(made / "runs" / "one", tmp_path / "elsewhere")
+    outcomes = found.outputs(model="one", decoder="draw", seed=0)
+    with pytest.raises(
+        StoreError, match=r"words/one/draw/test, seed 0: its decode .* is not in the store .*elsewhere"
+    ):
+        next(outcomes)
+    assert len(found.numbers) == 16
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path, good: path.write_bytes(good[:-9] + b"\0" + good[-8:]), "its digest is not the manifest's"),
+        (lambda path, good: path.write_bytes(good[:50]), "it has 50 bytes"),
+        (lambda path, good: path.unlink(), "there is no such file"),
+    ],
+)
+def test_damaged_outcomes_are_never_given(made, loaded, damage, message):
+    key = next(one for one in loaded.run.cells if one.cell["model"] == "one").artifacts["decode"]
+    path = made / "store" / "decode" / key / OUTCOMES
+    good = path.read_bytes()
+    try:
+        damage(path, good)
+        with pytest.raises(StoreError, match=rf"words/one/argmax/test, seed 0: .*{message}"):
+            next(loaded.outputs(loaded.cells[0]))
+    finally:
+        path.write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{}", "KeyError: 'hypotheses'"),
+        (b"[1]", "TypeError"),
+        (b"{", "JSONDecodeError"),
+        (b'{"id": 0, "hypotheses": [], "texts": ["a"]}', "something else where its texts should be"),
+        (b'{"id": 0, "hypotheses": [], "references": [7]}', "something else"),
+        (b'{"id": 0, "hypotheses": [], "references": null}', "TypeError"),
+        (b'{"id": 0, "hypotheses": [], "unheard": 1}', "TypeError"),
+        (None, "EOFError"),
+        (False, "BadGzipFile"),
+    ],
+)
+def test_an_artifact_that_holds_no_outcomes_is_an_error_with_the_name_of_the_cell(tmp_path, loaded, content, message):
+    store = Store(tmp_path / "store")
+    with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
+        whole = gzip.compress(content or b'{"id": 0, "hypotheses": []}')
+        (folder / OUTCOMES).write_bytes(whole if content else whole[:-4] if content is None else b"no gzip")
+    with pytest.raises(StoreError, match=rf"words/one/argmax/test, seed 0: .*{message}"):
+        next(load(loaded.run.folder, store.root).outputs(loaded.cells[0]))
+
+
+def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
+    """Nobody who takes one outcome has all of them read."""
+    store, taken = Store(tmp_path / "store"), []
+    outcome = next(loaded.outputs(loaded.cells[0]))
+    with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
+        write_outcomes(folder / OUTCOMES, [outcome] * 5000)
+    own = read_outcomes
+
+    def counted(path):
+        return (taken.append(1) or one for one in own(path))
+
+    monkeypatch.setattr("bench_core.runs.stored_outcomes.read_outcomes", counted)
+    found = load(loaded.run.folder, store.root).outputs(loaded.cells[0])
+    assert [next(found), next(found)] == [outcome, outcome]
+    assert len(taken) == 2
+
+
+# quoting
+
+
+@pytest.fixture
+def run_news(tmp_path, small, monkeypatch):
+    """Return a function that runs a suite of two tasks; reports may not show the texts of the second, `news`."""
+    (tmp_path / "news.txt").write_text("abc abcd acbd adb " * 4)
+    prepare = Letters.prepare
+
+    def prepared(task, data):
+        info = prepare(task, data)
+        return replace(info, extras={**info.extras, "embedded": not task.config.file})
+
+    monkeypatch.setattr(Letters, "prepare", prepared)
+
+    def run(more=""):
+        tasks = "  words: {name: letters}\n  news: {name: letters, file: news.txt}\n"
+        text = SUITE.replace("  words: {name: letters}\n", tasks).replace("rows: [decoder]", "rows: [task, decoder]")
+        (tmp_path / "suite.yaml").write_text(text + more)
+        store = tmp_path / "store"
+        return bench_core.run(tmp_path / "suite.yaml", seeds=1, store=store, out=tmp_path / "runs", data=tmp_path)
+
+    return run
+
+
+def shown(run):
+    """Return the tasks whose samples show prompts, and those whose samples show references."""
+    samples = run.info["samples"]
+    return [{sample["cell"]["task"] for sample in samples if sample[what]} for what in ("prompt", "reference")]
+
+
+def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_computed_again(tmp_path, run_news):
+    first = run_news()
+    stored = {*Store(tmp_path / "store").entries()}
+    assert shown(first) == [{"words"}, {"words"}]
+    assert withheld(first, ["news", "words", "news"]) == ["news"]
+    for more, hidden in (
+        ("quote: false\n", ["news"]),
+        ("quote: [words]\n", ["news"]),
+        ("quote: news\n", []),
+        ("quote: [news, words]\n", []),
+        ("quote: true\n", []),
+    ):
+        run = run_news(more)
+        assert withheld(run, ["news", "words"]) == hidden
+        assert shown(run) == [{"words", "news"} - {*hidden}] * 2
+        assert {*Store(tmp_path / "store").entries()} == stored
+        assert run.rows() == first.rows()
+
+
+def test_of_a_task_that_told_nothing_no_text_is_shown():
+    assert not may_quote("news", {}, ())
+    assert not may_quote("news", {"embedded": None}, False)
+    assert may_quote("news", {}, True)
+    assert may_quote("news", {"embedded": True}, False)
+
+
+def test_why_texts_are_not_shown_names_their_tasks_and_the_setting():
+    text = why_withheld(["news", "mail"])
+    assert text.startswith("Prompts and references of news, mail are not shown, as their data may forbid it.")
+    assert "‘quote: [news, mail]’ into the suite" in text
+
+
+def test_quote_names_tasks_of_the_suite(suite_file):
+    with pytest.raises(
+        SuiteError, match=r"suite.yaml:\d+:\d+.*no task of this suite is called 'wrods'. Did you mean"
+    ):
+        load_suite(suite_file(SUITE + "quote: [wrods]\n"))
+    with pytest.raises(SuiteError, match="quote"):
+        load_suite(suite_file(SUITE + "quote: 3\n"))
+    assert load_suite(suite_file(SUITE + "quote: words\n")).quote == ("words",)
+    assert load_suite(suite_file(SUITE)).quote == ()

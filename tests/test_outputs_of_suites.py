@@ -1,0 +1,84 @@
+"""`bench outputs` and `bench_core.load` give back every outcome of the suites that are shipped, in their smoke profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_small import read_back
+
+import bench_core
+from bench_core import DataError
+from bench_core.runs.quoting import withheld
+from bench_core.storage.contents import OUTCOMES
+from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.store import Store
+from bench_core.suites import yaml_source as located
+from bench_exchange.outputs import Outputs
+
+SUITES = Path(__file__).parent.parent / "suites"
+FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]
+SHORT = ["training.updates=2", "limits.examples=4", "limits.scored=8", "limits.max_tokens=12", "hardware.device=cpu"]
+SLOW = ("quickstart", "diagnostics", "indigo/table-6", "rnn/search")  # decoded, scored, inserted, with n best
+
+
+def everything(run, store):
+    """Return the outcomes of each artifact that a cell names, by kind and key; all that are done have theirs."""
+    names = {(name.partition("/")[0], key): one.status for one in run.cells for name, key in one.artifacts.items()}
+    found = {}
+    for (kind, key), status in names.items():
+        path = store.path(kind, key) / OUTCOMES
+        if kind in ("decode", "score") and (status == "done" or path.exists()):
+            found[kind, key] = [*read_outcomes(path)]
+    return found
+
+
+def without_data(outcomes):
+    return [{**vars(one), "prompt": None, "references": None} for one in outcomes]
+
+
+def check(path, folder):
+    """Run a suite; compare what comes out in each way with what its stages left."""
+    store = Store(folder / "store")
+    run = bench_core.run(path, profile="smoke", settings=SHORT, seeds=1, store=store.root, out=folder / "runs")
+    expected = everything(run, store)
+    loaded = bench_core.load(run.folder, store.root)
+    several = [one for one in loaded.all_outputs() if (one.kind, one.key) in expected]
+    lost = [one.name for one in loaded.all_outputs() if (one.kind, one.key) not in expected]
+    assert {(one.kind, one.key) for one in several} == {*expected}
+    places = {}
+    for one in several:
+        assert repr([*one]) == repr(expected[one.kind, one.key])  # as text: no NaN equals another
+        places[(one.kind, *(one.cell.get(axis) for axis in read_back.AXES), one.by)] = one
+    assert len(places) == len(several)
+    hidden = {*withheld(run, run.suite.tasks)}
+    for form, read in (("jsonl", read_back.of_json), ("csv", read_back.of_csv)):
+        outputs = Outputs(run, store)
+        found = read("".join(outputs.lines(form)))
+        assert [text.partition(": ")[0] for text in outputs.problems] == lost
+        assert {*found} == {*places}
+        for place, outcomes in found.items():
+            whole = expected[places[place].kind, places[place].key]
+            if place[1] in hidden:
+                assert repr(without_data(outcomes)) == repr(without_data(whole))
+            else:
+                assert repr(outcomes) == repr(whole)
+    return expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_every_outcome_of_some_suites_comes_back(name, tmp_path):
+    found = check(SUITES / f"{name}.yaml", tmp_path)
+    assert sum(map(len, found.values())) > 8
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES).with_suffix("")))
+def test_every_outcome_of_every_suite_comes_back(path, tmp_path):
+    if "smoke" not in located.read(path).data.get("profiles", {}):
+        pytest.skip("it has no profile `smoke`")
+    try:
+        check(path, tmp_path)
+    except DataError as error:
+        pytest.skip(str(error))

@@ -1,0 +1,395 @@
+"""What trainings cost is measured, kept, and predicted; of what was never measured nothing is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import bench_core
+from bench_core.commands.main import bench
+from bench_core.computing import memory
+from bench_core.computing.excerpt import Excerpt
+from bench_core.computing.loading import load_task
+from bench_core.computing.stage_runner import StageRunner
+from bench_core.computing.timed_training import TimedTraining
+from bench_core.computing.training.trainer import Trainer
+from bench_core.data import Purpose
+from bench_core.execution.executor import Here, perform
+from bench_core.planning.cost_keys import CostKeys
+from bench_core.planning.hardware import device_name
+from bench_core.planning.plan import plan
+from bench_core.planning.stages import StageRequest
+from bench_core.planning.training_length import training_length
+from bench_core.runs.calibrating import Calibrating
+from bench_core.runs.predictions import Predictions
+from bench_core.storage.costs import Costs, Memory, Record, TrainingSpeed
+from bench_core.storage.store import Store
+from bench_core.suites.load import load
+from bench_core.task import Size
+from bench_core.testing import Case, toys
+
+NOTHING = Memory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
+
+
+@pytest.fixture
+def planned(suite_file, tmp_path):
+    def of(**changes):
+        return plan(load(suite_file(**changes)), tmp_path)
+
+    return of
+
+
+def trainings(found):
+    return [one for one in found.stages.values() if one.kind == "train"]
+
+
+def speed(device="cpu", **settings):
+    return TrainingSpeed(**{
+        "device": device_name(device), "setup": 2.0, "updates": (0.5,), "evaluation": 3.0, "updates_per_epoch": 10,
+        "measured": 3, "share": 1.0, "memory": NOTHING, **settings,
+    })  # fmt: skip
+
+
+# How long trainings are
+
+
+LENGTHS = [
+    {"epochs": 3},
+    {"updates": 7},
+    {"updates": 0},
+    {"epochs": 2, "updates": 7},
+    {"updates": 11, "evaluate_every": 4},
+    {"updates": 12, "evaluate_every": 4},
+    {"epochs": 2, "phases": [{}, {"updates": 3}]},
+    {"evaluate_every": 3, "phases": [{"updates": 4}, {"epochs": 1}, {"updates": 5, "lr": 0.5}]},
+]
+
+
+@pytest.mark.parametrize("training", LENGTHS, ids=str)
+def test_the_trainer_makes_as_many_updates_and_evaluations_as_are_predicted(planned, tmp_path, training):
+    settings = json.dumps(training)[1:-1].replace('"', "")
+    found = planned(**{"epochs: 3, lr": f"{settings}, lr", "seeds: 2": "seeds: 1"})
+    runner = StageRunner(Store(tmp_path / "store"), tmp_path)
+    stage = trainings(found)[0]
+    for one in (found.stages[stage.inputs["task"][1]], stage):
+        perform(runner, StageRequest(one))
+    artifact = runner.store.get("train", stage.key)
+    per_epoch = sum(1 for _ in timed(runner, stage).batches())
+    lengths = training_length(stage.settings["training"], per_epoch)
+    history = artifact.file("history.jsonl").read_text().splitlines()
+    assert sum(one.updates for one in lengths) == artifact.json("training.json")["updates"]
+    assert sum(one.evaluations for one in lengths) == len(history)
+
+
+def timed(runner, stage, seconds=0.01):
+    found = TimedTraining(runner, stage, seconds)
+    found.build()
+    return found
+
+
+# Whose cost is the same
+
+
+def test_seeds_share_their_cost_and_nothing_else_does(planned):
+    found = planned()
+    keys, own = CostKeys(found.stages), trainings(found)
+    assert len({one.key for one in own}) == 4
+    assert len({keys.of_record(one) for one in own}) == len({keys.of_speed(one) for one in own}) == 2
+    scores = [one for one in found.stages.values() if one.kind == "score"]
+    assert len({keys.of_record(one) for one in scores}) == len({one.key for one in scores}) / 2
+
+
+SAME = {"lr: 0.1": "lr: 0.2", "epochs: 3": "updates: 9, evaluate_every: 2, patience: 3"}
+OTHER = {
+    "batch_size: 8": "batch_size: 4", "{name: bigram}": "{name: bigram, noisy: true}", "lr: 0.1": "clip: 1.0",
+    "{name: letters}": "{name: letters, words: 20}", "threads: 1": "threads: 2", "epochs: 3": "optimizer: sgd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [*SAME.items(), *OTHER.items()], ids=str)
+def test_what_decides_how_long_an_update_takes_is_in_the_key_of_its_speed(planned, change):
+    before, after = (
+        {CostKeys(one.stages).of_speed(trainings(one)[0])} for one in (planned(), planned(**dict([change])))
+    )
+    assert (before == after) == (change in SAME.items())
+
+
+def test_every_setting_is_in_the_key_of_a_record(planned):
+    keys = [
+        CostKeys(one.stages).of_record(trainings(one)[0])
+        for one in (planned(), *(planned(**{a: b}) for a, b in (SAME | OTHER).items()))
+    ]
+    assert len({*keys}) == len(keys)
+
+
+# What is predicted
+
+
+def test_a_training_is_predicted_from_its_pieces(planned, tmp_path):
+    found = planned(**{"epochs: 3": "epochs: 4, phases: [{}, {updates: 7, noisy: true}]"})
+    costs, stage = Costs(Store(tmp_path / "store")), trainings(found)[0]
+    costs.write(CostKeys(found.stages).of_speed(stage), speed(updates=(0.5, 2.0)))
+    predicted = Predictions(found.stages, costs).of(stage)
+    assert predicted.seconds == 2.0 + 4 * 10 * 0.5 + 4 * 3.0 + 7 * 2.0 + 1 * 3.0
+    assert (predicted.source, predicted.memory) == ("calibration", NOTHING.total)
+
+
+def test_a_record_of_any_seed_counts_more_than_a_calibration_and_nothing_counts_elsewhere(planned, tmp_path):
+    found = planned()
+    costs, (stage, seed, other, _) = Costs(Store(tmp_path / "store")), trainings(found)
+    keys = CostKeys(found.stages)
+    costs.write(keys.of_speed(stage), speed())
+    costs.write(keys.of_record(stage), Record(device=device_name("cpu"), seconds=77.0))
+    predictions = Predictions(found.stages, costs)
+    assert [predictions.of(one).seconds for one in (stage, seed, other)] == [77.0, 77.0, None]
+    elsewhere = Costs(Store(tmp_path / "elsewhere"))
+    elsewhere.write(keys.of_record(stage), Record(device="another processor", seconds=77.0))
+    assert Predictions(found.stages, elsewhere).of(stage).seconds is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"device": "x"}', "[" * 100_000, '{"seconds": NaN, "device": "x"}'])
+def test_a_damaged_cost_is_no_cost(tmp_path, text):
+    costs = Costs(Store(tmp_path))
+    costs.write("k" * 64, Record(device="x", seconds=1.0))
+    (path,) = (tmp_path / "costs").iterdir()
+    assert costs.read(Record, "k" * 64, "x").seconds == 1.0
+    path.write_text(text)
+    assert costs.read(Record, "k" * 64, "x") is None
+
+
+def test_a_run_records_what_its_stages_cost_and_a_plan_of_more_seeds_knows_it(suite_file, tmp_path):
+    store = Store(tmp_path / "store")
+    bench_core.run(suite_file(), store=store.root, out=tmp_path / "runs", data=tmp_path, seeds=1)
+    found = plan(load(suite_file()), tmp_path)
+    predictions = Predictions(found.stages, Costs(store))
+    for stage in found.stages.values():
+        assert predictions.of(stage).source == "record", stage.label
+    costs = {
+        store.get("train", one.key).manifest["cost"]["seconds"]
+        for one in trainings(found)
+        if store.has("train", one.key)
+    }
+    assert {predictions.of(one).seconds for one in trainings(found)} == costs
+
+
+# What is measured
+
+
+class Clock:
+    """A clock that goes on by what work costs."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_updates_are_timed_by_the_clock_in_proportion_to_their_elements(planned, tmp_path, monkeypatch, share):
+    found, runner = planned(), StageRunner(Store(tmp_path / "store"), tmp_path)
+    stage, clock = trainings(found)[0], Clock()
+    perform(runner, StageRequest(found.stages[stage.inputs["task"][1]]))
+    measured = timed(runner, stage, seconds=50.0)
+    measured.clock = clock
+    update = Trainer._update
+
+    def slow(self, batch, *more):
+        clock.now += batch.gold.numel()
+        update(self, batch, *more)
+
+    monkeypatch.setattr(Trainer, "_update", slow)
+    done = measured.updates({}, share)
+    assert done.seconds == 1.0
+    assert done.updates >= 3
+
+
+def calibrated(found, tmp_path, seconds=0.02):
+    heard, store = [], Store(tmp_path / "store")
+    predictions = Predictions(found.stages, Costs(store))
+    work = Calibrating(
+        load(tmp_path / "suite.yaml"), found, store, Here(store, tmp_path), predictions, heard.append, seconds
+    )
+    work.run(found.stages.values())
+    return work, heard
+
+
+def test_each_model_is_calibrated_once_for_all_seeds_and_kept(planned, tmp_path):
+    found = planned()
+    work, heard = calibrated(found, tmp_path)
+    assert heard == ["prepare words", "calibrate words x one", "calibrate words x two"]
+    assert not work.failures
+    assert calibrated(found, tmp_path)[1] == []
+    assert calibrated(planned(**{"lr: 0.1": "lr: 0.2"}), tmp_path)[1] == [], "the same speed"
+    assert len(calibrated(planned(**{"batch_size: 8": "batch_size: 4"}), tmp_path)[1]) == 2
+
+
+def test_calibration_trains_nothing_and_leaves_cache_keys_as_they_are(planned, tmp_path):
+    before = planned()
+    calibrated(before, tmp_path)
+    assert {path.name for path in (tmp_path / "store").iterdir()} <= {
+        "prepare",
+        "costs",
+        "code",
+        "locks",
+        "unfinished",
+    }
+    assert {*planned().stages} == {*before.stages}
+
+
+def test_a_model_that_fails_is_told_and_others_are_measured(planned, tmp_path):
+    found = planned(**{"two: {name: bigram, scale: 2.0}": "two: {name: bigram, breaks: training}"})
+    work, _ = calibrated(found, tmp_path)
+    assert {found.stages[key].label for key in work.failures} == {"words x two, seed 0", "words x two, seed 1"}
+    assert "out of luck" in next(iter(work.failures.values()))
+    assert [work.predictions.speed(one) is not None for one in trainings(found)] == [True, True, False, False]
+
+
+def test_a_training_without_updates_is_calibrated_without_any(planned, tmp_path, monkeypatch):
+    monkeypatch.setattr(Trainer, "_update", lambda *_: pytest.fail("updated"))
+    found = planned(**{"epochs: 3": "updates: 0"})
+    work, _ = calibrated(found, tmp_path)
+    assert not work.failures
+    speeds = [work.predictions.speed(one) for one in trainings(found)]
+    assert all(one.updates == (0,) and one.evaluation == 0 for one in speeds)
+    keys = [CostKeys(one.stages).of_speed(trainings(one)[0]) for one in (found, planned())]
+    assert keys[0] != keys[1], "it says nothing about a training with updates"
+
+
+def test_an_empty_training_split_is_told(planned, tmp_path, monkeypatch):
+    monkeypatch.setattr(TimedTraining, "batches", lambda self: iter(()))
+    work, _ = calibrated(planned(), tmp_path)
+    assert {*work.failures.values()} == {"the training split has no batches. Is it empty?"}
+
+
+def test_an_excerpt_yields_a_batch_of_every_pass_and_counts_all(planned, tmp_path):
+    found, runner = planned(), StageRunner(Store(tmp_path / "store"), tmp_path)
+    stage = trainings(found)[0]
+    perform(runner, StageRequest(found.stages[stage.inputs["task"][1]]))
+    task, size = load_task(runner, stage)[0], Size(4)
+    whole = [*task.batches("valid", Purpose.TRAIN, size)]
+    excerpt = Excerpt(task, seconds=0.0)
+    for number in (1, 2):
+        assert len([*excerpt.batches("valid", Purpose.TRAIN, size)]) == 1
+        assert excerpt.all == number * sum(one.gold.numel() for one in whole)
+        assert excerpt.given == number * whole[0].gold.numel()
+    everything = Excerpt(task, seconds=60.0)
+    assert len([*everything.batches("valid", Purpose.TRAIN, size)]) == len(whole)
+    assert everything.share == 1.0
+
+
+def test_seeds_that_train_as_one_are_calibrated_as_one(planned, tmp_path):
+    found = planned(**{"epochs: 3": "together: true, epochs: 3"})
+    work, heard = calibrated(found, tmp_path)
+    joint = [one for one in found.stages.values() if one.kind == "together"]
+    assert len(heard) == 3
+    assert all(work.predictions.of(one).seconds > 0 for one in joint)
+    assert all(work.predictions.of(one).seconds == 0 for one in trainings(found)), "they are only taken out"
+
+
+# Memory
+
+
+def test_live_bytes_are_those_of_all_activations_that_a_gradient_needs():
+    layers = [torch.nn.Linear(100, 100, bias=False) for _ in range(10)]
+    for device in ("cpu", "meta"):
+        model = torch.nn.Sequential(*layers).to(device)
+        with memory.LiveBytes() as counted:
+            model(torch.randn(1000, 100, device=device)).sum().backward()
+        activations, gradients = 11 * 1000 * 100 * 4, 10 * 100 * 100 * 4
+        assert activations <= counted.peak <= activations + gradients + 3 * 1000 * 100 * 4
+
+
+def test_what_is_gone_is_not_counted():
+    with memory.LiveBytes() as counted:
+        for _ in range(50):
+            torch.zeros(1000, device="meta").add_(1)
+    assert counted.peak <= 2 * 4000
+
+
+MODELS = [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig, toys.LatentConfig]
+
+
+@pytest.mark.parametrize("config", MODELS)
+def test_a_dry_run_counts_what_an_update_allocates(config):
+    case = Case.of(config(hidden=64))
+    model = case.model.float().train()
+    with memory.LiveBytes() as counted:
+        model.loss(case.batch, bench_core.Training(0, 1, 0, 1, case.noise)).value.backward()
+    found = memory.dry_run(case.config.load()(case.config, case.info).to("meta").train(), case.batch, {})
+    assert found == pytest.approx(counted.peak, rel=0.25)
+
+
+def test_a_model_that_does_not_fit_is_told_before_it_is_built(planned, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda device: 100)
+    monkeypatch.setattr(TimedTraining, "build", lambda self: pytest.fail("built"))
+    found = planned()
+    work, _ = calibrated(found, tmp_path)
+    assert all("need 0.0 GB" in reason and "smaller" in reason for reason in work.failures.values())
+    assert len(work.failures) == 4
+
+
+def test_batches_that_do_not_fit_are_cut_and_the_plan_says_so(planned, tmp_path, monkeypatch):
+    found = planned()
+    monkeypatch.setattr(memory, "dry_run", lambda *_: 10**12)
+    work, _ = calibrated(found, tmp_path)
+    speeds = [work.predictions.speed(one) for one in trainings(found)]
+    assert all(one.share < 0.2 and not one.memory.fits for one in speeds)
+    stdout = (
+        CliRunner().invoke(bench, ["plan", str(tmp_path / "suite.yaml"), "--store", str(tmp_path / "store")]).stdout
+    )
+    assert "words x one does not fit in memory: it needs about 1000.0 GB" in stdout
+
+
+# The command
+
+
+def invoke(tmp_path, *words):
+    place = [str(tmp_path / "suite.yaml"), "--store", str(tmp_path / "store"), "--data", str(tmp_path)]
+    return CliRunner().invoke(bench, ["plan", *place, *words])
+
+
+def test_a_plan_says_what_is_not_known_and_what_to_do(suite_file, tmp_path):
+    suite_file()
+    stdout = invoke(tmp_path).stdout
+    assert "The cost of 4 trainings is not known" in stdout
+    assert "--calibrate" in stdout
+    assert {row["seconds"] for row in json.loads(invoke(tmp_path, "--json").stdout)["trainings"]} == {None}
+
+
+def test_a_large_training_is_not_predicted_by_small_ones(suite_file, tmp_path):
+    bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
+    suite_file(**{"epochs: 3": "updates: 1000000"})
+    row = next(row for row in json.loads(invoke(tmp_path, "--json").stdout)["stages"] if row["stage"] == "train")
+    assert (row["expected"], row["unknown"]) == ("not known", 4)
+
+
+INSTALLED = """
+suite: tests/predictions
+tasks: {sentences: {name: sequence-completion, corpus: {name: english, sentences: 150}, prefix: 2}}
+models: {lstm: {name: rnn-lm, hidden: 8, layers: 1}, tanh: {name: rnn-lm, cell: tanh, hidden: 8, layers: 1}}
+metrics: {perplexity: {name: perplexity}}
+training: {updates: 1000000, batch_size: 16}
+seeds: 3
+hardware: {device: cpu, threads: 1}
+tables: [{id: main, rows: [model], values: [perplexity]}]
+"""
+
+
+@pytest.mark.slow
+def test_a_calibrated_plan_predicts_each_training_and_keeps_what_it_measured(tmp_path):
+    (tmp_path / "suite.yaml").write_text(INSTALLED)
+    found = json.loads(invoke(tmp_path, "--calibrate", "--json").stdout)
+    assert [row["number"] for row in found["trainings"]] == [3, 3]
+    assert all(row["seconds"] > 60 and row["updates"] == 1_000_000 for row in found["trainings"])
+    assert json.loads(invoke(tmp_path, "--json").stdout) == found
+
+
+def test_calibration_elsewhere_is_refused(suite_file, tmp_path):
+    suite_file()
+    found = invoke(tmp_path, "--calibrate", "--executor", "ray")
+    assert found.exit_code == 2
+    assert "--calibrate measures this machine" in found.output

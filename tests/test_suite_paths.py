@@ -1,0 +1,150 @@
+"""Files of a suite are found from its own folder, else from the working directory, else in the data directory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import bench_small.listed
+import pytest
+from click.testing import CliRunner
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+import bench_core
+from bench_core import DataError, PathOrName, Settings, registry
+from bench_core.commands.main import bench
+from bench_core.planning.path_settings import located, paths
+from bench_core.planning.plan import plan
+from bench_core.suites.load import load
+
+FILED = """
+suite: filed
+tasks:
+  words: {name: filed, file: own/train.txt}
+"""
+GIVEN = """
+suite: given
+tasks:
+  text:
+    name: sequence-completion
+    corpus: {train: own/train.txt, valid: own/train.txt, test: own/train.txt}
+    sentences: lines
+    tokenizer: {kind: pretrained, path: own/tokens}
+"""
+
+
+class TaggerSettings(Settings):
+    tagger: PathOrName | None = None
+    lists: list[Path] = []
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The folder of a suite, the working directory and the data directory; each may have files."""
+    found = {name: tmp_path / name for name in ("suite", "work", "data")}
+    for folder in found.values():
+        folder.mkdir()
+    monkeypatch.chdir(found["work"])
+    with registry.extra(bench_small.listed):
+        yield found
+
+
+def put(folder, text, name="own/train.txt"):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def planned(places, text=FILED, suite="suite"):
+    path = places[suite] / "suite.yaml"
+    path.write_text(text)
+    found = plan(load(path), places["data"])
+    (stage,) = found.stages.values()
+    return stage
+
+
+@pytest.mark.parametrize(
+    "given", [["suite"], ["work"], ["data"], ["work", "suite"], ["data", "work"], ["data", "suite"]]
+)
+def test_the_suite_is_asked_before_the_working_directory_and_that_before_the_data_directory(places, given):
+    for name in given:
+        put(places[name], f"text of {name}")
+    assert [*planned(places).places] == [str(places[given[-1]] / "own/train.txt")]
+
+
+def test_a_suite_and_its_files_have_the_same_keys_wherever_they_lie(places):
+    put(places["suite"], "text")
+    first = planned(places).key
+    shutil.rmtree(places["suite"] / "own")
+    put(places["data"], "text")
+    assert planned(places).key == first
+    put(places["suite"], "another text")
+    assert planned(places).key != first
+
+
+def test_a_relative_path_to_the_suite_does_not_change_what_it_finds(places, monkeypatch):
+    put(places["suite"], "text")
+    (places["suite"] / "suite.yaml").write_text(FILED)
+    monkeypatch.chdir(places["suite"].parent)
+    (stage,) = plan(load(Path("suite/suite.yaml")), places["data"]).stages.values()
+    assert [*stage.places] == [str(places["suite"] / "own/train.txt")]
+
+
+def test_a_missing_file_is_told_with_all_places_where_it_was_looked_for(places):
+    with pytest.raises(DataError) as error:
+        planned(places)
+    command = ["check", str(places["suite"] / "suite.yaml"), "--data", str(places["data"])]
+    checked = CliRunner().invoke(bench, command)
+    for text in (str(error.value), " ".join(f"{checked.output} {checked.exception}".split())):
+        assert f"there is no file own/train.txt in {places['suite']} or {places['work']} or {places['data']}" in text
+
+
+def test_a_name_or_path_is_followed_where_it_leads_and_else_left_alone(places):
+    settings = TaggerSettings(tagger="en_core_web_sm", lists=["a.txt"])
+    (places["data"] / "en_core_web_sm").mkdir()
+    assert located(settings, places["data"], places["suite"]) == settings
+    assert paths(located(settings, places["data"], places["suite"])) == [(Path("a.txt"), ("lists", "0"))]
+    for place in ("work", "suite"):
+        (places[place] / "en_core_web_sm").mkdir()
+        assert located(settings, places["data"], places["suite"]).tagger == str(places[place] / "en_core_web_sm")
+    absolute = TaggerSettings(tagger=str(places["suite"] / "en_core_web_sm"))
+    assert located(absolute, places["data"], places["suite"]) == absolute
+
+
+def tokenizer(folder, words):
+    tokens = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokens.train_from_iterator([words], trainers.WordLevelTrainer(special_tokens=["<end>", "<unk>"]))
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<end>"}')
+
+
+def test_a_tokenizer_beside_the_suite_counts_by_what_its_folder_holds(places, tmp_path):
+    put(places["suite"], "a b c d e f g h i j k\n" * 6)
+    tokenizer(places["suite"] / "own/tokens", "a b c")
+    stage = planned(places, GIVEN)
+    assert str(places["suite"] / "own/tokens") in stage.places
+    assert not [name for name in stage.settings["data"] if str(tmp_path) in name]
+    shutil.move(places["suite"] / "own", places["work"] / "own")
+    assert planned(places, GIVEN).key == stage.key
+    tokenizer(places["work"] / "own/tokens", "a b d")
+    assert planned(places, GIVEN).key != stage.key
+
+
+def test_a_tokenizer_of_the_data_directory_keeps_its_name_in_keys(places):
+    put(places["suite"], "a b c d e f g h i j k\n" * 6)
+    tokenizer(places["data"] / "own/tokens", "a b c")
+    stage = planned(places, GIVEN)
+    assert stage.settings["task"]["tokenizer"]["path"] == "own/tokens"
+    assert {*stage.settings["data"]} == {"own/tokens/tokenizer.json", "own/tokens/tokenizer_config.json"}
+
+
+def test_a_run_reads_the_tokenizer_beside_its_suite_in_another_process(places):
+    put(places["suite"], "a b c a b c a b c a b c\n" * 6)
+    tokenizer(places["suite"] / "own/tokens", "a b c")
+    (places["suite"] / "suite.yaml").write_text(GIVEN)
+    bench_core.run(places["suite"] / "suite.yaml", data=places["data"], store="store", out="runs")
+    (vocabulary,) = Path("store").glob("prepare/*/data/vocabulary.json")
+    assert vocabulary.read_text() == '["<end>", "<unk>", "a", "b", "c", "<cpad>"]'
