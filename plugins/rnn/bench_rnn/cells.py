@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, linear, pad
+from torch.nn.functional import dropout, linear
 from torch.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
@@ -181,23 +181,19 @@ class Recurrent(nn.Module):
         hidden, last = self.layers(inputs, units and _layers_first(units))
         return hidden, tuple(unit.transpose(0, 1) for unit in (last if isinstance(last, tuple) else (last,)))
 
-    def unroll(
-        self, inputs: Tensor, units: Units | None, hand_over: HandOver, rows: Sequence[int] | None = None
-    ) -> tuple[Tensor, Units]:
-        """Do as `forward` in a loop over steps, with a say in what each layer hands over from one to the next.
-
-        Where `rows` are given, step t is taken by the first rows[t] rows, fewer and fewer; what others read is 0.
-        """
+    def unroll(self, inputs: Tensor, units: Units | None, hand_over: HandOver) -> tuple[Tensor, Units]:
+        """Do as `forward` in a loop over steps, with a say in what each layer hands over from one to the next."""
         number, steps = inputs.shape[:2]
-        began = self.begin(inputs, units)
-        if rows is None:
-            data = inputs.transpose(0, 1).flatten(0, 1)
-            hidden, last = unroll(self.layers, self.step, data, [number] * steps, began, hand_over)
-            return hidden.view(steps, number, -1).transpose(0, 1), together(last)
-        data = torch.cat([inputs[:some, t] for t, some in enumerate(rows)])
-        hidden, last = unroll(self.layers, self.step, data, rows, began, hand_over)
-        padded = [pad(some, (0, 0, 0, number - len(some))) for some in torch.split(hidden, [*rows])]
-        return torch.stack(padded, 1), together(last)
+        data, began = inputs.transpose(0, 1).flatten(0, 1), self.begin(inputs, units)
+        hidden, last = unroll(self.layers, self.step, data, [number] * steps, began, hand_over)
+        return hidden.view(steps, number, -1).transpose(0, 1), together(last)
+
+    def walk(self, inputs: Tensor, rows: Sequence[int]) -> Tensor:
+        """Read `inputs` [M, E] of steps of which step t is taken by the first rows[t] rows, fewer and fewer.
+
+        They stand step by step, and so does what is returned: the top layer's hidden units [M, H].
+        """
+        return unroll(self.layers, self.step, inputs, rows, self.begin(inputs[: rows[0]], None), as_they_are)[0]
 
     def begin(self, inputs: Tensor, units: Units | None) -> list[Units]:
         """Return the units [N, H] of each layer before the first step: those of `units` [N, L, H], by default 0."""

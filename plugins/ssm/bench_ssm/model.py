@@ -178,7 +178,9 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
         steps = torch.arange(most, device=length.device)[:, None]
         numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] of all steps of all rows, step by step
-        states, total = self._inferred(gold, numbers, rows, self.posterior.read(gold, length), noise, samples)
+        states, total = self._inferred(
+            gold, numbers, rows, self.posterior.read(gold, length).unbind(1), noise, samples
+        )
         with torch.no_grad():  # nothing below is learnt from
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold.T.flatten()[places][:, None])[:, 0]
@@ -200,7 +202,7 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         order = batch.length.argsort(descending=True, stable=True)
         gold, length, ids = batch.gold[order, : len(rows)], batch.length[order], batch.ids[order]
         steps, who = (to_device(one, ids.device) for one in _steps_and_rows(rows))  # [M]
-        contexts = self.posterior.read(gold, length, rows)
+        contexts = torch.split(self.posterior.walk(gold, length, rows, steps, who), [*rows])
         numbers = ids[who] * self.config.steps + steps
         states, total = self._inferred(gold, numbers, rows, contexts, noise, samples, length)
         with torch.no_grad():  # nothing below is learnt from
@@ -215,12 +217,13 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
 
     def _inferred(
-        self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Tensor, noise: Noise, samples: int,
-        length: Tensor | None = None,
+        self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], noise: Noise,
+        samples: int, length: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Return the states [M, d] and L_t [M] of all steps, of which step t is taken by the first rows[t] rows.
 
-        `numbers` [M] are those of the noise. Where lengths [N] are given, a row that has ended stays where it is.
+        `contexts` are those of each step, of as many rows at least, and `numbers` [M] those of the noise. Where
+        lengths [N] are given, a row that has ended stays where it is.
         """
         sizes = [*rows]
         drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), sizes)
@@ -230,7 +233,7 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         chances = torch.split(noise.fork("survivor").uniform(numbers), sizes)
         advance = self._compiled or self._advance
         state, told = self.origin.expand(len(gold), self.config.state), []
-        for t, (number, context) in enumerate(zip(rows, contexts.unbind(1), strict=False)):
+        for t, (number, context) in enumerate(zip(rows, contexts, strict=False)):
             before = state[:number]
             step = Step(before, context[:number], gold[:number, t], drawn[t], peeks[t], chances[t])
             state, gained = advance(step)

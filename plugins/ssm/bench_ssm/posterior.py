@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from bench_core import TaskInfo
+from bench_core import TaskInfo, to_device
 from bench_rnn.api import Recurrent, Units
 
 if TYPE_CHECKING:
@@ -35,23 +37,28 @@ class Posterior(nn.Module):
         self.peek = nn.Linear(config.state, config.posterior, bias=False) if config.samples > 1 else None
         self.proposal = nn.Linear(config.posterior, 2 * config.state)
 
-    def read(self, gold: Tensor, length: Tensor, rows: Sequence[int] | None = None) -> Tensor:
-        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it.
-
-        Where `rows` are given, the layers take their steps one by one, as copies in a stack have to, and step t of
-        the first rows[t] rows alone.
-        """
-        places = torch.arange(gold.shape[1], device=gold.device)
-        turned = torch.where(places < length[:, None], length[:, None] - 1 - places, places)
+    def read(self, gold: Tensor, length: Tensor) -> Tensor:
+        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it."""
+        turned = _turned(torch.arange(gold.shape[1], device=gold.device), length[:, None])
         tokens = self.embed(gold)
         backward, *forward = self.readers
+        read = _gather(backward(_gather(tokens, turned))[0], turned)
+        contexts: Tensor = self.context(torch.cat([read, *(reader(tokens)[0] for reader in forward)], 2))
+        return contexts
 
-        def run(reader: Any, inputs: Tensor) -> Tensor:
-            found: Tensor = reader(inputs)[0] if rows is None else in_a_loop(reader, inputs, rows=rows)[0]
-            return found
+    def walk(self, gold: Tensor, length: Tensor, rows: Sequence[int], steps: Tensor, who: Tensor) -> Tensor:
+        """Return the same [M, H] for each step [M] of each row `who` [M], by operations that copies in a stack share.
 
-        read = _gather(run(backward, _gather(tokens, turned)), turned)
-        contexts: Tensor = self.context(torch.cat([read, *(run(reader, tokens) for reader in forward)], 2))
+        Step t is taken by the first rows[t] rows; steps stand one after the other.
+        """
+        turned = _turned(steps, length[who])
+        begin = to_device(torch.tensor([0, *accumulate(rows)]), gold.device)
+        backward, *forward = self.readers
+        own, *more = torch.split(self.context.weight, self.context.in_features // len(self.readers), 1)
+        read = linear(walked(backward, self.embed(gold[who, turned]), rows), own, self.context.bias)
+        contexts = read[begin[turned] + who]
+        for reader, weight in zip(forward, more, strict=True):
+            contexts = contexts + linear(walked(reader, self.embed(gold[who, steps]), rows), weight)
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -65,11 +72,20 @@ class Posterior(nn.Module):
         return mean, log_std.clamp(LEAST, MOST)
 
 
-def in_a_loop(
-    layers: Recurrent, inputs: Tensor, units: Units | None = None, rows: Sequence[int] | None = None
-) -> tuple[Tensor, Units]:
+def in_a_loop(layers: Recurrent, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
     """Run recurrent layers step by step, which `torch.func.vmap` can do where torch's own kernels have no rule."""
-    return layers.unroll(inputs, units, lambda units, step: units, rows)
+    return layers.unroll(inputs, units, lambda units, step: units)
+
+
+def walked(reader: Any, inputs: Tensor, rows: Sequence[int]) -> Tensor:
+    """Return what a reader leaves [M, H] of inputs [M, E] that stand step by step."""
+    found: Tensor = reader.walk(inputs, rows)
+    return found
+
+
+def _turned(steps: Tensor, length: Tensor) -> Tensor:
+    """Return at which place of a target step t reads that is read from its end; behind the end, t itself."""
+    return torch.where(steps < length, length - 1 - steps, steps)
 
 
 def _gather(steps: Tensor, places: Tensor) -> Tensor:
