@@ -156,6 +156,14 @@ class OwnVocabulary(Model):
     """
 
     vocabulary_size: int  #: tokens of its own
+    weights_in_files: ClassVar[tuple[str, ...]] = ()  #: how the names of the weights begin that `read_weights` reads
+
+    def read_weights(self) -> None:
+        """Read the weights in files of its Config, if it has such; by default there are none.
+
+        The store keeps their digests and no copies. Called instead of `setup` where a stored model is loaded, after
+        all other weights were; `setup` calls it itself.
+        """
 
     @abstractmethod
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guards import diverged
 from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import unchanged_state
 from bench_core.data import Kind
 from bench_core.errors import PluginError, StoreError
+from bench_core.model import OwnVocabulary
 from bench_core.registry import PartKind, configured, part
 
 if TYPE_CHECKING:
     import torch
+
+    from bench_core.storage.artifact import Artifact
+
+WEIGHTS = "weights.safetensors"
+DIGESTS = "digests.json"  #: of the weights that a model reads from files of its own, by name
+SHOWN = 3  #: names of weights in a message
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
@@ -26,19 +35,69 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
         return build(config, *more)
 
 
+def store_weights(model: Any, folder: Path) -> None:
+    """Write the weights of a model; of those that it reads from files of its own, the digests alone."""
+    from safetensors.torch import save_file, save_model
+
+    begins = _in_files(model)
+    if not begins:
+        save_model(model, str(folder / WEIGHTS))
+        return
+    rest = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if not name.startswith(begins)}
+    save_file(rest, str(folder / WEIGHTS))
+    (folder / DIGESTS).write_text(json.dumps(_digests(model, begins)), encoding="utf-8")
+
+
+def load_stored_weights(model: Any, artifact: Artifact) -> None:
+    """Load the weights of a stored model, also those that it reads from files of its own.
+
+    Raises StoreError if these are not what was stored, and PluginError if they differ from what was read before.
+    """
+    begins, path = _in_files(model), artifact.file(WEIGHTS)
+    if not begins:
+        load_weights(model, path)
+        return
+    _load(model, path, begins)
+    model.read_weights()
+    known, found = artifact.json(DIGESTS), _digests(model, begins)
+    if wrong := [name for name in {**known, **found} if known.get(name) != found.get(name)]:
+        raise PluginError(
+            f"{type(model).__name__}.read_weights gave other weights than at first, from the same files: "
+            f"{', '.join(wrong[:SHOWN])}. What it reads may depend on nothing else."
+        )
+
+
 def load_weights(model: Any, path: Path) -> None:
     """Load stored weights into a model; raise StoreError if the file does not contain exactly its weights."""
+    _load(model, path)
+    if wrong := diverged(model):
+        raise StoreError(f"{path}: {wrong}; weights must be finite. Use other weights, or train again.")
+
+
+def _in_files(model: Any) -> tuple[str, ...]:
+    """Return how the names of weights begin that a model reads from files of its own."""
+    return model.weights_in_files if isinstance(model, OwnVocabulary) else ()
+
+
+def _digests(model: Any, begins: tuple[str, ...]) -> dict[str, str]:
+    """Return the digests of the weights whose names begin so; of a tensor with several names, by one of them."""
+    kept = model.state_dict()
+    found = fingerprint(model).weights.items()
+    return {name: digest for name, digest in found if name in kept and name.startswith(begins)}
+
+
+def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
+    """Load the weights in a file; raise StoreError unless it holds all whose names do not begin with `left_out`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
     try:
-        load_model(model, str(path))
+        missing, more = load_model(model, str(path), strict=not left_out)
+        if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
+            raise RuntimeError(f"it lacks or has no place for {', '.join(lost[:SHOWN])}")
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
-    wrong = diverged(model)
-    if wrong:
-        raise StoreError(f"{path}: {wrong}; weights must be finite. Use other weights, or train again.")
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_core.computing.building import built, device_of, load_weights
+from bench_core.computing.building import SHOWN, built, device_of, load_stored_weights
 from bench_core.computing.context import StageContext
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import torch
 
     from bench_core.computing.evaluate import Examples
-
-SHOWN = 3  #: names of weights in a message
 
 
 def load_task(context: StageContext, stage: Stage) -> tuple[CheckedTask, TaskInfo]:
@@ -50,7 +48,7 @@ def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, t
         described = artifact.manifest["ingredients"]["settings"]["model"] | evaluation
         settings = placed(described, stage.places)
         model = built("model", settings, with_files(context, info, settings))
-        load_weights(model, artifact.file("weights.safetensors"))
+        load_stored_weights(model, artifact)
         context.loaded["model"] = loaded, (model.to(device), fingerprint(model))
     return context.loaded["model"][1][0], task, device
 

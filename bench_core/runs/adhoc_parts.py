@@ -127,7 +127,7 @@ class AdHocParts:
 
         def build(config: Config, info: Any) -> nn.Module:
             fresh = copy.deepcopy(taken)
-            vars(fresh).update(setup=lambda info, noise: None, fit_statistics=lambda batches, noise: None)
+            vars(fresh).update(setup=_nothing, fit_statistics=_nothing, read_weights=_nothing)
             return fresh  # it is set up already
 
         weights = sorted(fingerprint(taken).weights.items())
@@ -224,6 +224,10 @@ def _returning(configs: Sequence[type[Config]]) -> Callable[[], Sequence[type[Co
         return configs
 
     return provided
+
+
+def _nothing(*given: Any) -> None:
+    """Do nothing, in place of a method."""
 
 
 def numbered(name: str) -> Iterator[str]:

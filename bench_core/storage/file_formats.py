@@ -89,7 +89,7 @@ class Measurement(BaseModel):
 #: Of the JSON files of artifacts, by their names.
 SHAPES: dict[str, Any] = {
     "facts.json": TaskInfo, "training.json": Training, "samples.json": list[Sample], "number.json": Measurement,
-    "finding.json": Finding,
+    "finding.json": Finding, "digests.json": dict[str, str],
 }  # fmt: skip
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 

@@ -10,9 +10,15 @@ from shutil import copyfile
 from typing import Any
 
 import torch
-from safetensors.torch import save_model
 
-from bench_core.computing.building import built, device_of, likelihood_kind, load_weights
+from bench_core.computing.building import (
+    WEIGHTS,
+    built,
+    device_of,
+    likelihood_kind,
+    load_weights,
+    store_weights,
+)
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
 from bench_core.computing.guards import diverged, measured
@@ -89,7 +95,7 @@ def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     failures = joint.json("failures.json")
     if seed in failures:
         raise TrainingError(failures[seed])
-    for name in ("weights.safetensors", "history.jsonl", "training.json"):
+    for name in (WEIGHTS, "history.jsonl", "training.json"):
         copyfile(joint.file(f"{seed}/{name}"), folder / name)
     cost = joint.manifest["cost"]
     shares = {name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}
@@ -185,7 +191,7 @@ def _leave_trained(
     wrong = diverged(model)
     if wrong:
         raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
-    save_model(model, str(folder / "weights.safetensors"))
+    store_weights(model, folder)
     (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}
     about = dict(model.notes())

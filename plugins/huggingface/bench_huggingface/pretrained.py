@@ -53,6 +53,7 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
     """
 
     family: ClassVar[Family]
+    weights_in_files: ClassVar = ("network.",)
 
     def __init__(self, config: CheckpointConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -86,8 +87,11 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         """Return for how many tokens of a target each row has positions [N], stop included; None for any number."""
 
     def setup(self, info: TaskInfo, noise: Noise) -> None:
-        network.load(self.network, self.folder)
+        self.read_weights()
         network.tried(type(self.network).__name__, self._check)
+
+    def read_weights(self) -> None:
+        network.load(self.network, self.folder)
 
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
         sources = [self.tokens_of(one.text) for one in prompts]

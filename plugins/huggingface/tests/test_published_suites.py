@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from textwrap import dedent
 
 import pytest
 from published import publish
+from safetensors import safe_open
 
 import bench_core
 from bench_core import Purpose
 from bench_core.execution.progress import Progress
 from bench_core.storage.outcomes import read_outcomes
+from bench_huggingface.pretrained import Pretrained
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_translation.plugin import TranslationConfig
 
@@ -97,6 +100,39 @@ def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tm
     assert before["translator"] == after["translator"]
     assert before["writer"]["train"] == after["writer"]["train"]
     assert before["writer"]["decode"] != after["writer"]["decode"]
+
+
+def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
+    found = run()
+    for cell in found.cells:
+        folder = tmp_path / "store" / "train" / cell.artifacts["train"]
+        with safe_open(folder / "weights.safetensors", "pt") as stored:
+            assert {*stored.keys()} <= {"together"}
+        digests = json.loads((folder / "digests.json").read_text())
+        assert len(digests) > 10
+        assert all(name.startswith("network.") for name in digests)
+
+
+@pytest.mark.parametrize("name", ["network.transformer.wte.weight", "network.transformer.h.0.ln_1.bias"])
+def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypatch, name):
+    read_weights = Pretrained.read_weights
+    run()
+
+    def spoilt(self):
+        read_weights(self)
+        if name in self.state_dict():
+            self.state_dict()[name].view(-1)[0] += 1e-3
+
+    monkeypatch.setattr(Pretrained, "read_weights", spoilt)
+    found = run(**{"width: 2": "width: 3"})
+    failed = {
+        (cell.cell["model"], cell.cell["decoder"]): cell.reason for cell in found.cells if cell.status != "done"
+    }
+    assert {*failed} == {("writer", "beam")}
+    assert (
+        "PretrainedLM.read_weights gave other weights than at first, from the same files" in failed["writer", "beam"]
+    )
+    assert name in failed["writer", "beam"]
 
 
 def test_other_weights_in_the_same_folder_are_another_model(run, tmp_path):
