@@ -360,6 +360,20 @@ def test_a_plan_says_what_is_not_known_and_what_to_do(suite_file, tmp_path):
     assert {row["seconds"] for row in json.loads(invoke(tmp_path, "--json").stdout)["trainings"]} == {None}
 
 
+def test_models_that_are_evaluated_as_they_are_are_no_trainings_of_unknown_cost(suite_file, tmp_path):
+    path = suite_file(
+        **{"training: {epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}": "training: {mode: evaluate}"}
+    )
+    stdout = invoke(tmp_path).stdout
+    assert "8 cells" in stdout, stdout
+    assert "training" not in stdout
+    assert json.loads(invoke(tmp_path, "--json").stdout)["trainings"] == []
+    command = ["run", str(path), "--dry-run", "--store", str(tmp_path / "store"), "--data", str(tmp_path)]
+    stdout = CliRunner().invoke(bench, command).stdout
+    assert "set up words x one" in stdout
+    assert "train" not in stdout
+
+
 def test_a_large_training_is_not_predicted_by_small_ones(suite_file, tmp_path):
     bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
     suite_file(**{"epochs: 3": "updates: 1000000"})

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from bench_core.execution import executor
 from bench_core.execution.progress import WAITING, Lines, Remaining, Work, duration
+from bench_core.planning.stages import Stage
 
 
-@dataclass(frozen=True)
-class Stage:
-    kind: str = "train"
-    label: str = "words x lstm, seed 0"
-    key: str = "k"
+def stage(kind="train", key="k", **training):
+    return Stage(kind, key, {"training": training}, {}, "words x lstm, seed 0")
 
 
 @pytest.fixture
@@ -29,26 +26,34 @@ def lines(monkeypatch):
 
 def test_that_another_run_is_at_work_is_told_at_once(lines, capsys):
     told, now = lines
-    told.begin(Stage(), 1, 9)
-    told.tell(Stage(), WAITING, 0.0)
+    told.begin(stage(), 1, 9)
+    told.tell(stage(), WAITING, 0.0)
     now[0] += 1
-    told.tell(Stage(), "step 1 of 100", 0.01)
+    told.tell(stage(), "step 1 of 100", 0.01)
     assert capsys.readouterr().err.splitlines() == ["[1/9] train words x lstm, seed 0", f"    {WAITING}"]
 
 
 def test_a_stage_that_takes_moments_is_named_where_it_has_to_wait(lines, capsys):
     told, _ = lines
-    told.begin(Stage("measure"), 2, 9)
-    told.tell(Stage("measure"), WAITING, 0.0)
+    told.begin(stage("measure"), 2, 9)
+    told.tell(stage("measure"), WAITING, 0.0)
     assert capsys.readouterr().err.splitlines() == [f"[2/9] measure words x lstm, seed 0: {WAITING}"]
+
+
+def test_a_model_that_is_evaluated_as_it_is_is_set_up_and_not_trained(lines, capsys):
+    told, _ = lines
+    told.begin(stage(mode="evaluate"), 1, 9)
+    told.begin(stage(key="l", mode="train"), 2, 9)
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == ["[1/9] set up words x lstm, seed 0", "[2/9] train words x lstm, seed 0"]
 
 
 def test_other_news_comes_every_so_often_with_the_time_that_is_left(lines, capsys):
     told, now = lines
-    told.begin(Stage(), 1, 9)
+    told.begin(stage(), 1, 9)
     for step in range(1, 41):
         now[0] += 1
-        told.tell(Stage(), f"step {step}", step / 80)
+        told.tell(stage(), f"step {step}", step / 80)
     assert capsys.readouterr().err.splitlines()[1:] == ["    step 15, 1 min 05 s left", "    step 30, 50.0 s left"]
 
 
@@ -116,11 +121,11 @@ def test_a_stage_that_takes_longer_than_predicted_never_has_less_than_nothing_le
 def test_lines_tell_the_time_left_of_the_whole_run_from_the_first_news_on(lines, capsys):
     told, now = lines
     told.expect(works(a="train", b="train"), 1)
-    told.begin(Stage(key="a"), 1, 2)
+    told.begin(stage(key="a"), 1, 2)
     now[0] += 20
-    told.tell(Stage(key="a"), "step 20", 0.5)
+    told.tell(stage(key="a"), "step 20", 0.5)
     now[0] += 20
-    told.end(Stage(key="a"), 40.0, None)
+    told.end(stage(key="a"), 40.0, None)
     assert capsys.readouterr().err.splitlines()[1:] == [
         "    step 20, 20.0 s left; about 1 min 00 s left in all",
         "    40.0 s; about 40.0 s left in all",

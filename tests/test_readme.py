@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench_core.storage.store import Store
+
 README = (Path(__file__).parent.parent / "README.md").read_text()
 BENCH = Path(sys.executable).parent / "bench"
 
@@ -154,3 +156,6 @@ def test_own_data_outputs_of_others_and_a_served_model_stand_in_one_suite(tmp_pa
         for one in bench_core.load(run.folder, store=tmp_path / "store").outputs(model="served", task="talks")
     }
     assert prompts == {f"IN ENGLISH: {one['de'].upper()}" for one in own["test"]}
+    verifying = pytest.importorskip("bench_exchange.verifying")
+    remarks = verifying.Verifier(Store(tmp_path / "store")).verify(run.folder)
+    assert [one.text for one in remarks if one.wrong] == []

@@ -30,10 +30,14 @@ def expected(stages: Sequence[Stage], predictions: Predictions) -> str:
 
 
 def trainings(stages: Iterable[Stage], predictions: Predictions, failures: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a row for the trainings of each model that take equally long: what is known of their cost."""
+    """Return a row for the trainings of each model that take equally long: what is known of their cost.
+
+    Models that are evaluated as they are have one only if they were measured.
+    """
     from bench_core.runs.predictions import TRAININGS, is_extracted
 
     own = [one for one in stages if one.kind in TRAININGS and not is_extracted(one)]
+    own = [one for one in own if one.action in TRAININGS or predictions.speed(one) or one.key in failures]
     numbers = Counter(predictions.keys.of_record(one) for one in own)
     firsts = {predictions.keys.of_record(one): one for one in reversed(own)}
     return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]

@@ -125,7 +125,7 @@ def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], loca
         say(to_json({"suite": suite.label, "stages": rows}))
         return 0
     for one in stages:
-        say(f"{one.kind} {one.label}")
+        say(f"{one.action} {one.label}")
     say(f"{suite.label}: {counted(len(stages), 'stage')} would be computed, nothing was.")
     return 0
 

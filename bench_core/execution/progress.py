@@ -159,7 +159,7 @@ class Lines(Progress):
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Print the stage and its number."""
-        now, head = time.monotonic(), f"[{number}/{total}] {stage.kind} {stage.label}"
+        now, head = time.monotonic(), f"[{number}/{total}] {stage.action} {stage.label}"
         with self.lock:
             self.remaining.begin(stage.key, stage.kind, now, head)
             if self.live:

@@ -26,6 +26,12 @@ class Stage:
     access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are in no key
 
     @property
+    def action(self) -> str:
+        """Return what it does, for display: its kind, but `set up` where a model is evaluated as it is."""
+        as_it_is = self.kind == "train" and self.settings.get("training", {}).get("mode") == "evaluate"
+        return "set up" if as_it_is else self.kind
+
+    @property
     def ingredients(self) -> dict[str, Any]:
         """Return all that the key is made of."""
         return {

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench_core.errors import StoreError
+from bench_core.config import ModelConfig
+from bench_core.errors import StoreError, SuiteError
+from bench_core.registry import configured
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHORTEST = 64  # characters of JSON that are written once and then referred to
@@ -28,6 +30,15 @@ BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # se
 
 #: Of a setting: the section of a suite, names in it, and the setting.
 Place: TypeAlias = tuple[str, ...]
+
+
+def recorded_model(settings: Any) -> ModelConfig | None:
+    """Return a model by its recorded settings, or None: its plugin is not installed, or is another by now."""
+    try:
+        found = configured("model", settings)
+    except (SuiteError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, ModelConfig) else None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,13 @@ from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
-from bench_core.runs.provenance import RecordedStage, computed_digest, files_digest, read_stages
+from bench_core.runs.provenance import (
+    RecordedStage,
+    computed_digest,
+    files_digest,
+    read_stages,
+    recorded_model,
+)
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.artifact import Artifact
@@ -171,9 +177,19 @@ class _Compared:
                 known = (
                     known if what == "models" else {**known.get("extras", {}), "vocabulary": len(known["vocabulary"])}
                 )
+                if what == "models" and (one := self._is_one_system(called)) is not None:
+                    known = {**known, "one_system": one}
                 for word, value in told.items():
                     if word not in known or _plain(known[word]) != _plain(value):
                         yield f"run.json: {word} of {what[:-1]} {called!r} is {value!r}, not as in the store"
+
+    def _is_one_system(self, model: str) -> bool | None:
+        """Return whether a model is one system whatever the seeds, by its settings in the store, if these tell."""
+        keys = {cell.artifacts.get("train", "") for cell in self.run.cells if cell.cell["model"] == model}
+        found = [self._artifacts[key] for key in keys if key in self._artifacts]
+        models = [recorded_model(one.manifest["ingredients"]["settings"].get("model")) for one in found]
+        known = [one.is_one_system() for one in models if one is not None]
+        return all(known) if len(known) == len(models) else None
 
     def _samples(self) -> Iterator[str]:
         """Yield the outputs to show that are not those of their decoding."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from bench_core.runs.provenance import HARDWARE, PARTS
+from bench_core.runs.provenance import HARDWARE, PARTS, recorded_model
 from bench_core.runs.results import Run, effective_suite, plain_file
 from bench_core.suites import yaml_source
-from bench_core.suites.parts import merged
+from bench_core.suites.parts import LENGTHS, merged
 
 FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # stands for a file or folder
 NAMED = {
@@ -49,9 +49,13 @@ def _model(
     known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
     known |= _mapping(planned.get("model"))
     yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
+    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
+    if recorded.get("mode") == "evaluate" and LENGTHS.isdisjoint(_mapping(own.get("training"))):
+        model = recorded_model(planned.get("model"))
+        if model is None or model.is_pretrained():
+            return  # it heeds no settings that do not say how long it is trained
     training = merged(suite.get("training") or {}, own.get("training") or {})
     training = {key: one for key, one in training.items() if key != "together"}  # which says how seeds are planned
-    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
     yield from _unlike(("models", name, "training"), training, recorded)
 
 

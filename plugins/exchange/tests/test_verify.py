@@ -684,3 +684,18 @@ def test_a_path_with_nothing_to_verify_is_an_error(verify):
     Path("empty").mkdir()
     assert "empty is not a run, a report or an export" in verify("empty", code=2)
     assert "nowhere is not a run, a report or an export" in verify("nowhere", code=2)
+
+
+def test_a_training_that_was_not_made_cannot_be_made_up(verify):
+    untrained = re.sub(r"training: \{[^}]*\}+", "training: {mode: evaluate}", SUITE.strip())
+    assert "mode: evaluate" in untrained
+    Path("other.yaml").write_text(untrained)
+    run = bench_core.run("other.yaml", store="other", out="others", data=".")
+    assert "no contradictions" in verify(run.folder, code=0, store="other")
+    name = run.folder / "suite.yaml"
+    name.write_text(name.read_text().replace("mode: evaluate", "epochs: 10"))
+    digest = sha256(name.read_bytes()).hexdigest()
+    edited_json(run.folder / "parts.json", lambda parts: parts.update(suite=digest))
+    assert "suite.yaml: models.two.training.epochs is 10, and was planned as None" in verify(
+        run.folder, store="other"
+    )

@@ -17,6 +17,7 @@ import bench_core
 from bench_core import DataError, SuiteError
 from bench_core.planning.plan import plan
 from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
@@ -129,6 +130,22 @@ def test_two_systems_that_stand_as_they_are_are_compared_over_examples_alone(go)
     _, seeds = judge(run)
     assert seeds.verdict == "holds"
     assert len([one for one in seeds.remarks if "stands as it is" in one]) == 2
+
+
+def test_a_run_is_verified_and_that_a_system_has_no_seeds_cannot_be_made_up(go, tmp_path):
+    verifying = pytest.importorskip("bench_exchange.verifying")
+    run = go()
+
+    def wrong():
+        remarks = verifying.Verifier(Store(tmp_path / "store")).verify(run.folder)
+        return [one.text for one in remarks if one.wrong]
+
+    assert wrong() == []
+    path = run.folder / "run.json"
+    about = json.loads(path.read_text())
+    about["models"]["worse"]["one_system"] = True
+    path.write_text(json.dumps(about))
+    assert [text for text in wrong() if "one_system of model 'worse' is True, not as in the store" in text]
 
 
 def test_one_seed_of_a_trained_model_does_not_make_it_a_fixed_system(go):

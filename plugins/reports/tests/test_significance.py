@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
+from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.records import records
@@ -123,9 +124,19 @@ def test_a_baseline_is_compared_with_all_others_and_nothing_is_bold(tmp_path):
     assert [grid.rows[test.first[0]].label for test in grid.tests] == ["b", "b"]
     assert bold(grid) == []
     assert [entries[0].p is None for entries in grid.entries] == [False, True, False]
-    assert any(note.startswith("Tested: the difference from b") for note in footnotes(run, grid))
+    assert any(note.startswith("Marked: different from b; * p < 0.05") for note in footnotes(run, grid))
     run, grid = table(tmp_path, samples, better=0, settings={"baseline": "b"})
     assert grid.tests, "a difference needs no direction"
+
+
+def test_numbers_that_differ_from_a_baseline_are_marked_where_differences_are_not_shown(tmp_path):
+    samples = {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(7.01, seed=3)}
+    for differences in (False, True):
+        run, grid = table(tmp_path, samples, settings={"baseline": "b", "differences": differences})
+        cells = [row[1].spans for row in results_table(run, grid).rows]
+        marked = [[span.text for span in spans if span.style == "raised"] for spans in cells]
+        assert marked == [[], [], []] if differences else [["**"], [], []]
+        assert ["**" in "".join(span.text for span in spans) for spans in cells] == [True, False, False]
 
 
 def test_estimates_show_their_own_error_and_are_not_bold_by_less(tmp_path):

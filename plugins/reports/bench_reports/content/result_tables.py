@@ -25,7 +25,7 @@ def results_table(run: Run, grid: Grid) -> Table:
     table, digits = grid.table, [column.number.digits for column in grid.columns]
     marks = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
     cells = [
-        [_cell(entry, number, table.spread, marks) for entry, number in zip(entries, digits, strict=True)]
+        [_cell(entry, number, table, marks) for entry, number in zip(entries, digits, strict=True)]
         for entries in grid.entries
     ]
     file = file_of(run, table, table.id, table.caption or table.id, details(run, grid))
@@ -102,11 +102,13 @@ def levels(headings: Sequence[Names]) -> tuple[list[list[str]], list[str]]:
     return [[one[level] for one in whole] for level in range(depth - 1)], [one[-1] for one in whole]
 
 
-def _cell(entry: Entry, digits: int, spread: str, footnotes: Mapping[str, str]) -> Cell:
-    """Return our number with its marks, and the published one beside it."""
+def _cell(entry: Entry, digits: int, table: TableSchema, footnotes: Mapping[str, str]) -> Cell:
+    """Return our number with its marks, those of its difference from a baseline too, and the published one."""
     marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
     marks += [footnotes[reason] for reason in entry.reasons[:1]]
-    spans = [Span(ours(entry, digits, spread), "strong" if entry.best else "")]
+    if table.baseline and entry.change is None and (found := stars(entry.p)):
+        marks.append(found)
+    spans = [Span(ours(entry, digits, table.spread), "strong" if entry.best else "")]
     spans += [Span(" ".join(marks), "raised", joined=True)] if marks else []
     if entry.change is not None and not isnan(entry.change):
         spans.append(Span(f"({signed(entry.change, digits)}{stars(entry.p)})"))

@@ -111,11 +111,11 @@ def method(grid: Grid, labels: Labels) -> str:
     over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
         place = next(place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline)
-        about = f"the difference from {', '.join(labels.row(grid.rows[place]))}"
-        how = f"({over}; Holm-corrected in each {line})"
+        baseline = ", ".join(labels.row(grid.rows[place]))
+        marks = f"* p < 0.05, ** p < 0.01 ({over}; Holm-corrected in each {line})"
         if grid.table.differences:
-            return f"In parentheses: {about}; * p < 0.05, ** p < 0.01 {how}."
-        return f"Tested: {about} {how}."
+            return f"In parentheses: the difference from {baseline}; {marks}."
+        return f"Marked: different from {baseline}; {marks}."
     best = any(entry.best for row in grid.entries for entry in row)
     what = "Bold:" if best else "None is"
     return f"{what} better than every other of its {line} on the same examples ({over}, each p < {LEVEL:g})."
