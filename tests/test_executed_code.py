@@ -70,6 +70,7 @@ def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_
     assert rates.mutants == MUTANTS
 
 
+@pytest.mark.slow
 def test_so_is_the_code_of_joint_trainings(tmp_path):
     (tmp_path / "suite.yaml").write_text(TOGETHER)
     with registry.extra(plugin):
@@ -141,6 +142,7 @@ def test_code_of_another_package_that_is_found_by_a_computed_name_is_reported(su
         sys.modules.pop(name)
 
 
+@pytest.mark.slow
 def test_code_that_is_missing_in_a_closure_is_reported(suite_file, tmp_path, monkeypatch):
     closure = CodeDigests.closure
     lost = {"bench_core.metric:_sum", "bench_core.computing.process_state:_seed", "bench_small.parts:_steps"}

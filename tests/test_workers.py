@@ -66,6 +66,7 @@ def test_any_number_of_workers_gives_the_same_report(suite, tmp_path):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_one_failed_stage_and_the_next_run_makes_up_for_it(suite, tmp_path):
     whole = bench_core.run(suite, store=tmp_path / "other", out=tmp_path / "runs")
     store, killed = tmp_path / "store", []

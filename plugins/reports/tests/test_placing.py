@@ -28,6 +28,7 @@ def test_heights_too_near_are_moved_apart_around_their_mean():
     assert spread_out([1.0, 2.0, 3.0], 2.0, 0.0, 3.9) is None
 
 
+@pytest.mark.slow
 def test_heights_are_the_nearest_of_all_that_have_room():
     draw = random.Random(0)
     for _ in range(150):
