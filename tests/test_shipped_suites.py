@@ -15,7 +15,7 @@ import torch
 from claim_values import walk
 from torch import nn
 
-from bench_core import Kind, Noise, Scorer, Scoring, TaskInfo, Training
+from bench_core import Kind, Noise, Scoring, TaskInfo, Training
 from bench_core.computing.training.optimizers import optimizers
 from bench_core.computing.training.schedules import LearningRates
 from bench_core.config import ModelConfig
