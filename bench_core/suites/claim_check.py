@@ -198,7 +198,7 @@ class _Claims:
         """Return the message for a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if name.startswith("cost."):
-            return [f"no cost of a training is called {name!r}. {suggestion(name, TRAINING_COSTS)}"]
+            return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
