@@ -308,7 +308,7 @@ def test_reports_tell_claims_verdicts_and_values(tmp_path):
     assert "  M2: rate rnn 1.50 ± 0.71, lstm 4.00 ± 1.41." in screen(run)
     first = json.loads(files["results.json"])["claims"][0]
     assert {name: first[name] for name in ("id", "text", "assert", "verdict", "p", "remarks", "note", "requires")} == {
-        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds in these trainings", "p": 0.0,
+        "id": "M2", "text": "RNNs do\nbetter", "assert": LESS, "verdict": "holds in these trainings", "p": 5e-13,
         "remarks": [], "note": "", "requires": {},
     }  # fmt: skip
     assert first["values"][1] == {

@@ -10,6 +10,7 @@ from bench_reports.content.conditions import LONGEST, corpus_note, description, 
 from bench_reports.content.environments import unlike
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.labels import Labels
+from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on
 from bench_reports.content.verdicts import obstacles
@@ -20,12 +21,20 @@ MEANING_OF_VERDICTS = (
 )
 
 
+NO_INTERVAL = (
+    "No interval where trainings seem to differ in kind: a third of them are at a bound of the metric, or their mean is "
+    "nearer to one than their standard deviation"
+)
+MOST_APART = 5  # numbers in a note
+
+
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
     of_results = [
         _content(run, grid),
         _seeds(run, grid),
         _errors(run, grid),
+        _apart(run, grid),
         *_significance(run, grid),
         _added(grid),
     ]
@@ -144,6 +153,21 @@ def _errors(run: Run, grid: Grid) -> str:
         ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
         words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
+
+
+def _apart(run: Run, grid: Grid) -> str:
+    """Say which numbers have no interval, as their trainings differ in kind, and what those of their seeds are."""
+    labels, listed = Labels.of(run, grid.table), []
+    for row, entries in zip(grid.rows, grid.entries, strict=True):
+        for column, entry in zip(grid.columns, entries, strict=True):
+            if entry.apart and (grid.table.spread == "interval" or len(set(entry.apart)) > 1):
+                name = ", ".join([*labels.row(row), *(column.names and column.shown or ())])
+                listed.append(f"{name} {', '.join(rounded(one, column.number.digits) for one in entry.apart)}")
+    if not listed:
+        return ""
+    more = f"; and {len(listed) - MOST_APART:,} more" if len(listed) > MOST_APART else ""
+    seeds = "" if grid.table.spread == "interval" else f" (by seed: {'; '.join(listed[:MOST_APART])}{more})"
+    return f"{NO_INTERVAL}{seeds}."
 
 
 def _files(filled: Sequence[Grid]) -> Iterable[str]:

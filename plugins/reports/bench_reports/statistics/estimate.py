@@ -8,6 +8,7 @@ where `examples` is what the test set adds to all seeds alike and `both` what it
 mean over seeds, of a difference, or of any smooth function of means has a part of the seeds, var(v[s]) / S, which
 contains `both`, and a part of the examples, which does not: the mean covariance of the bootstrap draws of two seeds.
 Tests allow for the skewness of what examples add by Hall's (1992) monotone transformation of Student's statistic.
+Where trainings differ in kind, some at 0 % and some at 60 %, nothing is said of others than these.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ POWER = 0.8  #: with which a detectable difference is found
 SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
 MOST = 1e9  # degrees of freedom; more are as good as infinitely many
 ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
+UNDERSTATED = 3.0  #: times 1 / sqrt(N): by how much a sample has less skewness than what it was drawn from, simulated
 EVERYWHERE = (-inf, inf)
 
 
@@ -56,10 +58,36 @@ class Measured:
     trained: bool = True  # False where seeds change nothing, as with counts of n-grams
     error: float = 0.0  # standard error of an estimate, whatever the examples
     scale: Literal["linear", "log", "share"] = "linear"  # a share is in percent
+    bounds: tuple[float, float] = EVERYWHERE  # of values
 
     @property
     def mean(self) -> float:
         return float(self.values.mean())
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return whether trainings seem to differ in kind rather than in degree, so that no interval describes others.
+
+        So it is if a third of them or more are at a bound of the metric, or if their mean is nearer to a bound than
+        their standard deviation, without what examples explain of it: no normal distribution is like that.
+        """
+        ends = [end for end in self.bounds if isfinite(end)]
+        if not self.trained or len(self.values) < 2 or not ends:
+            return False
+        near = ROUNDING * max(1.0, *map(abs, ends))
+        at_bound = np.any([np.abs(self.values - end) <= near for end in ends], axis=0)
+        if 3 * int(at_bound.sum()) >= len(self.values):
+            return True
+        deviation = sqrt(max(0.0, float(self.values.var(ddof=1)) - self._by_examples))
+        return min(abs(self.mean - end) for end in ends) < deviation
+
+    @property
+    def _by_examples(self) -> float:
+        """Return the variance between trainings that examples explain."""
+        if self.draws is None:
+            return 0.0
+        drawn = self.draws[:, 0]
+        return float((drawn - drawn.mean(0)).var(1).sum()) / (len(drawn) - 1)
 
     @property
     def is_constant(self) -> bool:
@@ -158,8 +186,10 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
     independent, even where their draws happen to be the same.
     """
+    bounds = EVERYWHERE
     if value is None:
         value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
+        bounds = _between(measured, weights)
     least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in zip(measured, weights, strict=True))
     samples = _Samples(measured, least**2)
     seeds, known = [], True
@@ -171,10 +201,19 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
             seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
     error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
+    known &= len(measured) != 1 or not measured[0].is_mixed
     examples, alone, skewness = samples.parts()
     floor = Part(fsum(samples.floor.values()))
     value = value if abs(value) > least else 0.0
-    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness)
+    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness, bounds)
+
+
+def _between(measured: Sequence[Measured], weights: Sequence[float]) -> tuple[float, float]:
+    """Return the least and the greatest that a weighted sum of means can be."""
+    ends = [
+        sorted(weight * end for end in one.bounds) for one, weight in zip(measured, weights, strict=True) if weight
+    ]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
 def difference(ours: Measured, theirs: Measured) -> Estimate:
@@ -249,10 +288,10 @@ class _Samples:
             freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
             alone.append(Part(variance, freedom))
             more.append(Part(max(0.0, variance - self.own[name] * small), freedom))
-            if variance and units > 2:  # a bootstrap has (N - 2) / sqrt(N (N - 1)) of the skewness
+            if variance:
                 moved = self.moved[name] - self.moved[name].mean()
-                skewness = float(((moved / moved.std()) ** 3).mean()) * sqrt(units * (units - 1)) / (units - 2)
-                self.skewed.append((skewness, variance))
+                skewness = float(((moved / moved.std()) ** 3).mean())
+                self.skewed.append((skewness * (1 + UNDERSTATED / sqrt(units)), variance))
         whole = together(alone)
         total = whole.variance + fsum(self.floor.values())
         return together(more), whole, fsum(_skewness(one, total) for one in self.skewed) if total else 0.0
