@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
+UNSEEN = 1 - 0.1**0.5  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
 LARGEST = 1e150  #: whose variance is a number
 TOO_LARGE = "some of its numbers are so large that their variance is none"
 
@@ -89,14 +90,17 @@ def interval_of(one: Measured) -> tuple[float, float] | None:
     """Return the 95 % interval of a mean over seeds, as it is printed; None where there is none.
 
     There is none where nothing varies, and of trainings that differ in kind. With one seed it is about other examples
-    for this training alone.
+    for this training alone. Of two trainings with a share, it allows for a kind that neither is of.
     """
     if one.is_mixed:
         return None
     found = alone(one)
     if isinstance(found, Estimate) and not (found.varies or found.floor.variance):
         return None
-    return printed(one.scale, found.interval())
+    low, high = printed(one.scale, found.interval())
+    if len(one.values) == 2 and one.trained and one.scale == "share":
+        low, high = low - UNSEEN * low, high + UNSEEN * (100.0 - high)
+    return low, high
 
 
 def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
