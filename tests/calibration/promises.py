@@ -1,6 +1,6 @@
 """How often the statistics of reports keep what they promise, by simulation.
 
-    python tests/calibration/promises.py [--repetitions N] [--seed N] [--only NAME] [--record]
+    python tests/calibration/promises.py [--repetitions N] [--seed N] [--only NAME,...] [--record]
 
 Every table says what share of experiments it counts, in percent, and between which bounds that share must lie.
 """
@@ -14,24 +14,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from other_worlds import EQUAL, GAUSSIAN, SINGLE, UNKNOWABLE, Draw, OtherWorld
-from worlds import METRICS, World, streams
+from worlds import METRICS, World, streams, weights
 
 from bench_core.computing.block_length import block_length
 from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_core.suites.expressions import Query, read
 from bench_reports.statistics.claim_tests import ClaimTest, Pair
 from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
-from bench_reports.statistics.equivalence import Printed, beside
+from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
 from bench_reports.statistics.estimate import LEVEL, Array, Measured, contrast, difference
 from bench_reports.statistics.looks import spent
 from bench_reports.statistics.measurements import alone, interval_of
 from bench_reports.statistics.power import seeds_needed
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "statistics.md"
 SEEDS = (1, 2, 3, 5, 10)
 SPREADS = (0.0, 0.5, 3.0)
 ONE = (0.0,)  # what one seed can promise something of
@@ -446,7 +447,7 @@ def looks(study: Study) -> Iterator[Row]:
             )
         names = ("5 % at each look", "5 % over all looks", "one look, at the end")
         shares = {name: [100 * float(share)] for name, share in zip(names, np.mean(found, axis=0), strict=True)}
-        bounds = {name: ERROR for name in names[1:]} if not apart else {}
+        bounds = dict.fromkeys(names[1:], ERROR) if not apart else {}
         yield Row(f"{apart:g} sd apart, up to {most} seeds", shares, bounds)
 
 
@@ -515,6 +516,40 @@ def published(study: Study) -> Iterator[Row]:
             found = {f"S={s}": [_verdicts(study, s, true, tolerance, runs, told, verdict)] for s in study.seeds}
             words = f"differ by {true:g}, tolerance {tolerance or 0:g}, {runs} runs{', sd printed' if told else ''}: {verdict}"
             yield Row(words, found, dict.fromkeys(found, ERROR))
+
+
+def other_test_sets(study: Study) -> Iterator[Row]:
+    """Equal systems on two test sets, trainings of a fifth, half or all of the error by examples: % `different`."""
+    for spread in (0.2, 0.5, 1.0):
+        for runs, told in ((1, False), (5, False), (5, True)):
+            found = {f"S={s}": _of_two_test_sets(study, s, spread, runs, told) for s in (2, 3, 5)}
+            words = f"trainings {spread:g}, {runs} runs{', sd printed' if told else ''}"
+            yield Row(
+                f"{words}: taken for another sample",
+                {s: [two] for s, (two, _) in found.items()},
+                dict.fromkeys(found, ERROR),
+            )
+            yield Row(f"{words}: taken for the same", {s: [one] for s, (_, one) in found.items()}, {})
+
+
+def _of_two_test_sets(study: Study, seeds: int, spread: float, runs: int, told: bool) -> tuple[float, float]:
+    """Return how often our mean is called different from one of another test set, with its error and without."""
+    size, hits = 100, []
+    for _ in range(study.repetitions):
+        both = []
+        for count in (seeds, runs):
+            draw = Draw(study.generator, 1, count, size)
+            trained = draw.normal(1, count) * spread / np.sqrt(size)
+            both.append(draw.quality()[0] + trained[0])  # [N, S]
+        ours, theirs = (one.mean(0) for one in both)
+        one = Measured(ours, (both[0].T @ weights(size).T)[:, None], size, sample=0)
+        printed = Printed(float(theirs.mean()), float(theirs.std(ddof=1)) if told else None, runs)
+        verdicts = [
+            beside([*ours], printed, None, 0, True, samples).verdict for samples in (of_two_samples(one), SAME)
+        ]
+        hits.append([verdict == "different" for verdict in verdicts])
+    two, same = 100 * np.mean(hits, axis=0)
+    return float(two), float(same)
 
 
 def published_power(study: Study) -> Iterator[Row]:
@@ -590,7 +625,7 @@ def _block_means(series: Array, starts: Array, length: int) -> Array:
 
 TABLES: tuple[Callable[[Study], Iterator[Row]], ...] = (
     differences, designs, untold, estimators, single, columns, claims, conclusions, shares, power, planned, published,
-    published_power, of_streams, other_worlds, beyond, other_cells, gaussian_cells, as_often, many_claims, looks,
+    published_power, of_streams, other_worlds, beyond, other_cells, gaussian_cells, as_often, many_claims, looks, other_test_sets,
 )  # fmt: skip
 
 
@@ -637,7 +672,7 @@ def main() -> None:
     asked = parser.parse_args()
     recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
     for table in TABLES:
-        if asked.only and asked.only != table.__name__:
+        if asked.only and table.__name__ not in asked.only.split(","):
             continue
         began = time.process_time()
         rows = [*table(Study(asked.repetitions, np.random.default_rng(asked.seed), asked.quick))]
@@ -653,6 +688,21 @@ def main() -> None:
         }
     if asked.record:
         RECORDED.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
+        DOCUMENTED.write_text(documented(DOCUMENTED.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+
+
+def documented(text: str, recorded: Mapping[str, Any]) -> str:
+    """Return a page with the tables that are recorded, each below its title."""
+    for table in recorded.values():
+        title = f"**{table['title']}**"
+        before, mark, rest = text.partition(title)
+        if not mark:
+            raise SystemExit(f"{DOCUMENTED.name} has no place for a table: write {title} where it is to stand")
+        lines = rest.lstrip("\n").splitlines()
+        after = "\n".join(lines[next((n for n, line in enumerate(lines) if not line.startswith("|")), len(lines)) :])
+        found = markdown(table["title"], [Row(**row) for row in table["rows"]])
+        text = f"{before}{found}\n\n{after.strip(chr(10))}\n"
+    return text
 
 
 if __name__ == "__main__":

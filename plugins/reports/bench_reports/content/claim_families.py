@@ -11,17 +11,25 @@ from bench_reports.statistics.comparisons import holm
 from bench_reports.statistics.estimate import LEVEL
 
 
-def together(found: Sequence[tuple[Claim, Evidence]]) -> list[Judgement]:
-    """Return the verdicts of claims that are judged together."""
+def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> list[Judgement]:
+    """Return the verdicts of claims that are judged together, at a level that is less if seeds were added."""
     primary = [claim.id for claim, _ in found if claim.primary]
     tested = {claim.id: one.pair for claim, one in found if one.pair}
     true = {name: pair.true for name, pair in tested.items()}
     family = [name for name in primary if name in tested]
     corrected = dict(zip(family, holm([true[name] for name in family], len(primary)), strict=True))
-    return [_judgement(claim, one, corrected, len(primary)) for claim, one in found]
+    return [_judgement(claim, one, corrected, len(primary), level) for claim, one in found]
 
 
-def _judgement(claim: Claim, found: Evidence, corrected: Mapping[str, float], primary: int) -> Judgement:
+def decided(judged: Sequence[Judgement]) -> bool:
+    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
+    primary = [one for one in judged if one.claim.primary] or judged
+    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
+
+
+def _judgement(
+    claim: Claim, found: Evidence, corrected: Mapping[str, float], primary: int, level: float
+) -> Judgement:
     if found.pair is None:
         return Judgement(claim, found.verdict, found.values, remarks=found.remarks)
     p, false = found.pair
@@ -29,8 +37,10 @@ def _judgement(claim: Claim, found: Evidence, corrected: Mapping[str, float], pr
     remarks = [*found.remarks]
     if claim.id in corrected:
         remarks = [f"{p_words(adjusted)} by Holm's correction over {primary} primary claims", *remarks]
-    verdict = f"{'holds' if adjusted <= LEVEL else 'fails'}{found.where}"
-    if min(adjusted, false) > LEVEL:
+    if level < LEVEL:
+        remarks = [f"tested at {100 * level:.2g} %, as seeds were added until claims were decided", *remarks]
+    verdict = f"{'holds' if adjusted <= level else 'fails'}{found.where}"
+    if min(adjusted, false) > level:
         verdict = "unclear"
         if found.unresolved:
             verdict, remarks = (

@@ -18,6 +18,7 @@ from bench_reports.content.numbers import summarized
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.statistics.intervals import Summary, rounded, summary
+from bench_reports.statistics.looks import level_of
 
 if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Pair, Quantified
@@ -133,7 +134,7 @@ def judge(run: Run) -> list[Judgement]:
     from bench_reports.content.claim_families import together
 
     made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims])
+    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
 
 
 def _expressions(claim: Claim) -> list[str]:

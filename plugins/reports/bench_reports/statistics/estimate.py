@@ -66,7 +66,7 @@ class Measured:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether trainings seem to differ in kind rather than in degree, so that no interval describes others.
+        """Return whether trainings seem to differ in kind rather than in degree: no interval describes others.
 
         So it is if a third of them or more are at a bound of the metric, or if their mean is nearer to a bound than
         their standard deviation, without what examples explain of it: no normal distribution is like that.
@@ -135,9 +135,9 @@ class Estimate:
         return (high - low) / 2
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the interval of probability 1 - level: all values within bounds that a test at `level` does not reject.
+        """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
 
-        It is never narrower than that of these trainings alone, and no more symmetric than the replicates are.
+        It stays within the bounds. It is never narrower than that of these trainings alone, and no more symmetric than the replicates are.
         """
         (low, high), (least, most) = self._ends(level), self.bounds
         return min(max(low, least), most), max(min(high, most), least)
@@ -149,9 +149,10 @@ class Estimate:
         return min(1.0, 2 * min(self.p_above(null), self.reversed().p_above(-null)))
 
     def p_above(self, null: float = 0.0) -> float:
-        """Return the one-sided p-value of the statement that the true number is above `null`; 1 less is its contrary's.
+        """Return the one-sided p-value of the statement that the true number is above `null`.
 
-        It falls as `null` does. Of the p-values with and without other trainings, it is the one that shows less.
+        One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other trainings,
+        it is the one that shows less.
         """
         found = [_p_above(parts, self._spread, self.value - null) for parts in self._parts()]
         return found[0] if len(found) == 1 else sorted([*found, 0.5])[1]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from bench_reports.statistics.estimate import LEVEL
+
+LOOK = re.compile(r"until=decided, look (\d+) of (\d+)")  #: what a run was asked for that had its seeds added
 
 
 def spent(look: int, looks: int, level: float = LEVEL) -> float:
@@ -15,3 +21,9 @@ def spent(look: int, looks: int, level: float = LEVEL) -> float:
     if not 1 <= look <= looks:
         raise ValueError(f"look {look} is not one of {looks}")
     return 2 * level * look / (looks * (looks + 1))
+
+
+def level_of(info: Mapping[str, Any]) -> float:
+    """Return the level of the tests of a run, of which `info` says at which look it is."""
+    found = next((match for one in info.get("asked") or () if (match := LOOK.fullmatch(str(one)))), None)
+    return spent(int(found[1]), int(found[2])) if found else LEVEL

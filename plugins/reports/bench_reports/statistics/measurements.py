@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
-UNSEEN = 1 - 0.1**0.5  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+UNSEEN = (
+    1 - 0.1**0.5
+)  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
 LARGEST = 1e150  #: whose variance is a number
 TOO_LARGE = "some of its numbers are so large that their variance is none"
 

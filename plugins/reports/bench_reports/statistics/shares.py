@@ -1,9 +1,9 @@
-"""Exact statements about a share of examples (Clopper and Pearson, 1934), of one training or of several without a case.
+"""Exact statements about a share of examples, of one training or of several without a case (Clopper, Pearson, 1934).
 
 If none of N examples is a case in any of several trainings, the mean of their true shares is above u with probability
-(1 - u)^N at most, however alike the trainings are on an example: the training with the greatest share would have shown
-none, too. Of *other* trainings this says little: of S trainings without a case, up to 1 - 0.05^(1/S) of all could be of
-another kind (63 % for three).
+(1 - u)^N at most, however alike trainings are on an example: the one with the greatest share has shown none, too.
+Of *other* trainings this says little: of S trainings without a case, up to 1 - 0.05^(1/S) of all could be of another
+kind (63 % for three).
 """
 
 from __future__ import annotations
