@@ -137,7 +137,8 @@ class Estimate:
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
 
-        It stays within the bounds. It is never narrower than that of these trainings alone, and no more symmetric than the replicates are.
+        It stays within the bounds, is never narrower than that of these trainings alone, and no more symmetric than
+        the replicates are.
         """
         (low, high), (least, most) = self._ends(level), self.bounds
         return min(max(low, least), most), max(min(high, most), least)
@@ -151,8 +152,8 @@ class Estimate:
     def p_above(self, null: float = 0.0) -> float:
         """Return the one-sided p-value of the statement that the true number is above `null`.
 
-        One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other trainings,
-        it is the one that shows less.
+        One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other
+        trainings, it is the one that shows less.
         """
         found = [_p_above(parts, self._spread, self.value - null) for parts in self._parts()]
         return found[0] if len(found) == 1 else sorted([*found, 0.5])[1]
