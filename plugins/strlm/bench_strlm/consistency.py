@@ -53,7 +53,9 @@ class Consistency(Probe):
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
         """Return what follows where every premise holds."""
-        plain = type(model) in (RecurrentLM, Construction) and type(model.head) is nn.Linear  # others may step, or draw, otherwise
+        plain = (
+            type(model) in (RecurrentLM, Construction) and type(model.head) is nn.Linear
+        )  # others may step, or draw, otherwise
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem is about this kind of model")
         if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop

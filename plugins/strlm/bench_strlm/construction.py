@@ -16,7 +16,7 @@ TOP_START, STOP_START, WORD_START = 0.5, 0.9, 0.1  # units after stop, which eve
 class Construction(RecurrentLM):
     """h = (top | a slot for each token) becomes tanh(blockdiag(W, I) h + (0 | one-hot y)).
 
-    The logit of a token is its slot, and `sight` times the sum of the top units: added for words, taken away for stop.
+    The logit of a word is its slot plus `sight` times the sum of the top units; that of stop is its slot less that.
     """
 
     def __init__(self, config: ConstructionConfig, info: TaskInfo) -> None:
