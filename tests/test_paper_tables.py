@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import paper_tables
 import pytest
@@ -46,8 +47,8 @@ def repository(tmp_path_factory):
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
     (root / "suites" / "strlm" / "README.md").write_text(
-        "| suite | CPU hours of `small`, three seeds |\n|---|---:|\n"
-        "| [`table-1.yaml`](table-1.yaml) | 7 |\n| [`table-10.yaml`](table-10.yaml) | 0.4 |\n"
+        "| suite | claims | CPU hours of `small`, three seeds |\n|---|---|---:|\n"
+        "| [`table-1.yaml`](table-1.yaml) | M1 | 7 |\n| [`table-10.yaml`](table-10.yaml) | | 0.4 |\n"
     )
     run = invented_run(root / "suites" / "strlm" / f"{SUITE}.yaml", "small", root / "run")
     run.info["profile"] = "small"
@@ -178,3 +179,28 @@ def test_numbers_that_a_seed_lacks_say_so(repository):
     beside = {**one, "n": 3, "published_mean": 2.5, "published_std": 0.1, "verdict": "worse", "difference": 0.5}
     assert paper_tables._cell(beside, 1) == "**3.0** <sub>2.5 ± 0.1, +0.5 worse</sub>"
     assert paper_tables._cell({**one, "mean": "inf", "n": 3, "best": False}, 1) == "∞"
+
+
+@pytest.mark.parametrize(
+    ("p", "adjusted", "shown"),
+    [
+        (None, None, ""),
+        (0.0312, None, "0.031"),
+        (0.0, None, "< 1e-6"),
+        (0.02, 0.02, "0.02"),
+        (0.02, 0.06, "0.02 (adjusted 0.06)"),
+    ],
+)
+def test_a_p_value_is_never_0_and_stands_beside_the_one_that_decides(repository, p, adjusted, shown):
+    report = report_in(repository / "reports" / "strlm" / f"{SUITE}-small")
+    one = {"id": "a", "verdict": "holds", "remarks": [], "text": "A", "values": [], "p": p, "adjusted": adjusted}
+    assert paper_tables._claim(one, report, Place(repository, repository / "docs" / "a.md"))[3] == shown
+
+
+def test_the_seeds_of_a_claim_are_those_of_its_trained_models(repository):
+    report = report_in(repository / "reports" / "strlm" / f"{SUITE}-small")
+    report = replace(report, results={"models": {"lstm": {"updates": 9}, "unigrams": {"updates": 0}}})
+    values = [{"axes": {"model": "unigrams"}, "n": 1}, {"axes": {"model": "lstm"}, "n": 3}]
+    assert paper_tables._seeds({"values": values}, report) == 3
+    assert paper_tables._seeds({"values": values[:1]}, report) == 1
+    assert paper_tables._seeds({"values": [*values, {"axes": {}, "n": 2}]}, report) == 2

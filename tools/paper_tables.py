@@ -42,6 +42,7 @@ END = "<!-- end -->"
 COST = "CPU hours"  # the column in the README of a paper's suites
 FULL = (None, "paper")  # profiles under which a suite is what its paper did
 DECIDED = ("holds", "fails")
+LEAST = 1e-6  # p-values below it are no measurements
 DIGITS = 2  # at most, of numbers whose metric is unknown
 
 Record = Mapping[str, Any]
@@ -128,7 +129,7 @@ def profiles(suite: Path) -> dict[str, str | None]:
 def tables_in(text: str) -> Iterator[list[list[str]]]:
     """Yield the tables of a Markdown page as rows of cells, the headings first."""
     for piece in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
-        rows = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in piece.splitlines()]
+        rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in piece.splitlines()]
         yield [rows[0], *rows[2:]]
 
 
@@ -285,11 +286,16 @@ def claims_lines(paper: str, place: Place) -> list[str]:
 def _claim(one: Record, report: Report, place: Place) -> list[str]:
     """Return a line about a claim; a verdict that is no decision comes with its first remark."""
     remark = "" if one["verdict"].startswith(DECIDED) else "".join(f": {text}" for text in one["remarks"][:1])
-    p = "" if one.get("p") is None else f"{one['p']:.2g}"
+    adjusted = one.get("adjusted")
+    p = _p(one.get("p")) + ("" if adjusted in (None, one["p"]) else f" (adjusted {_p(adjusted)})")
     return [
         one["id"], place.link(report), markdown(one["verdict"] + remark), p, str(_seeds(one, report)),
         markdown(one["text"]),
     ]  # fmt: skip
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else "< 1e-6" if value < LEAST else f"{value:.2g}"
 
 
 def _seeds(claim: Record, report: Report) -> int:
