@@ -215,7 +215,10 @@ class Claim(Strict):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
     text: str  #: the claim in words
     expression: str = Field(alias="assert")  #: the condition, see [claims](#claims)
-    requires: dict[str, str] = {}  #: premises in words, each with its condition; where one fails, nothing is tested
+    requires: dict[
+        str, str
+    ] = {}  #: premises in words, each with its condition; where one is not shown, nothing is tested
+    primary: StrictBool = False  #: whether it is among those that the suite was made for, corrected for their number
     note: str = ""  #: where its thresholds come from
 
 
