@@ -15,7 +15,7 @@ from paper_tables import ROOT, Place, page_text, pages, report_in
 from bench_core.storage.csv_files import to_csv
 from bench_reports.render.report import write_report
 
-SUITE = "table-9"
+SUITE = "table-10"
 COSTS = [
     {"stage": "train", "what": "a", "cpu_seconds": "5400"},
     {"stage": "decode", "what": "a", "cpu_seconds": "36"},
@@ -42,13 +42,13 @@ def test_the_page_of_a_paper_types_no_verdict_and_shows_those_of_all_reports(pag
 def repository(tmp_path_factory):
     """Return a repository with one suite of the first paper, and an invented report of its profile `small`."""
     root = tmp_path_factory.mktemp("repository")
-    for name in (f"{SUITE}.yaml", "table-10.yaml", "references"):
+    for name in (f"{SUITE}.yaml", "table-1.yaml", "references"):
         source, copy = ROOT / "suites" / "strlm" / name, root / "suites" / "strlm" / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
     (root / "suites" / "strlm" / "README.md").write_text(
         "| suite | claims | CPU hours of `small`, three seeds |\n|---|---|---:|\n"
-        "| [`table-1.yaml`](table-1.yaml) | M1 | 7 |\n| [`table-10.yaml`](table-10.yaml) | | 0.4 |\n"
+        "| [`table-10.yaml`](table-10.yaml) | M7 | 7 |\n| [`table-1.yaml`](table-1.yaml) | | 0.4 |\n"
     )
     run = invented_run(root / "suites" / "strlm" / f"{SUITE}.yaml", "small", root / "run")
     run.info["profile"] = "small"
@@ -76,14 +76,14 @@ def results(root):
 
 def test_a_table_has_the_numbers_of_the_report_beside_the_published(repository):
     head, _, *rows, empty, about = block(repository, f"table: strlm/{SUITE}-small/{SUITE}")
-    records = {(one["row_label"], one["value"]): one for one in results(repository)["tables"][SUITE]}
+    records = {(one["row_label"], one["column"]): one for one in results(repository)["tables"][SUITE]}
     assert head.count("|") == 4
     assert len(rows) == len({row for row, _ in records})
     for row in rows:
         label, *cells = (cell.strip() for cell in row[1:-1].split("|"))
-        for value, cell in zip(("non-termination", "perplexity"), cells, strict=True):
+        for column, cell in zip(("train", "test"), cells, strict=True):
             ours, theirs = re.sub(r"</?sub>|\*", "", cell.replace(" <sub>", "|")).split("|")
-            one = records[label, value]
+            one = records[label, column]
             digits = len(ours.split()[0].partition(".")[2])
             assert float(ours.split()[0]) == round(one["mean"], digits)
             assert float(theirs.split()[0]) == one["published_mean"]
@@ -107,19 +107,19 @@ def test_verdicts_come_with_statements_and_what_no_report_has_is_named(repositor
         assert f"](../../reports/strlm/{SUITE}-small/report.md)" in row
         assert len(row.split(" | ")) == 6
     assert empty == ""
-    assert rest.startswith("Not run yet: `table-10` (M7")
+    assert rest.startswith("Not run yet: `table-1` (M1, ")
 
 
 def test_reports_come_with_commit_seeds_and_hours_and_suites_without_one_with_their_cost(repository):
-    _, _, nine, ten = block(repository, "reports: strlm")
-    assert f"[strlm/{SUITE}-small](../../reports/strlm/{SUITE}-small/report.md)" in nine
-    assert nine.endswith("| 1.5 |")
-    assert "[`table-10.yaml`](../../suites/strlm/table-10.yaml) | not run yet |" in ten
-    assert ten.endswith("| 0.4 (`small`) |")  # its own cost, not that of table-1
+    _, _, one, ten = block(repository, "reports: strlm")
+    assert "[`table-1.yaml`](../../suites/strlm/table-1.yaml) | not run yet |" in one
+    assert one.endswith("| 0.4 (`small`) |")  # its own cost, not that of table-10
+    assert f"[strlm/{SUITE}-small](../../reports/strlm/{SUITE}-small/report.md)" in ten
+    assert ten.endswith("| 1.5 |")
 
 
 def test_a_table_without_a_report_is_not_run_yet_and_says_what_it_takes(repository):
-    assert block(repository, "table: strlm/table-10-small/table-10") == [
+    assert block(repository, "table: strlm/table-1-small/table-1") == [
         "Not run yet (profile `small`: 0.4 CPU hours)."
     ]
 
@@ -138,14 +138,14 @@ def test_what_stands_around_blocks_stays_and_writing_twice_changes_nothing(repos
         (["<!-- end -->"], 1, "stands outside of a block"),
         (["<!-- claims: strlm -->", "<!-- claims: strlm -->", "<!-- end -->"], 2, "stands inside of a block"),
         (["<!-- claims: nobody -->", "<!-- end -->"], 1, "suites/nobody has no suites"),
-        (["<!-- table: strlm/table-9-smal/table-9 -->", "<!-- end -->"], 1, "neither reports/strlm/table-9-smal nor"),
-        (["<!-- table: strlm/table-10-small/table-9 -->", "<!-- end -->"], 1, "has no table 'table-9', only"),
+        (["<!-- table: strlm/table-1-smal/table-1 -->", "<!-- end -->"], 1, "neither reports/strlm/table-1-smal nor"),
+        (["<!-- table: strlm/table-1-small/table-9 -->", "<!-- end -->"], 1, "has no table 'table-9', only"),
         (
-            ["<!-- table: strlm/table-9-small/table-8 -->", "<!-- end -->"],
+            ["<!-- table: strlm/table-10-small/table-8 -->", "<!-- end -->"],
             1,
-            "has no table 'table-8', only lengths, table-9",
+            "has no table 'table-8', only table-10",
         ),
-        (["<!-- tables: strlm/table-9-small -->", "<!-- end -->"], 2, "stands outside of a block"),
+        (["<!-- tables: strlm/table-10-small -->", "<!-- end -->"], 2, "stands outside of a block"),
     ],
 )
 def test_a_mark_that_cannot_be_written_is_told_with_its_line(repository, lines, where, why):

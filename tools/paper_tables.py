@@ -27,9 +27,8 @@ from typing import Any
 
 from projects import ROOT
 
-from bench_core.errors import StoreError
+from bench_core.errors import BenchError, StoreError
 from bench_core.runs.manifest import Manifest, problems, read_manifest
-from bench_core.suites.load import load
 from bench_core.suites.published import Value
 from bench_core.suites.yaml_source import read
 from bench_core.terminal import counted
@@ -146,7 +145,7 @@ def page_text(text: str, place: Place) -> str:
             opened = f"{place.page}:{number}: {line}"
             try:
                 written += WRITERS[found[1]](found[2], place)
-            except (PageError, StoreError) as error:
+            except (PageError, BenchError) as error:
                 raise PageError(f"{opened}: {error}") from None
         elif found or (line == END and not before):
             raise PageError(f"{place.page}:{number}: {line} stands {'inside' if found else 'outside'} of a block.")
@@ -173,8 +172,9 @@ def _waiting(folder: str, table: str, place: Place) -> list[str]:
     suite = next((one for one in place.suites(paper) if name in profiles(one)), None)
     if suite is None:
         raise PageError(f"neither reports/{folder} nor a suite with a profile of that name is there.")
-    profile = profiles(suite)[name]
-    _known(table, [one.id for one in load(suite, profile).tables], f"suites/{paper}/{suite.name}")
+    data, profile = read(suite).data, profiles(suite)[name]
+    tables = (data["profiles"][profile] if profile else {}).get("tables", data["tables"])
+    _known(table, [one["id"] for one in tables], f"suites/{paper}/{suite.name}")
     cost = place.cost(suite) if profile == "small" else ""
     return [f"Not run yet{f' (profile `small`: {cost} CPU hours)' if cost else ''}."]
 
