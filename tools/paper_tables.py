@@ -119,9 +119,15 @@ class Place:
         return ""
 
 
+@cache
+def settings(suite: Path) -> Mapping[str, Any]:
+    """Return what stands in the file of a suite."""
+    return read(suite).data
+
+
 def profiles(suite: Path) -> dict[str, str | None]:
     """Return the profiles of a suite by the names of their reports."""
-    names = read(suite).data.get("profiles", ())
+    names = settings(suite).get("profiles", ())
     return {suite.stem: None, **{f"{suite.stem}-{one}": one for one in names}}
 
 
@@ -172,7 +178,7 @@ def _waiting(folder: str, table: str, place: Place) -> list[str]:
     suite = next((one for one in place.suites(paper) if name in profiles(one)), None)
     if suite is None:
         raise PageError(f"neither reports/{folder} nor a suite with a profile of that name is there.")
-    data, profile = read(suite).data, profiles(suite)[name]
+    data, profile = settings(suite), profiles(suite)[name]
     tables = (data["profiles"][profile] if profile else {}).get("tables", data["tables"])
     _known(table, [one["id"] for one in tables], f"suites/{paper}/{suite.name}")
     cost = place.cost(suite) if profile == "small" else ""
@@ -275,7 +281,7 @@ def claims_lines(paper: str, place: Place) -> list[str]:
     for suite in place.suites(paper):
         reports = place.reports(suite)
         lines += [_claim(one, report, place) for report in reports for one in report.results["claims"]]
-        ids = [one["id"] for one in read(suite).data.get("claims", ())]
+        ids = [one["id"] for one in settings(suite).get("claims", ())]
         if ids and not reports:
             waiting.append(f"`{suite.stem}` ({', '.join(ids)})")
     found = [_line(one) for one in lines] if len(lines) > 2 else []
