@@ -124,6 +124,28 @@ def test_a_table_without_a_report_is_not_run_yet_and_says_what_it_takes(reposito
     ]
 
 
+@pytest.mark.parametrize(
+    ("row", "small", "smoke"),
+    [
+        ("| `table-1.yaml` | 2.0, half of them for decoding |", "2.0", ""),
+        ("| `table-1.yaml`, `smoke` | < 0.1 |", "", "< 0.1"),
+        ("| `table-1.yaml`, `small` | 3 |\n| `table-1.yaml`, `smoke` | 0.1 |", "3", "0.1"),
+        ("| `table-1.yaml` | not known |", "", ""),
+        ("| `table-10.yaml` | 3 |", "", ""),
+    ],
+)
+def test_the_cost_of_a_profile_is_that_in_the_readme_of_its_suites(tmp_path, row, small, smoke):
+    (tmp_path / "suites" / "strlm").mkdir(parents=True)
+    suite = tmp_path / "suites" / "strlm" / "table-1.yaml"
+    shutil.copy(ROOT / "suites" / "strlm" / "table-1.yaml", suite)
+    place = Place(tmp_path, tmp_path / "docs" / "a.md")
+    assert place.cost(suite) == ""
+    suite.with_name("README.md").write_text(
+        f"| suite | what |\n|---|---|\n{row}\n\n| suite | CPU hours |\n|---|---|\n{row}\n"
+    )
+    assert (place.cost(suite, "small"), place.cost(suite, "smoke")) == (small, smoke)
+
+
 def test_what_stands_around_blocks_stays_and_writing_twice_changes_nothing(repository):
     page = ["# a", "", "<!-- claims: strlm -->", "<!-- end -->", "| b | c |", ""]
     once = written(repository, *page)

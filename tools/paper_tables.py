@@ -39,6 +39,7 @@ from bench_reports.render.markdown import markdown
 OPENING = re.compile(r"<!-- (table|claims|reports): (\S+) -->")
 END = "<!-- end -->"
 COST = "CPU hours"  # the column in the README of a paper's suites
+HOURS = re.compile(r"(?:< |about )?[\d.,]*\d")
 FULL = (None, "paper")  # profiles under which a suite is what its paper did
 DECIDED = ("holds", "fails")
 LEAST = 1e-6  # p-values below it are no measurements
@@ -107,15 +108,20 @@ class Place:
         folder = self.root / "reports" / suite.parent.name
         return [report_in(folder / name) for name in profiles(suite) if (folder / name).is_dir()]
 
-    def cost(self, suite: Path) -> str:
-        """Return the CPU hours that the README beside a suite states for it; nothing where it has none."""
+    def cost(self, suite: Path, profile: str | None = "small") -> str:
+        """Return the CPU hours that the README beside a suite states for a profile; nothing where it has none.
+
+        A row that names no profile is about `small`.
+        """
         readme = suite.parent / "README.md"
-        text = readme.read_text("utf-8") if readme.exists() else ""
-        for header, *rows in tables_in(text):
+        known = [one for one in profiles(suite).values() if one]
+        for header, *rows in tables_in(readme.read_text("utf-8") if readme.exists() else ""):
             places = [place for place, name in enumerate(header) if name.startswith(COST)]
-            found = [row for row in rows if re.search(rf"(?<![\w-]){re.escape(suite.stem)}(?![\w-])", row[0])]
-            if places and found:
-                return found[0][places[0]]
+            for row in rows if places else ():
+                if re.search(rf"(?<![\w-]){re.escape(suite.stem)}(?![\w-])", row[0]):
+                    named = [one for one in known if f"`{one}`" in row[0]] or ["small"]
+                    if profile in named and (found := HOURS.match(row[places[0]])):
+                        return found[0]
         return ""
 
 
@@ -181,8 +187,8 @@ def _waiting(folder: str, table: str, place: Place) -> list[str]:
     data, profile = settings(suite), profiles(suite)[name]
     tables = (data["profiles"][profile] if profile else {}).get("tables", data["tables"])
     _known(table, [one["id"] for one in tables], f"suites/{paper}/{suite.name}")
-    cost = place.cost(suite) if profile == "small" else ""
-    return [f"Not run yet{f' (profile `small`: {cost} CPU hours)' if cost else ''}."]
+    cost = place.cost(suite, profile)
+    return [f"Not run yet{f' (profile `{profile}`: {cost} CPU hours)' if cost else ''}."]
 
 
 def _known(table: str, tables: Collection[str], where: str) -> None:
