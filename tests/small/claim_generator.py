@@ -14,6 +14,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "share": (0, 100), "other": (0, 100), "third": (0, 100), "perplexity": (1, np.inf), "worse": (1, np.inf),
     "tau": (-1, 1), "length": (0, np.inf),
 }  # fmt: skip
+CONSTANTS = (0, 1, 2, 50, 100, 200, -1, 0.5)
 Columns = Mapping[str, NDArray[np.float64]]
 
 
@@ -41,7 +42,7 @@ def number(generator: Random, metrics: list[str], depth: int) -> str:
     if not depth or kind < 0.35:
         return value
     if kind < 0.5:
-        return str(generator.choice([0, 1, 2, 50, 100, 200, -1, 0.5]))
+        return str(generator.choice(CONSTANTS))
     inner, other = (number(generator, metrics, depth - 1) for _ in range(2))
     if kind < 0.75:
         return f"({inner} {generator.choice(['+', '-'])} {other})"
@@ -55,8 +56,8 @@ def number(generator: Random, metrics: list[str], depth: int) -> str:
 
 
 def numbers(generator: np.random.Generator, count: int) -> Columns:
-    """Return random numbers within bounds [count] by metric: of all sizes, at both ends, and equal ones."""
-    found = {}
+    """Return random numbers within bounds [count] by metric: of all sizes, at ends, and equal or near to others."""
+    found: dict[str, NDArray[np.float64]] = {}
     common = generator.choice(100, count) * generator.choice([2.0**-7, 0.125, 1.0, 64.0], count)
     for metric, (low, high) in BOUNDS.items():
         top = high if np.isfinite(high) else low + 2.0 ** generator.integers(-3, 19, count)
@@ -64,7 +65,11 @@ def numbers(generator: np.random.Generator, count: int) -> Columns:
         drawn = low + (top - low) * np.minimum(1, steps / 2.0 ** generator.integers(1, 9, count))
         ends = np.where(generator.random(count) < 0.5, low, top)
         kind = generator.random(count)
-        found[metric] = np.where(kind < 0.2, ends, np.where(kind < 0.5, np.clip(common, low, high), drawn))
+        one = np.where(kind < 0.2, ends, np.where(kind < 0.45, np.clip(common, low, high), drawn))
+        before = found[generator.choice([*found])] if found else np.zeros(count)
+        near = before * generator.integers(0, 2, count) + generator.choice([*CONSTANTS], count)
+        near = np.clip(near + generator.choice([0, 0, 2.0**-6, -(2.0**-6)], count), low, high)
+        found[metric] = np.where(generator.random(count) < 0.3, near, one)
     return found
 
 

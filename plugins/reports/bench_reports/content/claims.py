@@ -21,6 +21,7 @@ from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, 
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.statistics.intervals import summary
+from bench_reports.statistics.looks import level_of
 
 if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Quantified
@@ -34,7 +35,7 @@ SHOWN = 3  # comparisons in a remark
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims])
+    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
 
 
 def _expressions(claim: Claim) -> list[str]:
@@ -116,13 +117,16 @@ def _tested(found: Evidence, term: Term, known: Mapping[Query, Measured]) -> Evi
     }
     test = ClaimTest(known, seeds < FEWEST, bounds)
     pair = test.p_values(term)
-    remarks = [*_tested_in(test), *_limits(term, known), *found.remarks]
+    mixed = [f"trainings of {query} differ in kind, so others may be of any" for query in dict.fromkeys(test.mixed)]
+    remarks = [*_tested_in(test), *_limits(term, known), *mixed, *found.remarks]
     if test.vacuous:
         number = f"{len(test.vacuous)} of {counted(test.comparisons, 'comparison')}"
         remarks = [f"{number} could not have been otherwise: {'; '.join(test.vacuous[:SHOWN])}", *remarks]
     if pair is None:
         return replace(found, verdict="vacuous", remarks=remarks)
     trainings = min([seeds, *(_trainings(one) for one in test.quantified)])
+    if test.mixed and trainings >= FEWEST:
+        trainings = FEWEST - 1
     where = "" if trainings >= FEWEST else " in this training" if trainings == 1 else " in these trainings"
     return replace(found, pair=pair, where=where, unresolved="; ".join(test.unresolved[:SHOWN]), remarks=remarks)
 

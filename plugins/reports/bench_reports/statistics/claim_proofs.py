@@ -134,7 +134,28 @@ class _Reader:
             return TRUE
         if most < 0 or (most == 0 and strict):
             return FALSE
-        return AnyOf([_above(case, strict) for case in self.cases(difference, training)])
+        return AnyOf([self._factored(_above(case, strict)) for case in self.cases(difference, training)])
+
+    def _factored(self, formula: Formula) -> Formula:
+        """Return a formula whose products have lost the factors that are never below 0."""
+        if not isinstance(formula, Above):
+            return type(formula)([self._factored(part) for part in formula.parts])
+        first, *others = formula.polynomial or [()]
+        shared = (one for one in dict.fromkeys(first) if all(one in other for other in others))
+        factor = next((one for one in shared if self.box[one][0] >= 0), None)
+        if factor is None or len(first) + len(others) == 1:
+            return formula
+        rest = self._factored(
+            Above({_without(one, factor): part for one, part in formula.polynomial.items()}, formula.strict)
+        )
+        if self.box[factor][0] > 0:
+            return rest
+        own: Polynomial = {(factor,): Fraction(1)}
+        return (
+            AllOf([Above(own, strict=True), rest])
+            if formula.strict
+            else AnyOf([Above(_plus({}, own, -1), strict=False), rest])
+        )
 
     def cases(self, term: Term, training: int) -> Iterator[Case]:
         """Yield a number as a quotient of polynomials, for every choice among extremes inside of it."""
@@ -168,6 +189,11 @@ class Case(NamedTuple):
 
 def _exact(number: float) -> Fraction:
     return Fraction(repr(float(number)))
+
+
+def _without(monomial: Monomial, factor: Name) -> Monomial:
+    place = monomial.index(factor)
+    return monomial[:place] + monomial[place + 1 :]
 
 
 def _constant(number: Fraction | int) -> Polynomial:
