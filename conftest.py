@@ -10,6 +10,8 @@ from textwrap import dedent
 import pytest
 from bench_small.suites import SUITE
 
+from bench_core.suites import extras
+
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
     str(package.parent.relative_to(Path(__file__).parent))
@@ -20,6 +22,13 @@ collect_ignore = [
 # some interrupt what they start, also where signals to interrupt were ignored (nohup)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item):
+    """Skip a test of what an extra brings, `extra(distribution, extra)`, where that is not installed."""
+    for mark in item.iter_markers("extra"):
+        if missing := extras.missing(mark.args[0], mark.args[1:]):
+            pytest.skip(f"needs {' '.join(mark.args[1:])} of {mark.args[0]}: {extras.command(missing)}")
 
 
 @pytest.fixture
