@@ -12,6 +12,8 @@ from bench_small.suites import SUITE
 
 from bench_core.suites import extras
 
+pytest_plugins = ["cpu_seconds"]
+
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
     str(package.parent.relative_to(Path(__file__).parent))
