@@ -26,12 +26,15 @@ test: setup
 test-extras: setup-ci
 	$(PYTEST) -m "extra and not slow and not nightly"
 
+# of some FOLDERS of tests; by default of all
 test-slow: setup
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $(FOLDERS)
 
-# what continuous integration has no time for: long simulations, all smoke suites on a pretended GPU, drills at length
+# what continuous integration has no time for: slow tests of distributions that have not changed, contracts at full
+# size, long simulations, all smoke suites on a pretended GPU, drills at length
 nightly: setup-ci
-	$(PYTEST) -m nightly
+	$(PYTEST) -m "slow or nightly"
+	$(PYTEST) -m "not slow and not nightly" -k contract --full-contracts --cpu-limit 0
 	$(BIN)/python tests/drills/fuzz_suites.py
 	$(BIN)/python tests/drills/flip_bytes.py
 	$(BIN)/python tests/drills/kill_runs.py
