@@ -193,19 +193,23 @@ class Scripted:
     def __init__(self, place, *outcomes):
         self.place, self.outcomes, self.asked = place, list(outcomes), []
 
-    def run(self, files, only=None, excluded=(), budget=1e9, until_failure=True):
-        self.asked.append((list(files), only, (self.place / PATH).read_text()))
+    def run(self, files, only=None, excluded=(), budget=1e9):
+        self.asked.append((list(files), only, sorted(excluded), budget, (self.place / PATH).read_text()))
         return self.outcomes.pop(0)
+
+
+PASSED = Outcome(1, 1)
+LOOP = Outcome(10, 2, running="t::a", ran_for=9, stopped="budget")
 
 
 @pytest.mark.parametrize(
     ("outcomes", "verdict", "by"),
     [
-        ([Outcome(1, 2), Outcome(1, 0, ["t::a"])], CAUGHT, "t::a"),
-        ([Outcome(1, 2, running="t::a")], CAUGHT, "t::a"),  # the process died in a test
+        ([Outcome(1, 2), Outcome(1, 0, ["t::a"]), PASSED], CAUGHT, "t::a"),
+        ([Outcome(1, 2, running="t::a"), PASSED], CAUGHT, "t::a"),  # the process died in a test
         ([Outcome(1, 0, [COLLECTION])], CAUGHT, COLLECTION),
-        ([Outcome(10, 2, running="t::a", ran_for=9, stopped="budget")], LOOPED, "t::a"),
-        ([Outcome(1, 2, running="t::a", stopped="hang")], LOOPED, "t::a"),
+        ([LOOP, PASSED], LOOPED, "t::a"),
+        ([Outcome(1, 2, running="t::a", stopped="hang"), PASSED], LOOPED, "t::a"),
         ([Outcome(10, 2, running="t::a", ran_for=1, stopped="budget")], SURVIVED, ""),
         ([Outcome(9.5, 2)], SURVIVED, ""),
         ([Outcome(1, 2), Outcome(1, 2)], SURVIVED, ""),
@@ -215,29 +219,44 @@ class Scripted:
 def test_a_verdict_follows_from_what_came_of_the_tests(project, outcomes, verdict, by):
     scratch = Scripted(project, *outcomes)
     record = Judge(scratch, Selection(project), 10).verdict(at(PATH, "0", "1"))
-    assert (record["verdict"], record["by"], record["tests"]) == (verdict, by, sum(one.passed for one in outcomes))
+    assert (record["verdict"], record["by"]) == (verdict, by)
+    assert record["tests"] == sum(one.passed for one in outcomes if one is not PASSED)
     assert not scratch.outcomes
-    assert all("result = 1" in text for _, _, text in scratch.asked)
+    assert all(("result = 1" in asked[-1]) == (asked[1] is None) for asked in scratch.asked)
     assert (project / PATH).read_text() == FILES[PATH]
+
+
+@pytest.mark.parametrize(
+    ("first", "without"),
+    [
+        (Outcome(1, 0, ["t::a"]), Outcome(1, 0, ["t::a"])),
+        (LOOP, Outcome(4.6, running="t::a", stopped="budget")),
+        (Outcome(1, 0, ["tests/test_sums.py"]), Outcome(1, 0, ["tests/test_sums.py"])),
+    ],
+)
+def test_a_test_that_fails_or_takes_as_long_without_a_mutant_does_not_count(project, first, without):
+    scratch = Scripted(project, first, without, Outcome(1, 3), Outcome(1, 3), Outcome(1, 0, ["t::b"]), PASSED)
+    judge = Judge(scratch, Selection(project), 10)
+    assert judge.verdict(at(PATH, "0", "1"))["verdict"] == SURVIVED
+    test = without.running or without.failed[0]
+    files, only, _, budget, _ = scratch.asked[1]
+    assert (files, only) == ([test.partition("::")[0]], [test])
+    assert budget == (4.5 if without.stopped else 1e9)
+    assert scratch.asked[2][2] == [test]
+    assert test not in scratch.asked[2][0]
+    assert judge.verdict(at(PATH, "0", "1"))["by"] == "t::b"
+
+
+def test_a_test_is_looked_at_without_a_mutant_once(project):
+    scratch = Scripted(project, Outcome(1, 0, ["t::a"]), PASSED, Outcome(1, 0, ["t::a"]))
+    judge = Judge(scratch, Selection(project), 10)
+    assert [judge.verdict(at(PATH, "0", "1"))["verdict"] for _ in range(2)] == [CAUGHT, CAUGHT]
 
 
 def test_a_file_is_as_it_was_after_an_error(project):
     with pytest.raises(IndexError):
         Judge(Scripted(project), Selection(project), 10).verdict(at(PATH, "0", "1"))
     assert (project / PATH).read_text() == FILES[PATH]
-
-
-def test_tests_that_fail_or_take_as_long_without_a_mutant_are_unreliable(project):
-    scratch = Scripted(
-        project, Outcome(1, 1, ["t.py::fails"]), Outcome(4, running="t.py::long", stopped="budget"), Outcome(2, 1)
-    )
-    records = [
-        {"verdict": CAUGHT, "by": "t.py::fails"}, {"verdict": CAUGHT, "by": "u.py::passes"},
-        {"verdict": CAUGHT, "by": COLLECTION}, {"verdict": SURVIVED, "by": ""},
-        {"verdict": LOOPED, "by": "t.py::long", "after": 8}, {"verdict": LOOPED, "by": "t.py::short", "after": 8},
-    ]  # fmt: skip
-    assert Judge(scratch, Selection(project), 10).unreliable(records) == {"t.py::fails", "t.py::long"}
-    assert scratch.asked[0][:2] == (["t.py", "u.py"], ["t.py::fails", "u.py::passes"])
 
 
 ABOUT = {"commit": "abc", "code": "1", "tests": "1", "seed": 3, "drawn": 5, "seconds": 10.0}
@@ -302,7 +321,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
             CAUGHT, "tests/test_all.py::test_a_pause"
         )  # fmt: skip
         (scratch.place / "tests/test_sums.py").write_text("def test_a_sum():\n    assert False\n")
-        assert judge.unreliable([{"verdict": CAUGHT, "by": "tests/test_sums.py::test_a_sum"}])
+        assert verdict(PATH, "result = 0", "result = 2") == (CAUGHT, "tests/test_all.py::test_a_mean")
     finally:
         scratch.close()
     assert subprocess.run(["git", "-C", scratch.place, "diff", "--quiet", "--", "bench_core"]).returncode == 0
@@ -315,7 +334,15 @@ def test_all_is_measured_from_a_commit_and_then_nothing_is_left_to_do(project, t
         subprocess.run(["git", "-C", project, *words], check=True)
     monkeypatch.setattr(mutants, "ROOT", project)
     options = argparse.Namespace(
-        count=12, first=6, seed=1, seconds=4, jobs=2, commit="HEAD", tests_of=None, records=tmp_path / "records"
+        count=12,
+        first=6,
+        seed=1,
+        seconds=4,
+        jobs=2,
+        commit="HEAD",
+        tests_of=None,
+        again=False,
+        records=tmp_path / "records",
     )
     results = mutants.measure(options, tmp_path / "one")
     assert len(results.records) == 6
@@ -323,4 +350,8 @@ def test_all_is_measured_from_a_commit_and_then_nothing_is_left_to_do(project, t
     capsys.readouterr()
     assert mutants.measure(options, tmp_path / "two").records == results.records
     assert capsys.readouterr().out == ""
+    options.again = True
+    mutants.measure(options, tmp_path / "three")
+    again = capsys.readouterr().out.splitlines()
+    assert len(again) == sum(record["verdict"] == SURVIVED for record in results.records.values()) > 0
     assert json.loads(options.records.read_text().splitlines()[0])["drawn"] == 12

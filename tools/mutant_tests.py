@@ -82,7 +82,7 @@ def run(request: dict[str, Any]) -> None:
     """Run the fast tests of `files`, of them `only` some if given, and write the exit code."""
     folder = Path(request["folder"])
     options = [f"-pno:{name}" for name in UNUSED]
-    options += ["-m", FAST, f"--basetemp={folder / 'pytest'}", *(["-x"] if request["until_failure"] else [])]
+    options += ["-x", "-m", FAST, f"--basetemp={folder / 'pytest'}"]
     code = pytest.main([*options, *request["files"]], plugins=[Watch(request)])
     (folder / "code").write_text(str(int(code)), encoding="utf-8")
 

@@ -37,6 +37,7 @@ SERVER = Path(__file__).with_name("mutant_tests.py")
 PRODUCT = ("bench_core", "plugins/*/bench_*")
 TESTS = ("tests", "plugins/*/tests")
 NOT_MUTATED = "bench_core/testing/mutants/"  # wrong on purpose
+NO_LIMIT = 1e9
 HANG_SECONDS = 20  # without any CPU time
 LOOP_SECONDS = 8  # of one test, which takes less than half of it without the mutant
 UNREACHED = 9  # imports away: a file that tests reach by no import, such as that of a command
@@ -114,13 +115,13 @@ class Scratch:
 
     def run(
         self, files: Iterable[str], only: list[str] | None = None, excluded: Iterable[str] = (),
-        budget: float = 1e9, until_failure: bool = True,
+        budget: float = NO_LIMIT,
     ) -> Outcome:  # fmt: skip
         """Run the fast tests of files in a fresh process, for at most `budget` CPU seconds."""
         work = self.place / ".mutants"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        request = {"files": list(files), "only": only, "excluded": sorted(excluded), "until_failure": until_failure}
+        request = {"files": list(files), "only": only, "excluded": sorted(excluded)}
         server = self._started()
         assert server.stdin
         assert server.stdout
@@ -211,7 +212,7 @@ class Selection:
     def files(self, mutation: Mutation) -> list[str]:
         """Return all test files: those named like the file of a mutation, then by distance of imports.
 
-        One that names the changed function or class counts as nearer, and one of the same distribution before others.
+        One that names the changed function or class, or has a word of it in its own name, counts as nearer.
         """
         distances = self._distances(mutation.path)
         stem = mutation.path.rpartition("/")[2].removesuffix(".py")
@@ -219,11 +220,11 @@ class Selection:
         mentions = re.compile(r"\b(" + "|".join(names | {"(?!)"}) + r")\b")
 
         def rank(test: str) -> tuple[bool, float, bool, int]:
-            text = self.texts[test]
-            mentioned = 1.5 if mentions.search(text) else 0.0
+            text, name = self.texts[test], test.rpartition("/")[2]
             other = _distribution(test) != _distribution(mutation.path)
-            own = re.search(rf"(_|^){stem}(_|\.|$)", test.rpartition("/")[2]) and not other
-            return not own, distances.get(test, UNREACHED) - mentioned, other, len(text)
+            own = re.search(rf"_{stem}(_|\.)", name) and not other
+            nearer = 1.5 * bool(mentions.search(text)) + len(_words(name) & _words(f"{stem} {mutation.unit}"))
+            return not own, distances.get(test, UNREACHED) - nearer, other, len(text)
 
         return sorted(self.tests, key=rank)
 
@@ -271,6 +272,11 @@ class Selection:
         return [(node.module, {alias.name for alias in node.names}) for node in nodes if node.module]
 
 
+def _words(name: str) -> set[str]:
+    """Return the words of a name, without the ending of a plural."""
+    return {word.removesuffix("s") for word in re.findall("[a-z]{4,}", name.lower())} - {"test"}
+
+
 def _python(place: Path, pattern: str) -> list[Path]:
     return sorted(path for top in place.glob(pattern) for path in top.rglob("*.py"))
 
@@ -293,10 +299,29 @@ class Judge:
     selection: Selection
     seconds: float
     excluded: set[str] = field(default_factory=set)
+    _confirmed: set[str] = field(default_factory=lambda: {COLLECTION})
     _tried: int = 0
 
     def verdict(self, mutation: Mutation) -> Record:
         """Return what came of a mutant: the verdict, the test that failed, how many ran, and CPU seconds."""
+        while True:
+            record = self._with(mutation)
+            if record["verdict"] not in (CAUGHT, LOOPED) or self._passes(record):
+                return record
+            self.excluded.add(record["by"])
+
+    def _passes(self, record: Record) -> bool:
+        """Return whether the test that caught a mutant passes without it, in less than half of the time of a loop."""
+        test = record["by"]
+        if test not in self._confirmed:
+            budget = record["took"] / 2 if record["verdict"] == LOOPED else NO_LIMIT
+            outcome = self.scratch.run([test.partition("::")[0]], only=[test], budget=budget)
+            if outcome.broken or outcome.stopped:
+                return False
+            self._confirmed.add(test)
+        return True
+
+    def _with(self, mutation: Mutation) -> Record:
         path = self.scratch.place / mutation.path
         source, state = path.read_bytes(), path.stat()
         path.write_bytes(mutation.applied(source))
@@ -309,7 +334,8 @@ class Judge:
             os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
     def _search(self, mutation: Mutation) -> Record:
-        files, ran, left = self.selection.files(mutation), 0, self.seconds
+        files = [name for name in self.selection.files(mutation) if name not in self.excluded]
+        ran, left = 0, self.seconds
         for batch in _batches(files):
             outcome = self.scratch.run(batch, excluded=self.excluded, budget=left)
             left -= outcome.seconds
@@ -321,7 +347,7 @@ class Judge:
                 return {
                     "verdict": LOOPED,
                     "by": outcome.running,
-                    "after": round(max(outcome.ran_for, LOOP_SECONDS), 1),
+                    "took": round(max(outcome.ran_for, LOOP_SECONDS), 1),
                     **record,
                 }
             if outcome.stopped or left < 1:
@@ -332,20 +358,6 @@ class Judge:
             "tests": ran,
             "seconds": round(self.seconds - left, 1),
         }
-
-    def unreliable(self, records: Iterable[Record]) -> set[str]:
-        """Return the tests to which records are due that fail, or take as long, without any mutant."""
-        failing = sorted({record["by"] for record in records if record["verdict"] == CAUGHT} - {COLLECTION})
-        files = sorted({test.partition("::")[0] for test in failing})
-        outcome = self.scratch.run(files, only=failing, until_failure=False) if files else Outcome(0)
-        slow = {record["by"] for record in records if record["verdict"] == LOOPED and not self._loops(record)}
-        return {*outcome.failed, outcome.running, *slow} - {""}
-
-    def _loops(self, record: Record) -> bool:
-        """Return whether a test that came to no end does so without the mutant, in less than half of the time."""
-        test = record["by"]
-        outcome = self.scratch.run([test.partition("::")[0]], only=[test], budget=record["after"] / 2)
-        return not (outcome.broken or outcome.stopped)
 
 
 def _batches(files: list[str]) -> Iterator[list[str]]:
@@ -483,18 +495,20 @@ def measure(options: argparse.Namespace, place: Path) -> Results:
     for scratch in scratches:
         scratch.make(commit, options.tests_of or commit)
     drawn = draw(scratches[0].sources(), options.count, options.seed)[: options.first]
+    done = {key for key, record in results.records.items() if _is_caught(record) or not options.again}
+    todo = [mutation for mutation in drawn if mutation.key not in done]
     selection = Selection(scratches[0].place)
     judges = [Judge(scratch, selection, options.seconds) for scratch in scratches]
     try:
-        _try(drawn, judges, results, options.records)
+        _try(todo, judges, results, options.records)
     finally:
         for scratch in scratches:
             scratch.close()
     return results
 
 
-def _try(drawn: list[Mutation], judges: list[Judge], results: Results, path: Path) -> None:
-    """Try the mutants without a result, and again where the test that caught one fails without it too."""
+def _try(mutations: list[Mutation], judges: list[Judge], results: Results, path: Path) -> None:
+    """Try mutants, as many at once as there are judges."""
     idle = queue.SimpleQueue[Judge]()
     for judge in judges:
         idle.put(judge)
@@ -507,16 +521,10 @@ def _try(drawn: list[Mutation], judges: list[Judge], results: Results, path: Pat
             idle.put(judge)
         results.add({**record, "date": f"{datetime.now(UTC):%Y-%m-%d}"}, path)
         place = f"{mutation.path}:{mutation.line}"
-        print(f"{len(results.records)} of {len(drawn)}: {place}: {record['verdict']}", flush=True)
+        print(f"{len(results.records)}: {place}: {record['verdict']}", flush=True)
 
-    todo = [mutation for mutation in drawn if mutation.key not in results.records]
-    while todo:
-        with ThreadPoolExecutor(len(judges)) as pool:
-            list(pool.map(attempt, todo))
-        unreliable = judges[0].unreliable(results.records[mutation.key] for mutation in todo)
-        for judge in judges:
-            judge.excluded |= unreliable
-        todo = [mutation for mutation in todo if results.records[mutation.key]["by"] in unreliable]
+    with ThreadPoolExecutor(len(judges)) as pool:
+        list(pool.map(attempt, mutations))
 
 
 def main() -> None:
@@ -524,6 +532,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="mutants in the draw")
     parser.add_argument("--first", type=int, help="try only the first of them, a balanced part of the draw")
+    parser.add_argument("--again", action="store_true", help="try survivors again")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--seconds", type=float, default=15, help="of CPU time for the tests of each mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once")
