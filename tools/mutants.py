@@ -38,6 +38,11 @@ PRODUCT = ("bench_core", "plugins/*/bench_*")
 TESTS = ("tests", "plugins/*/tests")
 NOT_MUTATED = "bench_core/testing/mutants/"  # wrong on purpose
 NO_LIMIT = 1e9
+ENDED = (
+    "0",
+    "1",
+    "5",
+)  # exit codes of pytest: passed, failed (if no test did, by the word of a plugin), none selected
 HANG_SECONDS = 20  # without any CPU time
 LOOP_SECONDS = 8  # of one test, which takes less than half of it without the mutant
 UNREACHED = 9  # imports away: a file that tests reach by no import, such as that of a command
@@ -126,8 +131,8 @@ class Scratch:
         assert server.stdin
         assert server.stdout
         print(json.dumps({**request, "folder": str(work)}), file=server.stdin, flush=True)
-        stopped = _wait(int(server.stdout.readline()), budget)
-        seconds = float(server.stdout.readline())
+        stopped, used = _wait(int(server.stdout.readline()), budget)
+        seconds = max(used, float(server.stdout.readline()))
         return _outcome(work, seconds, stopped)
 
     def _started(self) -> subprocess.Popen[str]:
@@ -148,20 +153,23 @@ class Scratch:
             self._server.wait()
 
 
-def _wait(process: int, budget: float) -> str:
-    """Wait for the end of a process; stop its family after a budget of CPU seconds, or when nothing goes on in it."""
-    active, before, pause = time.monotonic(), -1.0, 0.02
+def _wait(process: int, budget: float) -> tuple[str, float]:
+    """Wait for the end of a process; stop its family after a budget of CPU seconds, or when nothing goes on in it.
+
+    Return why it was stopped, if it was, and the CPU seconds that were seen.
+    """
+    active, before, pause = time.monotonic(), 0.0, 0.02
     while True:
         try:
             family = [psutil.Process(process)]
             if family[0].status() == psutil.STATUS_ZOMBIE:
-                return ""
+                return "", before
             family += family[0].children(recursive=True)
             used = sum(family[0].cpu_times()[:4]) + sum(sum(one.cpu_times()[:2]) for one in family[1:])
             waiting = all(one.status() == psutil.STATUS_SLEEPING for one in family)
         except psutil.NoSuchProcess:
             if not psutil.pid_exists(process):
-                return ""
+                return "", before
             continue
         if used != before or not waiting:
             active, before = time.monotonic(), used
@@ -169,7 +177,7 @@ def _wait(process: int, budget: float) -> str:
         if stopped:
             for one in reversed(family):
                 one.kill()
-            return stopped
+            return stopped, used
         time.sleep(pause)
         pause = min(1.2 * pause, 0.5)
 
@@ -189,9 +197,7 @@ def _outcome(work: Path, seconds: float, stopped: str) -> Outcome:
             outcome.failed += [test] if event == "failed" else []
     outcome.ran_for = seconds - begun if outcome.running else 0.0
     code = (work / "code").read_text("utf-8") if (work / "code").is_file() else ""
-    if (
-        not outcome.broken and not stopped and code not in ("0", "5")
-    ):  # the start of pytest itself, or of a conftest.py
+    if not outcome.broken and not stopped and code not in ENDED:
         outcome.failed.append(COLLECTION)
     return outcome
 

@@ -30,6 +30,7 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
+from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
@@ -388,6 +389,15 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(away, home
     with pytest.raises(SuiteError, match="cannot be written: there is no such file"):
         export_run(run_away(away), store_of(away), home / "nowhere" / "x.zip")
     assert {path.name for path in home.iterdir()} == {"suite.yaml", "there.zip"}
+
+
+def test_notes_of_people_do_not_keep_a_run_from_being_exported(away, home):
+    shutil.copytree(away / "runs", home / "runs")
+    (folder,) = (home / "runs").iterdir()
+    (folder / NOTES).mkdir()
+    (folder / NOTES / "why.txt").write_text("To see whether it ends.")
+    export_run(read_run(folder), store_of(away), home / "noted.zip")
+    assert (home / "noted.zip").read_bytes() == (away / "run.zip").read_bytes()
 
 
 # what is refused
