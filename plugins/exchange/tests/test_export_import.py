@@ -816,6 +816,14 @@ def test_cells_of_unknown_environments_are_refused(away, home):
     assert "a cell refers to an unknown environment" in text
 
 
+def test_a_label_that_is_too_long_for_a_folder_is_refused(away, home):
+    def change(all):
+        all["run/run.json"] = json.dumps({**json.loads(all["run/run.json"]), "label": "é" * 126}).encode()
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert "run.json: the label is too long to be the name of a folder" in text
+
+
 @pytest.mark.parametrize("name", ["../evil", "", ".", "..", "a/b", "/evil", "-rf/..", "a" * 300, ".hidden", 7])
 def test_runs_with_names_that_lead_elsewhere_are_refused(away, home, name):
     def change(all):
