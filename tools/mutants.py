@@ -221,7 +221,8 @@ class Selection:
         One that names the changed function or class, or has a word of it in its own name, counts as nearer.
         """
         distances = self._distances(mutation.path)
-        stem = mutation.path.rpartition("/")[2].removesuffix(".py")
+        *_, parent, stem = mutation.path.removesuffix(".py").split("/")
+        words = _words(f"{parent} {stem} {mutation.unit}")
         names = {name for name in mutation.unit.split(".") if len(name) > 4 and name[0] != "<"}
         mentions = re.compile(r"\b(" + "|".join(names | {"(?!)"}) + r")\b")
 
@@ -229,7 +230,7 @@ class Selection:
             text, name = self.texts[test], test.rpartition("/")[2]
             other = _distribution(test) != _distribution(mutation.path)
             own = re.search(rf"_{stem}(_|\.)", name) and not other
-            nearer = 1.5 * bool(mentions.search(text)) + len(_words(name) & _words(f"{stem} {mutation.unit}"))
+            nearer = 1.5 * bool(mentions.search(text)) + len(_words(name) & words)
             return not own, distances.get(test, UNREACHED) - nearer, other, len(text)
 
         return sorted(self.tests, key=rank)
@@ -280,7 +281,7 @@ class Selection:
 
 def _words(name: str) -> set[str]:
     """Return the words of a name, without the ending of a plural."""
-    return {word.removesuffix("s") for word in re.findall("[a-z]{4,}", name.lower())} - {"test"}
+    return {word.removesuffix("s") for word in re.findall("[a-z]{3,}", name.lower())} - {"test", "bench"}
 
 
 def _python(place: Path, pattern: str) -> list[Path]:
