@@ -406,6 +406,10 @@ class Results:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
+def _resolved(name: str) -> str:
+    return git(ROOT, "rev-parse", "--short=10", "--verify", f"{name}^{{commit}}").strip()
+
+
 def code_digest(commit: str) -> str:
     """Return a digest of all files at a commit that decide what tests notice."""
     listed = git(ROOT, "ls-tree", "-r", commit, "--", "bench_core", "plugins", "suites", "tests", "conftest.py")
@@ -492,15 +496,15 @@ def _code(text: str) -> str:
 
 def measure(options: argparse.Namespace, place: Path) -> Results:
     """Try the mutants that have no result yet, in scratch copies below a folder."""
-    commit = git(ROOT, "rev-parse", "--short=10", options.commit).strip()
+    commit, tests_of = (_resolved(name) for name in (options.commit, options.tests_of or options.commit))
     about = {
-        "commit": commit, "code": code_digest(commit), "tests": code_digest(options.tests_of or commit),
+        "commit": commit, "code": code_digest(commit), "tests": code_digest(tests_of),
         "seed": options.seed, "drawn": options.count, "seconds": options.seconds,
     }  # fmt: skip
     results = Results.continued(options.records, about)
     scratches = [Scratch(place / str(number)) for number in range(options.jobs)]
     for scratch in scratches:
-        scratch.make(commit, options.tests_of or commit)
+        scratch.make(commit, tests_of)
     drawn = draw(scratches[0].sources(), options.count, options.seed)[: options.first]
     done = {key for key, record in results.records.items() if _is_caught(record) or not options.again}
     todo = [mutation for mutation in drawn if mutation.key not in done]
