@@ -7,10 +7,12 @@ import ast
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import mutants
 import pytest
 from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Outcome, Results, Scratch, Selection, page
+from mutant_tests import Watch
 from mutations import Mutation, draw, folder, mutations
 
 ROOT = Path(__file__).parent.parent
@@ -187,13 +189,27 @@ def test_tests_of_the_name_come_first_then_those_that_import_the_file_then_all_o
     assert sorted(files) == sorted(name for name in FILES if "/test_" in name)
 
 
+@pytest.mark.parametrize(
+    ("only", "run"),
+    [(None, ["a[1]", "a[2]", "a[3]", "a[4]", "a[beam-6]", "c"]), (["a[5]", "b"], ["a[5]"])],
+)
+def test_a_few_cases_of_a_test_run_and_those_that_name_what_is_changed(tmp_path, only, run):
+    names = ["a[1]", "a[2]", "a[3]", "a[4]", "a[5]", "a[beam-6]", "b", "c"]
+    watch = Watch({"only": only, "excluded": ["b"], "words": ["beam"], "folder": tmp_path})
+    items, deselected = [SimpleNamespace(nodeid=name) for name in names], []
+    hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
+    watch.pytest_collection_modifyitems(SimpleNamespace(hook=hook), items)
+    assert [item.nodeid for item in items] == run
+    assert len(deselected) == len(names) - len(run)
+
+
 class Scripted:
     """A scratch copy in which tests come out as told."""
 
     def __init__(self, place, *outcomes):
         self.place, self.outcomes, self.asked = place, list(outcomes), []
 
-    def run(self, files, only=None, excluded=(), budget=1e9):
+    def run(self, files, only=None, excluded=(), words=(), budget=1e9):
         self.asked.append((list(files), only, sorted(excluded), budget, (self.place / PATH).read_text()))
         return self.outcomes.pop(0)
 

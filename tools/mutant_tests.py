@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ THIRD_PARTIES = (
 )
 FAST = "not slow and not nightly"
 UNUSED = ("cacheprovider", "xdist", "xdist.looponfail", "anyio")  # plugins of pytest that take time to load
+MOST_CASES = 4  # of a parametrised test, besides those that name what is changed
 GIB = 2**30
 
 
@@ -40,7 +42,7 @@ class Watch:
     """A pytest plugin that leaves out some tests, and writes a line as each starts, and as each passes or fails."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        self.only, self.excluded = request["only"], set(request["excluded"])
+        self.only, self.excluded, self.words = request["only"], set(request["excluded"]), request["words"]
         self.events = open(Path(request["folder"]) / "events", "a", encoding="utf-8")  # noqa: SIM115
         self.failed = ""
 
@@ -48,13 +50,17 @@ class Watch:
         print(event, f"{cpu_seconds():.2f}", test, file=self.events, flush=True)
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        wanted = [
-            item
-            for item in items
-            if item.nodeid not in self.excluded and (self.only is None or item.nodeid in self.only)
-        ]
-        config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
-        items[:] = wanted
+        seen: Counter[str] = Counter()
+        left_out = []
+        for item in items:
+            function, _, case = item.nodeid.partition("[")
+            seen[function] += 1
+            near = seen[function] <= MOST_CASES or any(word in case for word in self.words)
+            wanted = near if self.only is None else item.nodeid in self.only
+            if not wanted or item.nodeid in self.excluded:
+                left_out.append(item)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:

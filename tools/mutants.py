@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from mutations import Mutation, draw, folder
+from mutations import Mutation, draw, folder, words_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS, PAGE = ROOT / "docs" / "quality.jsonl", ROOT / "docs" / "quality.md"
+COMMON = {*dir(list), *dir(dict), *dir(str), *dir(set)}  # names of functions that are no trace of ours
 SERVER = Path(__file__).with_name("mutant_tests.py")
 PRODUCT = ("bench_core", "plugins/*/bench_*")
 TESTS = ("tests", "plugins/*/tests")
@@ -120,13 +121,16 @@ class Scratch:
 
     def run(
         self, files: Iterable[str], only: list[str] | None = None, excluded: Iterable[str] = (),
-        budget: float = NO_LIMIT,
+        words: Iterable[str] = (), budget: float = NO_LIMIT,
     ) -> Outcome:  # fmt: skip
-        """Run the fast tests of files in a fresh process, for at most `budget` CPU seconds."""
+        """Run the fast tests of files in a fresh process, for at most `budget` CPU seconds.
+
+        Of a parametrised test only some cases, and those with one of `words` in their name.
+        """
         work = self.place / ".mutants"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        request = {"files": list(files), "only": only, "excluded": sorted(excluded)}
+        request = {"files": list(files), "only": only, "excluded": sorted(excluded), "words": [*words]}
         server = self._started()
         assert server.stdin
         assert server.stdout
@@ -221,16 +225,15 @@ class Selection:
         One that names the changed function or class, or has a word of it in its own name, counts as nearer.
         """
         distances = self._distances(mutation.path)
-        *_, parent, stem = mutation.path.removesuffix(".py").split("/")
-        words = _words(f"{parent} {stem} {mutation.unit}")
-        names = {name for name in mutation.unit.split(".") if len(name) > 4 and name[0] != "<"}
+        stem = mutation.path.rpartition("/")[2].removesuffix(".py")
+        names = {name for name in mutation.unit.split(".") if len(name) > 4 and name[0] != "<" and name not in COMMON}
         mentions = re.compile(r"\b(" + "|".join(names | {"(?!)"}) + r")\b")
 
         def rank(test: str) -> tuple[bool, float, bool, int]:
             text, name = self.texts[test], test.rpartition("/")[2]
             other = _distribution(test) != _distribution(mutation.path)
             own = re.search(rf"_{stem}(_|\.)", name) and not other
-            nearer = 1.5 * bool(mentions.search(text)) + len(_words(name) & words)
+            nearer = 1.5 * bool(mentions.search(text)) + 1.5 * (not other) + len(words_of(name) & mutation.words)
             return not own, distances.get(test, UNREACHED) - nearer, other, len(text)
 
         return sorted(self.tests, key=rank)
@@ -277,11 +280,6 @@ class Selection:
             return []
         nodes = [node for node in ast.walk(ast.parse(self.texts[name])) if isinstance(node, ast.ImportFrom)]
         return [(node.module, {alias.name for alias in node.names}) for node in nodes if node.module]
-
-
-def _words(name: str) -> set[str]:
-    """Return the words of a name, without the ending of a plural."""
-    return {word.removesuffix("s") for word in re.findall("[a-z]{3,}", name.lower())} - {"test", "bench"}
 
 
 def _python(place: Path, pattern: str) -> list[Path]:
@@ -344,7 +342,7 @@ class Judge:
         files = [name for name in self.selection.files(mutation) if name not in self.excluded]
         ran, left = 0, self.seconds
         for batch in _batches(files):
-            outcome = self.scratch.run(batch, excluded=self.excluded, budget=left)
+            outcome = self.scratch.run(batch, excluded=self.excluded, words=mutation.words, budget=left)
             left -= outcome.seconds
             ran += outcome.passed
             record = {"tests": ran, "seconds": round(self.seconds - left, 1)}

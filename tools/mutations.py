@@ -66,6 +66,11 @@ class Mutation:
         text = f"{self.path}\0{self.start}\0{self.old}\0{self.new}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    @property
+    def words(self) -> set[str]:
+        """Return the words in the names of its folder, file and function."""
+        return words_of(" ".join([*self.path.removesuffix(".py").split("/")[-2:], self.unit]))
+
     def applied(self, source: bytes) -> bytes:
         """Return the changed source; raise ValueError if `old` is not where it was."""
         old, end = self.old.encode(), self.start + len(self.old.encode())
@@ -79,6 +84,11 @@ class Mutation:
             return ast.dump(ast.parse(self.applied(source))) != ast.dump(ast.parse(source))
         except SyntaxError:
             return False
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name, without the ending of a plural."""
+    return {word.removesuffix("s") for word in re.findall("[a-z]{3,}", name.lower())} - {"test", "bench"}
 
 
 def mutations(path: str, source: bytes) -> list[Mutation]:
