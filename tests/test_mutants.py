@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import mutants
 import pytest
-from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Outcome, Results, Scratch, Selection, page
 from mutant_tests import Watch
+from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Outcome, Results, Scratch, Selection, page
 from mutations import Mutation, draw, folder, mutations
 
 ROOT = Path(__file__).parent.parent

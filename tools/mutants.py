@@ -427,8 +427,8 @@ HEAD = """<!-- Written by `make mutants` from quality.jsonl. -->
 
 A mutant is the code with one small change, such as a negated condition, a constant off by one, a removed statement or
 two swapped arguments. `make mutants` draws {drawn} with a seed, from each folder in proportion to its lines of code,
-and runs the fast tests until one fails: first tests named like the changed file, then others by distance of imports,
-for at most {seconds:g} CPU seconds per mutant. An endless loop counts as caught. A survivor shows a missing test, a
+and runs fast tests until one fails: first those named like the changed file, then others by distance of imports, a few
+cases of each parametrised one, for at most {seconds:g} CPU seconds per mutant. An endless loop counts as caught. A survivor shows a missing test, a
 test that was not reached in time, or a change without an effect; these are not told apart, so the share is a lower
 bound.
 
