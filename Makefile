@@ -8,7 +8,8 @@ PACKAGES := bench_core $(wildcard plugins/*/bench_*)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: setup setup-ci demo test test-extras test-slow nightly lint format bench schema papers wheels release-check fresh clean
+.PHONY: setup setup-ci demo test test-extras test-slow nightly mutants lint format bench schema papers wheels
+.PHONY: release-check fresh clean
 
 setup:
 	@$(PYTHON) tools/install.py
@@ -38,6 +39,10 @@ nightly: setup-ci
 	$(BIN)/python tests/drills/fuzz_suites.py
 	$(BIN)/python tests/drills/flip_bytes.py
 	$(BIN)/python tests/drills/kill_runs.py
+
+# whether tests notice small changes of the code: docs/quality.md
+mutants: setup
+	nice -n 15 $(BIN)/python tools/mutants.py --jobs $(JOBS)
 
 lint: setup
 	$(BIN)/ruff format --check .
