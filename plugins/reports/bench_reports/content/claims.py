@@ -11,10 +11,12 @@ from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
+from bench_core.suites.figure_schema import TRAINING_COSTS
 from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
+from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
@@ -185,7 +187,10 @@ def found_of(run: Run, query: Query, made: Sequence[Chosen] = ()) -> Found:
         return Found(query, query, reason=cell)
     found = partial(Found, query, cell)
     cells = [one for one in run.cells if all(name_on(one, axis) == name for axis, name in cell.axes)]
-    cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
+    if query.metric in TRAINING_COSTS:
+        cells = with_cost(run, cells, query.metric)
+    else:
+        cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
     if not cells:
         profile = run.info.get("profile")
         return found(reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))

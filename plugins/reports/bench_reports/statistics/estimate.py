@@ -329,7 +329,7 @@ def _p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -
 def _skewness(skewed: tuple[float, float], total: float) -> float:
     """Return the skewness of a sum of which a part has some skewness and variance, and the rest none."""
     skewness, variance = skewed
-    return skewness * (variance / total) ** 1.5
+    return float(skewness * (variance / total) ** 1.5)
 
 
 def _level(parts: Sequence[Part], apart: float) -> float:
