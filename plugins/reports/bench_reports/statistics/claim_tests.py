@@ -197,8 +197,8 @@ def _no_surer_than_signs(found: Pair, gap: float, own: Sequence[Measured], slope
 def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
     """Return the p-values of one share above another of the same examples of one training; None of others.
 
-    Were both shares equal, an example that is a case of one alone would be so of either with probability 1/2 (McNemar,
-    1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates says how many of these there are.
+    Were both shares equal, an example that is a case of one alone would be a case of either with probability 1/2
+    (McNemar, 1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates gives their number.
     """
     both, examples = (ours, theirs), ours.units
     if any(one.scale != "share" or len(one.values) != 1 or one.draws is None or one.block > 1 for one in both):
