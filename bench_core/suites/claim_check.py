@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import isfinite
@@ -58,7 +58,7 @@ class _Claims:
                 for problem in check(expression.term, named):
                     names.problems.add(keys, problem)
         if len(names.problems.found) == before:
-            for problem in self._constants(expression.term):
+            for problem in self._constants(self._located(expression.term, named)):
                 names.problems.add(keys, problem)
 
     def _without_range(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
@@ -134,6 +134,14 @@ class _Claims:
                 f"this is {'true' if truth else 'false'} whatever is measured ({ranges}), so that it says nothing. "
                 "Claim what could turn out otherwise."
             )
+
+    def _located(self, term: Term, named: Mapping[Query, Query]) -> Term:
+        """Return an expression in which all values of one cell have one name."""
+        cells = self._matching(named[term.query]) if term.query else []
+        if not cells or not term.query:
+            return replace(term, parts=tuple(self._located(part, named) for part in term.parts))
+        axes = [(axis, cells[0][axis]) for axis in AXES[:-1] if axis in self._axes(term.query.metric)]
+        return replace(term, query=Query(term.query.metric, tuple(axes), term.query.chosen))
 
     def _named(self, query: Query) -> tuple[str, Query]:
         """Return a query by names of cells alone, any of those that a choice may find, and what is wrong with it."""

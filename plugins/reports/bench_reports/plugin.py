@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bench_core.runs.manifest import Remark
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
+    from bench_core.suites.expressions import Term
 
 
 @hookimpl
@@ -28,6 +29,14 @@ def bench_run_html(run: Run) -> str:
     from bench_reports.render.notebook import notebook_html
 
     return notebook_html(run)
+
+
+@hookimpl
+def bench_claim_proved(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
+    """Return whether a claim is true, or false, whatever is measured."""
+    from bench_reports.statistics.claim_proofs import truth
+
+    return truth(term, bounds)
 
 
 @hookimpl

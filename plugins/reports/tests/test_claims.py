@@ -491,6 +491,6 @@ def test_a_grid_is_no_value(suite_file):
 def test_claims_come_out_of_a_run_as_they_should(suite_file, tmp_path):
     import bench_core
 
-    text = suite_with("v('nats', model='one') > 0", "v('ended', model='one', decoder='argmax') > 100")
+    text = suite_with("v('nats', model='one') > 0", "v('ended', model='one', decoder='argmax') > 99")
     run = bench_core.run(suite_file(text), profile="tiny", store=tmp_path / "store", out=tmp_path / "runs")
     assert [one.verdict for one in judge(run)] == ["holds in this training", "fails in this training"]

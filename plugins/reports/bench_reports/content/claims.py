@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
@@ -14,124 +14,24 @@ from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
 from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.choices import Chosen, choices
-from bench_reports.content.numbers import summarized
+from bench_reports.content.claim_families import together
+from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.statistics.intervals import Summary, rounded, summary
-from bench_reports.statistics.looks import level_of
+from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
-    from bench_reports.statistics.claim_tests import ClaimTest, Pair, Quantified
+    from bench_reports.statistics.claim_tests import ClaimTest, Quantified
     from bench_reports.statistics.estimate import Measured
 
 FEWEST = 3  #: seeds of a verdict on other trainings than these
 FEWEST_TESTED = 2  #: trainings in which a condition is tested that every one of three or more must meet
-LEAST = 1e-6  # p-values below it are shown as such
 SHOWN = 3  # comparisons in a remark
-
-MEANING = (
-    "Every comparison of a claim is a test over examples and seeds. A claim holds if its p-value is at most 5 %, "
-    "fails if that of its contrary is, and is unclear otherwise. With fewer than three seeds, verdicts are about the "
-    "trainings at hand alone. Vacuous: no comparison could have been otherwise. Not tested: a premise is not shown, "
-    "or the difference is below the error of an estimate."
-)
-
-Verdict: TypeAlias = Literal[
-    "holds", "holds in this training", "holds in these trainings", "unclear", "fails", "fails in this training",
-    "fails in these trainings", "vacuous", "not tested", "not run",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a run has for one value of a claim."""
-
-    query: Query
-    cell: Query  # the same by names of cells, with what a choice has found
-    numbers: Mapping[int, Number] = field(default_factory=dict)  # by seed, where there is one
-    cells: Mapping[int, CellResult] = field(default_factory=dict)  # that have them, by seed
-    status: Literal["done", "failed", "not run"] = "not run"
-    reason: str = ""  # why seeds have no number
-    fixed: bool = False  # whether it is of one system without seeds, such as recorded outputs
-
-    def of(self, seeds: Collection[int]) -> Collection[int]:
-        """Return which of its numbers stand beside those of some seeds: the one of a system that has no seeds."""
-        return self.numbers if self.fixed else seeds
-
-    def over(self, seeds: Iterable[int]) -> list[float]:
-        """Return the numbers of some seeds."""
-        return [value for seed in seeds if (value := self.numbers[seed].value) is not None]
-
-    @property
-    def summary(self) -> Summary:
-        """Return mean and spread over all seeds that have a number."""
-        return summary(self.over(self.numbers))
-
-    def __str__(self) -> str:
-        name = join(*(name for _, name in self.cell.axes))
-        chosen = f"(chosen by {self.query.chosen})" if self.query.chosen and self.numbers else ""
-        number = next(iter(self.numbers.values()), Number())
-        sign = {"bound": "≥" if number.better > 0 else "≤", "estimate": "≈"}.get(number.kind, "")
-        value = summarized(self.summary, number.digits) if self.numbers else self.status
-        return " ".join(word for word in (name, chosen, sign, value) if word)
-
-    def record(self) -> dict[str, Any]:
-        """Return the value as plain data."""
-        chosen = {"chosen": self.query.chosen} if self.query.chosen else {}
-        about = {"metric": self.query.metric, "axes": dict(self.cell.axes), **chosen}
-        numbers = vars(self.summary) if self.numbers else {"mean": None, "std": None, "n": 0}
-        return {**about, "status": self.status, "reason": self.reason, **numbers}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the values of an expression say of it."""
-
-    term: Term | None = None
-    values: Sequence[Found] = ()
-    pair: Pair | None = None  # None where nothing was tested
-    verdict: Verdict = "unclear"  # where nothing was tested: why
-    where: str = ""  # " in this training" or " in these trainings" if there are too few for others
-    unresolved: str = ""  # what is below the error of an estimate
-    remarks: Sequence[str] = ()  # what a reader of the verdict must know
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What became of a claim, and by what values."""
-
-    claim: Claim
-    verdict: Verdict
-    values: Sequence[Found] = ()
-    p: float | None = None  # of the claim; None where it was not tested
-    adjusted: float | None = None  # that decides: for primary claims, and for claims that imply others
-    remarks: Sequence[str] = ()  # what a reader of the verdict must know
-
-    @property
-    def why(self) -> str:
-        """Return the values, by metric, the p-value and the remarks as one line."""
-        metrics = dict.fromkeys(one.query.metric for one in self.values)
-        by_metric = {name: ", ".join(str(one) for one in self.values if one.query.metric == name) for name in metrics}
-        p = [] if self.p is None else [p_words(self.p)]
-        return "; ".join([*(f"{name} {values}" for name, values in by_metric.items()), *p, *self.remarks])
-
-    def record(self) -> dict[str, Any]:
-        """Return the judgement as plain data."""
-        claim = {"id": self.claim.id, "text": self.claim.text, "assert": self.claim.expression}
-        about = {"requires": {**self.claim.requires}, "primary": self.claim.primary, "note": self.claim.note}
-        found = {"verdict": self.verdict, "p": rounded(self.p), "adjusted": rounded(self.adjusted)}
-        values = [one.record() for one in self.values]
-        return {**claim, **about, **found, "remarks": [*self.remarks], "values": values}
-
-
-def p_words(p: float, name: str = "p") -> str:
-    """Return a p-value in words, such as `p = 0.031`; those below 1e-6 are no measurements."""
-    return f"{name} < 1e-6" if p < LEAST else f"{name} = {p:.2g}"
 
 
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
-    from bench_reports.content.claim_families import together
+    from bench_reports.statistics.looks import level_of
 
     made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
     return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
@@ -153,8 +53,6 @@ def _judged(run: Run, claim: Claim, made: Sequence[Chosen]) -> Evidence:
 
 def _unshown(run: Run, premise: str, condition: str, made: Sequence[Chosen]) -> Iterator[str]:
     """Yield that a premise is refuted, not shown or not known."""
-    from bench_reports.statistics.estimate import LEVEL
-
     found = _evidence(run, condition, made)
     numbers = ", ".join(str(one) for one in found.values)
     if found.pair and found.pair.true > LEVEL:
@@ -185,7 +83,7 @@ def _evidence(run: Run, text: str, made: Sequence[Chosen]) -> Evidence:
 
 
 def _weighed(run: Run, found: Evidence, term: Term, seeds: Sequence[int]) -> Evidence:
-    from bench_reports.statistics.claim_tests import is_true, undefined
+    from bench_reports.statistics.claim_terms import is_true, undefined
     from bench_reports.statistics.measurements import measured
 
     values = found.values
@@ -250,7 +148,6 @@ def _tested_in(test: ClaimTest) -> Iterator[str]:
 def _limits(term: Term, known: Mapping[Query, Measured]) -> Iterator[str]:
     """Yield the highest share that is not refuted where no example was a case, the lowest where every one was."""
     from bench_reports.statistics.claim_tests import in_training
-    from bench_reports.statistics.estimate import LEVEL
     from bench_reports.statistics.measurements import alone
 
     quantified = {part.query for one in term.walk() if one.operation == QUANTIFIER for part in one.walk()}

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, fsum, inf, log, nan, sqrt
-from typing import NamedTuple, TypeAlias
-
-import numpy as np
+from math import exp, inf, log, sqrt
+from typing import NamedTuple
 
 from bench_core.suites.expressions import QUANTIFIER, Query, Term
+from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
 from bench_reports.statistics.estimate import SMALLEST, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
-
-Values: TypeAlias = Mapping[Query, float]
-Piece: TypeAlias = "Term | Extreme"  # smooth terms below `min` and `max`
-
-
-class Extreme(NamedTuple):
-    """The least or the greatest of several pieces."""
-
-    which: str  # min, max
-    pieces: Sequence[Piece]
 
 
 class Pair(NamedTuple):
@@ -42,76 +31,6 @@ class Quantified(NamedTuple):
 UNTESTED = Pair(1.0, 1.0)  # of a comparison that could not have been otherwise: neither is shown
 
 MOST_EXPONENT = 709.0  # of floating-point numbers
-OTHER = {"min": "max", "max": "min"}
-SMOOTH: Mapping[str, Callable[..., float]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b if b else nan if not a else inf if a > 0 else -inf,
-    "**": lambda a, b: a**b if a or b >= 0 else inf,
-    "negative": lambda a: -a,
-    "mean": lambda *some: fsum(some) / len(some),
-    "min": lambda *some: min(some),
-    "max": lambda *some: max(some),
-    "abs": abs,
-}
-COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a < b or a > b,
-}
-
-
-def is_true(term: Term, values: Values) -> bool:
-    """Return whether an expression is true of some values."""
-    kind = term.operation
-    if kind in ("and", "all", QUANTIFIER):
-        return all(is_true(part, values) for part in term.parts)
-    if kind in ("or", "any"):
-        return any(is_true(part, values) for part in term.parts)
-    if kind == "not":
-        return not is_true(term.parts[0], values)
-    return COMPARED[kind](*(number(part, values) for part in term.parts))
-
-
-def number(term: Piece, values: Values) -> float:
-    """Return the value of an expression; nan where it has none."""
-    if isinstance(term, Extreme):
-        return SMOOTH[term.which](*(number(one, values) for one in term.pieces))
-    if term.query:
-        return values[term.query]
-    if term.operation == "number":
-        return term.number
-    try:
-        return SMOOTH[term.operation](*(number(part, values) for part in term.parts))
-    except OverflowError:
-        return inf
-
-
-def words(term: Term) -> str:
-    """Return an expression with the variables of comprehensions filled in."""
-    if term.query:
-        return str(term.query)
-    if term.operation == "number":
-        return f"{term.number:g}"
-    parts = [words(part) for part in term.parts]
-    if term.operation in COMPARED or term.operation in ("+", "-", "*", "/", "**"):
-        return f"{parts[0]} {term.operation} {parts[1]}"
-    if term.operation in ("and", "or"):
-        return f" {term.operation} ".join(parts)
-    return f"{term.operation}({', '.join(parts)})"
-
-
-def undefined(term: Term, values: Values) -> Iterator[Term]:
-    """Yield the sides of comparisons that have no value."""
-    if term.operation in COMPARED:
-        yield from (part for part in term.parts if np.isnan(number(part, values)))
-    else:
-        for part in term.parts:
-            yield from undefined(part, values)
 
 
 @dataclass
@@ -158,7 +77,7 @@ class ClaimTest:
         """Test a condition in each training by its examples alone, without those in which it is vacuous."""
         if condition.operation in ("and", "all"):
             return _every([self._in_every_training(part) for part in condition.parts])
-        inside = dict.fromkeys(_queries(condition))
+        inside = dict.fromkeys(queries_of(condition))
         trainings = max(len(self.measured[query].values) for query in inside)
         tests = [
             ClaimTest({query: in_training(self.measured[query], seed) for query in inside})
@@ -221,7 +140,7 @@ class ClaimTest:
 
         Where all of these are tested as logarithms it is log(high / low), so that factors become sums.
         """
-        own = {query: self.measured[query] for query in dict.fromkeys([*_queries(low), *_queries(high)])}
+        own = {query: self.measured[query] for query in dict.fromkeys([*queries_of(low), *queries_of(high)])}
         logs = all(one.scale == "log" for one in own.values())
         means = {query: one.mean for query, one in own.items()}
 
@@ -268,49 +187,3 @@ def _step(one: Measured) -> float:
     """Return a small change of a mean: far below what it may be off."""
     drawn = float(one.draws[:, 0].var(1).mean()) if one.draws is not None else 0.0
     return max(sqrt(float(one.values.var()) + drawn) / 1e3, 1e-6 * max(1.0, abs(one.mean)))
-
-
-def _queries(piece: Piece) -> Iterator[Query]:
-    if isinstance(piece, Term) and piece.query:
-        yield piece.query
-    for part in piece.pieces if isinstance(piece, Extreme) else piece.parts:
-        yield from _queries(part)
-
-
-def pieces(term: Term) -> Piece:
-    """Return an expression with `min`, `max` and `abs` moved outside, past sums and constant factors."""
-    kind = term.operation
-    if kind in ("number", "v"):
-        return term
-    inner = [pieces(part) for part in term.parts]
-    if kind == "abs":
-        return Extreme("max", [inner[0], _outside(Term("negative", term.parts), inner, [-1])])
-    if kind in OTHER:
-        return Extreme(kind, inner)
-    return _outside(term, inner, _directions(term))
-
-
-def _directions(term: Term) -> Sequence[float]:
-    """Return which way a number goes with each of its parts; 0 where that depends."""
-    factors = [part.number if part.operation == "number" else 0.0 for part in term.parts]
-    ways: dict[str, list[float]] = {
-        "-": [1, -1],
-        "negative": [-1],
-        "*": factors[::-1],
-        "/": [factors[-1], 0],
-        "**": [0, 0],
-    }
-    return ways.get(term.operation, [1.0] * len(term.parts))
-
-
-def _outside(term: Term, inner: Sequence[Piece], ways: Sequence[float]) -> Piece:
-    for place, (one, way) in enumerate(zip(inner, ways, strict=True)):
-        if isinstance(one, Extreme) and way:
-            each = [_outside(term, [*inner[:place], part, *inner[place + 1 :]], ways) for part in one.pieces]
-            return Extreme(one.which if way > 0 else OTHER[one.which], each)
-    return Term(term.operation, tuple(map(_smooth, inner)), term.number, source=term.source)
-
-
-def _smooth(piece: Piece) -> Term:
-    """Return a piece as a term, in which an extreme that could not be moved outside is the one that it is now."""
-    return piece if isinstance(piece, Term) else Term(piece.which, tuple(map(_smooth, piece.pieces)))
