@@ -8,7 +8,7 @@ PACKAGES := bench_core $(wildcard plugins/*/bench_*)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: setup setup-ci demo test test-extras test-slow nightly lint format bench schema wheels release-check fresh clean
+.PHONY: setup setup-ci demo test test-extras test-slow nightly lint format bench schema papers wheels release-check fresh clean
 
 setup:
 	@$(PYTHON) tools/install.py
@@ -57,6 +57,10 @@ schema: setup
 	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
 	$(BIN)/python tools/code_map.py > .new && mv .new docs/code.md
 	$(BIN)/python tools/api_reference.py > .new && mv .new docs/api.md
+
+# the numbers and verdicts on pages, from the committed reports
+papers: setup
+	$(BIN)/python tools/paper_tables.py
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

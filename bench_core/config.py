@@ -163,6 +163,17 @@ class MetricConfig(Config):
         """Return why it cannot be used with a task; None, the default, if it can."""
         return None
 
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the lowest and highest possible score, such as (0, 100); None, the default, if undeclared.
+
+        Intervals stay within the bounds, scores outside them are errors, and a claim needs the bounds of its metrics.
+        """
+        return None
+
+    def is_count(self) -> bool:
+        """Return whether scores are exact counts, without sampling error, which claims may compare by `==`."""
+        return False
+
 
 class ProbeConfig(Config):
     """The Config of a probe; settings of the same name in the metric of a statement must have the same value.

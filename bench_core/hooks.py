@@ -79,6 +79,19 @@ def bench_power(run: Any, seeds: int, differences: Mapping[str, float]) -> Seque
 
 
 @hookspec(firstresult=True)
+def bench_claim_proved(term: Any, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
+    """Return whether a claim is true, or false, of all scores within the bounds of its metrics; None if it varies.
+
+    `term` is the parsed expression of the claim, a `bench_core.suites.expressions.Term`.
+    """
+
+
+@hookspec(firstresult=True)
+def bench_decided(run: Any) -> bool:
+    """Return whether the claims of a `Run` are decided, at the level of its look, so that no seeds need be added."""
+
+
+@hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
     """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
 

@@ -222,6 +222,8 @@ METRICS = {
     "true": r"combine gave True",
     "nan": r"combine gave NaN; .*may_be_nan = True",
     "inf": r"combine gave inf; .*may_be_infinite = True",
+    "above": r"combine gave 250.0; its Config declares bounds of 0 and 100",
+    "below": r"combine gave -1.0; its Config declares bounds of 0 and 100",
     "prepare": r"prepare gave None; it is to give a metric",
     "measure none": r"measure gave None for \d+ examples",
     "measure rows": r"measure gave \d+ parts for \d+ examples",

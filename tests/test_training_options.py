@@ -247,6 +247,31 @@ def test_a_sequence_goes_from_one_schedule_to_the_next():
     assert found == pytest.approx([0.5, 1.0, *line, 1.0, 1.0, 0.1, 0.05, 0.05, 0.05, 0.5])
 
 
+def test_shares_of_a_schedule_are_of_the_whole_training_with_its_warm_up():
+    schedule = [{"name": "constant", "share": 0.5}, "linear"]
+    line = [1 - k / 6 for k in range(1, 7)]
+    assert rates(warmup=2, schedule=schedule) == pytest.approx([0.5, *[1.0] * 5, *line])
+    assert rates(schedule=schedule) == pytest.approx([*[1.0] * 6, *line])
+    thirds = [{"name": "constant", "share": 1 / 3}, {"name": "constant", "factor": 0.5, "share": 1 / 3}, "linear"]
+    assert rates(schedule=thirds) == pytest.approx([*[1.0] * 4, *[0.5] * 4, 0.75, 0.5, 0.25, 0.0])
+    assert rates(schedule=[*thirds[:2], {"name": "linear", "share": 1 / 3}]) == rates(schedule=thirds)
+    whole_as_warmup = [{"name": "constant", "share": 0.1}, "linear"]
+    assert rates(warmup=4, schedule=whole_as_warmup)[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+
+
+@pytest.mark.parametrize("share", [0, 1.01, -0.2, 80])
+def test_a_share_of_a_schedule_is_at_most_the_whole_training(share):
+    with pytest.raises(ValueError, match="share"):
+        TrainingConfig(schedule=[{"name": "constant", "share": share}, "linear"])
+
+
+def test_shares_of_a_sequence_sum_to_at_most_the_whole_training():
+    several = [{"name": "constant", "share": 0.7}, {"name": "linear", "share": 0.4}]
+    with pytest.raises(ValueError, match=r"sum to 1.1.*at most 1\. Reduce"):
+        TrainingConfig(schedule=several)
+    TrainingConfig(schedule=[{"name": "constant", "share": 0.6}, *several[1:]])
+
+
 def test_steps_by_epochs():
     assert rates(schedule={"name": "ExponentialLR", "gamma": 0.5, "every": "epoch"}, epoch=5) == pytest.approx(
         [1.0] * 5 + [0.5] * 5 + [0.25] * 2

@@ -248,7 +248,17 @@ def measured(
         raise gave(metric, "combine", "NaN", "a class whose scores may be undefined says `may_be_nan = True`.")
     if math.isinf(value) and not ready.may_be_infinite:
         raise gave(metric, "combine", f"{value}", "a class whose scores may be so says `may_be_infinite = True`.")
+    _check_bounds(metric, float(value))
     return ready, found, float(value)
+
+
+def _check_bounds(metric: Metric[Any], value: float) -> None:
+    """Raise PluginError if a score is outside the bounds of its Config by more than rounding."""
+    if (bounds := metric.config.bounds()) and not math.isnan(value):
+        low, high = bounds
+        room = ROOM * max(1.0, abs(value))
+        if not low - room <= value <= high + room:
+            raise gave(metric, "combine", f"{value}", f"its Config declares bounds of {low:g} and {high:g}.")
 
 
 def _spooled(found: Any, metric: Metric[Any]) -> Any:

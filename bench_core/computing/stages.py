@@ -69,6 +69,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
+    bounds = metric.config.bounds()
     number = {
         "value": _as_json(value),
         "examples": len(outcomes),
@@ -82,6 +83,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "units": drawn.units,
         "block": drawn.block,
         "error": checked_error(metric, parts),
+        "bounds": bounds and [_as_json(float(end)) for end in bounds],
     }
     np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
     try:

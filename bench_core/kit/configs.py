@@ -69,6 +69,10 @@ class ExampleMetricConfig(MetricConfig):
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:
         name_by_convention(cls)
 
+    def bounds(self) -> tuple[float, float] | None:
+        """Return 0 and 100 for a percentage; None, the default for other units, if undeclared."""
+        return (0, 100) if self.unit == "%" else None
+
     @abstractmethod
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
         """Return the score of the best hypothesis of one example, a finite number; from 0 to 1 with `unit = "%"`."""

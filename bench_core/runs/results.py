@@ -76,6 +76,7 @@ class Number:
     units: NonNegativeInt = 0  # independent examples or groups of them; 0 of a whole population
     block: PositiveInt = 1  # how many examples in a row depend on each other
     error: Real = 0.0  # of its own, by sampling in a model
+    bounds: tuple[Real, Real] | None = None  # the lowest and highest possible score, if the metric declares them
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class Measurement(BaseModel):
     units: NonNegativeInt
     block: PositiveInt
     error: Real
+    bounds: list[Real] | None = None
 
 
 #: Of the JSON files of artifacts, by their names.

@@ -1,18 +1,20 @@
-"""Checks of `claims:`: that every value they ask for exists."""
+"""Checks of `claims:`: that every value they ask for exists, and that they can be tested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import inf, isfinite
 
-from bench_core.registry import suggestion
-from bench_core.suites.axes import AXES
+from bench_core.registry import hook, suggestion
+from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
-from bench_core.suites.expressions import Query, read
-from bench_core.suites.grids import gathered
+from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
+from bench_core.suites.figure_schema import TRAINING_COSTS
+from bench_core.suites.grids import gathered, grids_of
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.schema import Claim
@@ -43,10 +45,132 @@ class _Claims:
         expression = read(text)
         for problem in expression.problems:
             names.problems.add(keys, problem)
+        before = len(names.problems.found)
+        named: dict[Query, Query] = {}
         for query in expression.queries:
             with suppress(Unreadable):
-                for problem in self._problems(query, keys):
+                problem, named[query] = self._named(query)
+                for text in [problem] if problem else self._problems(named[query], keys):
+                    names.problems.add(keys, text)
+        if expression.term is None or len(names.problems.found) > before or len(named) < len(expression.queries):
+            return
+        for check in (self._without_range, self._equalities, self._quantifiers):
+            with suppress(Unreadable):
+                for problem in check(expression.term, named):
                     names.problems.add(keys, problem)
+        if len(names.problems.found) == before:
+            for problem in self._constants(self._located(expression.term, named)):
+                names.problems.add(keys, problem)
+
+    def _without_range(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
+        """Yield metrics without a declared range, of which nobody knows what a claim could not say."""
+        for metric in dict.fromkeys(query.metric for query in named):
+            config = self.names.suite.metrics.get(metric)
+            if config is not None and config.bounds() is None:
+                yield (
+                    f"metric {metric!r} declares no range, so that nobody knows what could refute a claim about it. "
+                    f"Let `bounds` of {type(config).__name__} return the lowest and the highest possible score."
+                )
+
+    def _equalities(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
+        """Yield comparisons by == or != of numbers that are measured, not counted."""
+        for one in term.walk():
+            queries = [part.query for part in one.walk() if part.query]
+            if one.operation in ("==", "!=") and not all(self._is_count(query.metric) for query in queries):
+                left, right = one.parts
+                sides = [part for part in one.parts if part.operation != "number" or part.number]
+                apart = str(sides[0]) if len(sides) == 1 else f"abs({left} - {right})"
+                bound = f"{apart} {'<' if one.operation == '==' else '>'} 1"
+                yield (
+                    f"`{left} {one.operation} {right}`: no test can show that measured numbers are equal, and "
+                    f"unequal ones may differ by next to nothing. Claim a bound, such as `{bound}`."
+                )
+
+    def _is_count(self, metric: str) -> bool:
+        config = self.names.suite.metrics.get(metric)
+        return metric not in TRAINING_COSTS and (config is None or config.is_count())
+
+    def _quantifiers(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
+        """Yield quantifiers over trainings of which there are not several, or not the same on all sides."""
+        for one in term.walk():
+            if one.operation == QUANTIFIER:
+                queries = dict.fromkeys(part.query for part in one.walk() if part.query)
+                cells = {query: found[0] for query in queries if (found := self._matching(named[query]))}
+                trainings = {query: tuple(cell[axis] for axis in TRAINING_AXES) for query, cell in cells.items()}
+                first = next(iter(trainings), None)  # None where a profile leaves all of them out
+                other = next((query for query in trainings if trainings[query] != trainings[first or query]), None)
+                if first and other:
+                    yield (
+                        f"{QUANTIFIER} compares the same weights, and {first} and {other} are of different trainings "
+                        f"({_unlike(trainings[first], trainings[other])}). Leave it out to compare between trainings."
+                    )
+                elif first:
+                    yield from self._one_training(one, cells[first])
+
+    def _one_training(self, term: Term, cell: Mapping[str, str]) -> Iterator[str]:
+        """Yield why a model has no several trainings; those that a profile or `--seeds` leaves out are there."""
+        suite, model = self.names.suite, cell["model"]
+        entry = suite.models[model].at(cell["task"])
+        if not entry.training.trains:
+            yield f"`{term}`: model {model!r} is not trained, so it has no trainings. Leave out {QUANTIFIER}."
+        elif len(entry.config.seeds(suite.seeds)) < 2 and not self._fewer_seeds:
+            yield f"`{term}`: {QUANTIFIER} over a single training says nothing. Set `seeds: 3`, or leave it out."
+
+    @property
+    def _fewer_seeds(self) -> bool:
+        suite = self.names.suite
+        return suite.profile is not None or any(one.startswith("seeds=") for one in suite.asked)
+
+    def _constants(self, term: Term) -> Iterator[str]:
+        """Yield that a claim is true or false whatever is measured, as the ranges of its metrics say."""
+        bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
+        bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
+        truth = hook().bench_claim_proved(term=term, bounds=bounds)
+        if truth is not None:
+            ranges = ", ".join(
+                f"{name} {_range(*bounds[name])}"
+                for name in dict.fromkeys(one.query.metric for one in term.walk() if one.query)
+                if name in bounds
+            )
+            yield (
+                f"this is {'true' if truth else 'false'} whatever is measured ({ranges}), so that it says nothing. "
+                "Claim what could turn out otherwise."
+            )
+
+    def _located(self, term: Term, named: Mapping[Query, Query]) -> Term:
+        """Return an expression in which all values of one cell have one name."""
+        cells = self._matching(named[term.query]) if term.query else []
+        if not cells or not term.query:
+            return replace(term, parts=tuple(self._located(part, named) for part in term.parts))
+        axes = [(axis, cells[0][axis]) for axis in AXES[:-1] if axis in self._axes(term.query.metric)]
+        return replace(term, query=Query(term.query.metric, tuple(axes), term.query.chosen))
+
+    def _named(self, query: Query) -> tuple[str, Query]:
+        """Return a query by names of cells alone, any of those that a choice may find, and what is wrong with it."""
+        if not query.chosen:
+            return "", query
+        choices = {one.id: one for one in self.names.suite.choose if hasattr(one, "id")}
+        if query.chosen not in choices:
+            hint = suggestion(query.chosen, [*choices], "Known, from `choose:`")
+            return f"no choice of this suite is called {query.chosen!r}. {hint}", query
+        choice, axes = choices[query.chosen], dict(query.axes)
+        found = grids_of(choice, self.names.suite.grids)
+        name = axes.get(choice.axis, next(iter(found)) if len(found) == 1 else "")
+        if name not in found:
+            what = f"{query} does not say which" if not name else f"choice {choice.id!r} finds no {name!r}"
+            return f"{what}: it chooses {listed([*found])}. Write `{choice.axis}={next(iter(found))!r}`.", query
+        if choice.axis == "decoder" and "decoder" not in self._axes(query.metric):
+            return f"{query}: a likelihood does not depend on the decoder. Leave out `chosen`.", query
+        unknown = any(not self._is_known(axis, name) for axis, name in query.axes if axis != choice.axis)
+        for one in found[name].combinations:
+            concrete = {
+                axis: one if axis == choice.axis else name for axis, name in [*axes.items(), (choice.axis, "")]
+            }
+            place = {axis: concrete[axis] for axis in (*TRAINING_AXES, choice.axis) if axis in concrete}
+            if unknown or self._matching(Query(choice.by, tuple({**place, "split": choice.split}.items()))):
+                return "", Query(query.metric, tuple(concrete.items()))
+        where = ", ".join(f"{axis} {axes[axis]!r}" for axis in TRAINING_AXES if axis in axes) or "this suite"
+        return f"choice {choice.id!r} does not cover {where}: no cell has its {choice.by} on {choice.split}.", query
 
     def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
         """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
@@ -55,11 +179,17 @@ class _Claims:
             for axis, name in unknown:
                 self.names.note_removed(keys, axis, name)
             return [text for axis, name in unknown for text in self._unknown(axis, name)]
-        wanted = dict(query.axes).items()
-        cells = [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
+        cells = self._matching(query)
         if not cells:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
+        models = self.names.suite.models
+        if query.metric in TRAINING_COSTS and any(
+            models[one["model"]].at(one["task"]).training.together for one in cells
+        ):
+            return [
+                f"{query}: seeds trained together have one cost, by which nothing is tested. Leave `together` out."
+            ]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
             f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
@@ -69,12 +199,14 @@ class _Claims:
 
     def _is_known(self, axis: str, name: str) -> bool:
         with suppress(Unreadable):
-            return name in self.names.names(axis)
+            return name in (*self.names.names(axis), *(TRAINING_COSTS if axis == "metric" else ()))
         return True
 
     def _unknown(self, axis: str, name: str) -> list[str]:
         """Return the message for a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
+        if name.startswith("cost."):
+            return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
@@ -84,6 +216,11 @@ class _Claims:
         if name in self.names.whole.get(f"{axis}s", ()):
             return []
         return [f"no {axis} of this suite is called {name!r}. {suggestion(name, gathered(known, grids))}"]
+
+    def _matching(self, query: Query) -> list[Mapping[str, str]]:
+        """Return the cells that have a value, without their seeds."""
+        wanted = dict(query.axes).items()
+        return [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
 
     @cached_property
     def _cells(self) -> list[Mapping[str, str]]:
@@ -96,6 +233,20 @@ class _Claims:
 
     def _axes(self, metric: str) -> list[str]:
         """Return the axes that a metric depends on; a likelihood does not depend on the decoder."""
+        if metric in TRAINING_COSTS:
+            return [*TRAINING_AXES]
         metrics = self.names.suite.metrics
         scored = metric in metrics and needs_scores(metrics, metric)
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]
+
+
+def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """Return the names by which two trainings differ."""
+    pairs = zip(TRAINING_AXES, ours, theirs, strict=True)
+    return "; ".join(f"{axis} {one!r} and {other!r}" for axis, one, other in pairs if one != other)
+
+
+def _range(low: float, high: float) -> str:
+    return (
+        f"from {low:g} to {high:g}" if isfinite(high - low) else f"from {low:g}" if isfinite(low) else f"to {high:g}"
+    )

@@ -16,12 +16,13 @@ from bench_core.suites.axes import AXES, Axis
 LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
 MOST_POWER, MOST_PROBLEMS = 8, 20
 FEWEST = {"mean": 1, "min": 1, "max": 1, "all": 1, "any": 1}  # what functions of several terms ask for
-FUNCTIONS = ("v", "ratio", "abs", *FEWEST)
+QUANTIFIER = "in_every_training"
+FUNCTIONS = ("v", "ratio", "abs", *FEWEST, QUANTIFIER)
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LANGUAGE = (
     "A claim consists of v('metric', axis='name'), numbers, + - * / **, comparisons, and, or, not, "
-    "and mean, ratio, abs, min, max, all, any."
+    "mean, ratio, abs, min, max, all, any, and in_every_training."
 )
 
 Bound: TypeAlias = Mapping[str, "str | float"]  # what the variables of comprehensions stand for
@@ -33,9 +34,11 @@ class Query:
 
     metric: str
     axes: tuple[tuple[Axis, str], ...] = ()  # in the order of AXES
+    chosen: str = ""  # the id of a choice of the suite, by which the model or the decoder is found
 
     def __str__(self) -> str:
-        return f"v({', '.join([repr(self.metric), *(f'{axis}={name!r}' for axis, name in self.axes)])})"
+        names = [*self.axes, *([("chosen", self.chosen)] if self.chosen else [])]
+        return f"v({', '.join([repr(self.metric), *(f'{axis}={name!r}' for axis, name in names)])})"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class Term:
 
     def __str__(self) -> str:
         return str(self.query) if self.query else ast.unparse(self.source) if self.source else self.operation
+
+    def walk(self) -> Iterator[Term]:
+        """Yield the term and every term inside it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,23 @@ class _Reader:
                 return self._comparison(node, bound)
             case ast.Call(func=ast.Name(id="all" | "any" as name)):
                 return self._term(name, self._several(name, node, self.truth, bound), node)
+            case ast.Call(func=ast.Name(id=name)) if name == QUANTIFIER:
+                return self._quantified(node, bound)
         return self._wrong(node, "a comparison", bound)
+
+    def _quantified(self, node: ast.Call, bound: Bound) -> Term:
+        """Read a condition that every training must meet."""
+        if len(node.args) != 1 or node.keywords:
+            self._note(f"{_shown(node)}: {QUANTIFIER} takes one condition, such as a comparison.")
+            return self._term(QUANTIFIER, (), node)
+        before = len(self.problems)
+        condition = self.truth(node.args[0], bound)
+        inside = {one.operation for one in condition.walk()}
+        if QUANTIFIER in inside:
+            self._note(f"{_shown(node)}: {QUANTIFIER} cannot stand inside another. Write one, around the whole.")
+        elif "v" not in inside and len(self.problems) == before:
+            self._note(f"{_shown(node)}: the condition has no value that a training could change.")
+        return self._term(QUANTIFIER, [condition], node)
 
     def number(self, node: ast.expr, bound: Bound) -> Term:
         match node:
@@ -180,7 +205,7 @@ class _Reader:
         metric = self.name(node.args[0], bound)
         names: dict[str, str] = {}
         for keyword in node.keywords:
-            if keyword.arg not in AXES[:-1] or keyword.arg in names:
+            if keyword.arg not in (*AXES[:-1], "chosen") or keyword.arg in names:
                 self._note(f"{_shown(node)}: {_axis_problem(keyword.arg, names)}")
             else:
                 names[keyword.arg] = self.name(keyword.value, bound)
@@ -188,7 +213,7 @@ class _Reader:
             self._note("a name in the expression is too long.")
         axes = tuple((axis, names[axis]) for axis in AXES if axis in names)
         self._count()
-        query = Query(metric, axes)
+        query = Query(metric, axes, names.get("chosen", ""))
         if len(self.problems) == before:
             self.queries[query] = None
         return Term("v", query=query, source=node)
@@ -289,7 +314,7 @@ def _axis_problem(name: str | None, given: Mapping[str, str]) -> str:
         return "results are averaged over seeds; leave the axis out."
     if name in given:
         return f"the axis {name!r} appears twice."
-    return f"unknown axis {name!r}. {suggestion(str(name), list(AXES[:-1]), 'Axes')}"
+    return f"unknown axis {name!r}. {suggestion(str(name), [*AXES[:-1], 'chosen'], 'Axes')}"
 
 
 def _shown(node: ast.expr) -> str:

@@ -56,6 +56,8 @@ class Reference(Strict):
     rows: dict[str, str | None] = {}  #: their names mapped to ours; equal names need no entry, null omits a row
     columns: dict[str, str | None] = {}  #: likewise
     differs: str = ""  #: why our numbers are not comparable with the published ones, in any profile
+    #: the digest of the test set, `sha256:` and 64 hexadecimal digits, if theirs are the same examples
+    same_examples: str = Field(default="", pattern="^(sha256:[0-9a-f]{64})?$")
 
 
 class Choice(Strict):
@@ -215,7 +217,10 @@ class Claim(Strict):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
     text: str  #: the claim in words
     expression: str = Field(alias="assert")  #: the condition, see [claims](#claims)
-    requires: dict[str, str] = {}  #: premises in words, each with its condition; where one fails, nothing is tested
+    requires: dict[
+        str, str
+    ] = {}  #: premises in words, each with its condition; where one is not shown, nothing is tested
+    primary: StrictBool = False  #: whether it is among those that the suite was made for, corrected for their number
     note: str = ""  #: where its thresholds come from
 
 

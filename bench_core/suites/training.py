@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -92,6 +93,7 @@ class Schedule(Open):
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a class of torch, such as `StepLR`
     updates: PositiveInt | None = None  #: its length, if others follow
     epochs: PositiveInt | None = None  #: likewise
+    share: float | None = Field(None, gt=0, le=1)  #: likewise, of all updates; the first one includes the warm-up
     every: Literal["update", "epoch"] = "update"  #: when a class of torch makes a step
 
 
@@ -238,8 +240,15 @@ class TrainingConfig(Strict):
     @model_validator(mode="after")
     def _has_lengths(self) -> TrainingConfig:
         for _, several, _ in self.schedules:
-            if any(one.updates is None and one.epochs is None for one in several[:-1]):
-                raise ValueError("each of several schedules but the last needs its length, `updates` or `epochs`")
+            if any(one.updates is None and one.epochs is None and one.share is None for one in several[:-1]):
+                raise ValueError(
+                    "each of several schedules but the last needs its length, `updates`, `epochs` or `share`"
+                )
+            if (shares := fsum(one.share or 0 for one in several)) > 1 + 1e-9:
+                raise ValueError(
+                    f"the shares of a sequence of schedules sum to {shares:g}; they are shares of one training, so "
+                    "they sum to at most 1. Reduce them, or leave out that of the last schedule"
+                )
         return self
 
     @model_validator(mode="after")

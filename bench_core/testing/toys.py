@@ -7,6 +7,7 @@ its own; the classes are in `toy_models.py` and `toy_parts.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from math import inf
 from typing import ClassVar
 
 from pydantic import Field, PositiveInt
@@ -147,6 +148,9 @@ class ExactMatchConfig(MetricConfig):
 
     name, target = "toy-exact-match", "bench_core.testing.toy_parts:ExactMatch"
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class PerplexityConfig(MetricConfig):
     """Perplexity of targets a token."""
@@ -155,6 +159,9 @@ class PerplexityConfig(MetricConfig):
     needs = Scorer
 
     by: str = ""
+
+    def bounds(self) -> tuple[float, float]:
+        return 1, inf
 
 
 @hookimpl

@@ -45,7 +45,7 @@ def comparisons(term: Term) -> list[Term]:
     """Return the comparisons of a claim that asks for all of them."""
     if term.operation in COMPARED:
         return [term]
-    if term.operation not in ("and", "all"):
+    if term.operation not in ("and", "all", "in_every_training"):
         raise ValueError(f"{term.operation!r} is no conjunction")
     return [one for part in term.parts for one in comparisons(part)]
 

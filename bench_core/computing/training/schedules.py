@@ -74,6 +74,8 @@ class LearningRates:
         begin = max(0, self.warmup - 1)
         for number, one in enumerate(self.schedules):
             lengths = [length for length in (one.updates, (one.epochs or 0) * self.epoch) if length]
+            if one.share is not None:  # of the first, with the warm-up
+                lengths.append(max(0, round(one.share * self.total) - (begin if number == 0 else 0)))
             end = begin + min(lengths) if lengths else max(self.total, begin)
             if update <= end or number == len(self.schedules) - 1:
                 return number, begin, end

@@ -54,6 +54,9 @@ class CaptionMetricConfig(MetricConfig):
 
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
     def extras(self) -> Set[str]:
         """Return the programs of the COCO evaluation."""
         return {"metrics"}
@@ -82,6 +85,9 @@ class CiderDConfig(CaptionMetricConfig):
     cites = ["vedantam2015", "chen2015"]
 
     documents: Usual | None = None  #: the split whose captions words are weighed by; by default those of the examples
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 1000
 
 
 class CaptionMeteorConfig(CaptionMetricConfig):

@@ -51,6 +51,9 @@ class ParsedCodeConfig(MetricConfig):
 
     newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class CodeExactMatchConfig(ParsedCodeConfig):
     """Share of programs that are a reference, once both are parsed and printed back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -133,11 +134,17 @@ class OrderAgreementConfig(MetricConfig):
 
     name, target = "order-agreement", "bench_indigo.agreement:OrderAgreement"
 
+    def bounds(self) -> tuple[float, float]:
+        return -1, 1
+
 
 class OrderJumpConfig(MetricConfig):
     """Mean distance of words that were generated one after the other."""
 
     name, target = "order-jump", "bench_indigo.agreement:OrderJump"
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
 
 class OrderChunksConfig(MetricConfig):
@@ -146,6 +153,9 @@ class OrderChunksConfig(MetricConfig):
     name, target = "order-chunks", "bench_indigo.agreement:OrderChunks"
 
     per: Literal["output", "word"] = "output"  #: what chunks are counted by
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
 
 class FirstWordsConfig(MetricConfig):
@@ -157,6 +167,9 @@ class FirstWordsConfig(MetricConfig):
     first: PositiveInt = 3  #: how many words of an output are its first
     skip_unknown: bool = False  #: whether `<unk>` is passed over, in outputs and among the commonest types
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class FirstPartsConfig(MetricConfig):
     """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
@@ -165,6 +178,9 @@ class FirstPartsConfig(MetricConfig):
 
     part: PartOfSpeech = "NOUN"  #: of Universal Dependencies
     first: PositiveInt | None = 3  #: how many words of an output are its first; null for all, to compare with
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
 
 
 @hookimpl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 from typing import Literal, Self, TypeAlias, cast, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -51,6 +52,9 @@ class PerplexityConfig(MetricConfig):
     by: str | None = None  #: which of the model's likelihoods; by default its first
     unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
 
+    def bounds(self) -> tuple[float, float]:
+        return 1, inf
+
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
         return _unspaced(task, "set `unit: token`") if self.unit == "word" else None
@@ -64,6 +68,9 @@ class BitsPerByteConfig(MetricConfig):
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
     per: Literal["byte", "character"] = "byte"  #: of UTF-8, or of Unicode; each stop is a line break, and one of both
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why targets are no text of their own, if they go on from a prefix."""
@@ -83,6 +90,9 @@ class NonTerminationConfig(MetricConfig):
 
     limit: PositiveInt | None = None  #: L, stop included; None takes unfinished outputs at whatever length they have
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class DistinctNonTerminatedConfig(MetricConfig):
     """Share of different outputs among those without stop in their first L tokens."""
@@ -93,6 +103,9 @@ class DistinctNonTerminatedConfig(MetricConfig):
 
     limit: PositiveInt | None = None  #: as for non-termination
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class LengthConfig(MetricConfig):
     """Mean length in tokens, stop included."""
@@ -102,12 +115,18 @@ class LengthConfig(MetricConfig):
 
     of: Literal["hypothesis", "reference"] = "hypothesis"  #: whose length: the output's, or the reference's
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
+
 
 class LengthDistanceConfig(MetricConfig):
     """Distance of the lengths of outputs from those of the references, as distributions (1-Wasserstein)."""
 
     name, target = "length-distance", "bench_metrics.length:LengthDistance"
     of_tokens = True
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
 
 class ReportedConfig(MetricConfig):
@@ -116,6 +135,9 @@ class ReportedConfig(MetricConfig):
     name, target = "reported", "bench_metrics.reported:Reported"
 
     value: str  #: its name
+
+    def bounds(self) -> tuple[float, float]:
+        return -inf, inf
 
 
 class ReportedScoreConfig(MetricConfig):
@@ -127,11 +149,17 @@ class ReportedScoreConfig(MetricConfig):
     value: str  #: its name
     by: str | None = None  #: which of the model's likelihoods; by default its first
 
+    def bounds(self) -> tuple[float, float]:
+        return -inf, inf
+
 
 class LogProbabilityConfig(MetricConfig):
     """Mean log-probability of what was found, stop included, by the model that it was searched in."""
 
     name, target = "log-probability", "bench_metrics.reported:LogProbability"
+
+    def bounds(self) -> tuple[float, float]:
+        return -inf, 0
 
 
 class RepetitionConfig(MetricConfig):
@@ -142,6 +170,9 @@ class RepetitionConfig(MetricConfig):
     cites = ["welleck2020unlikelihood"]
 
     n: PositiveInt = 4  #: tokens of an n-gram
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
 
 
 class BleuConfig(WordsConfig):
@@ -156,6 +187,9 @@ class BleuConfig(WordsConfig):
     smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
     max_order: PositiveInt = 4  #: tokens of the longest n-grams
     effective_order: bool = False  #: leave out orders that no text is long enough for
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return that of the tokenizer."""
@@ -181,6 +215,9 @@ class ChrfConfig(MetricConfig):
     whitespace: bool = False  #: count blanks as characters
     eps_smoothing: bool = False  #: average over all orders, as the original script does
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
         return _unspaced(task, "set `word_order: 0`") if self.word_order else None
@@ -196,6 +233,9 @@ class TerConfig(MetricConfig):
     no_punct: bool = False  #: remove punctuation
     asian_support: bool | None = None  #: split Chinese and Japanese into characters, if normalized; by default these
     case_sensitive: bool = False  #: count a word in other case as an edit
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they cannot."""
@@ -217,6 +257,9 @@ class RibesConfig(WordsConfig):
     alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
     def extras(self) -> Set[str]:
         """Return nltk's and that of the tokenizer."""
         return {"ribes"} | _tokenizing(self.tokenize)
@@ -231,6 +274,9 @@ class NotesBleuConfig(MetricConfig):
     k: PositiveInt = 4  #: tokens of the longest n-grams
     tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 1
+
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
         return _unspaced(task, "set `tokens: characters`") if self.tokens == "words" else None
@@ -244,6 +290,9 @@ class ExactMatchConfig(MetricConfig):
     strip: bool = False  #: leave out white space at both ends
     lowercase: bool = False  #: compare in lower case
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
 
 class MeteorConfig(MetricConfig):
     """METEOR 1.5, by its own program in Java (Denkowski and Lavie, 2014)."""
@@ -256,6 +305,9 @@ class MeteorConfig(MetricConfig):
     tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is its own, or where it has none that of `bleu`
     memory: int = Field(1024, ge=64)  #: MiB that Java may take
     patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return Java's and that of the tokenizer."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bench_core.runs.manifest import Remark
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
+    from bench_core.suites.expressions import Term
 
 
 @hookimpl
@@ -31,11 +32,28 @@ def bench_run_html(run: Run) -> str:
 
 
 @hookimpl
+def bench_claim_proved(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
+    """Return whether a claim is true, or false, whatever is measured."""
+    from bench_reports.statistics.claim_proofs import truth
+
+    return truth(term, bounds)
+
+
+@hookimpl
 def bench_power(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
     """Return how many seeds the comparisons of a run would need."""
     from bench_reports.content.power_table import power_rows
 
     return power_rows(run, seeds, differences)
+
+
+@hookimpl
+def bench_decided(run: Run) -> bool:
+    """Return whether the primary claims of a run are decided; all claims, if none is primary."""
+    from bench_reports.content.claim_families import decided
+    from bench_reports.content.claims import judge
+
+    return decided(judge(run))
 
 
 @hookimpl

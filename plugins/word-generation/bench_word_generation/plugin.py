@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Literal, Self, TypeAlias
@@ -97,11 +98,17 @@ class WordCrossEntropyConfig(ScoredWordsConfig):
     unit: Literal["nats", "bits"] = "nats"  #: of the numbers
     excess: bool = False  #: less the entropy of the same words, which is the least that can be
 
+    def bounds(self) -> tuple[float, float]:
+        return -inf if self.excess else 0, inf
+
 
 class OmittedMassConfig(ScoredWordsConfig):
     """Share of the tokens whose words have no probability, or less than a floor."""
 
     name, target = "omitted-mass", "bench_word_generation.likelihood:OmittedMass"
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 1
 
 
 class KnownWordsConfig(MetricConfig):
@@ -113,6 +120,9 @@ class KnownWordsConfig(MetricConfig):
     of: Literal["train", "valid", "test", "all"] = "train"  #: the splits whose words they may be
     unique: bool = False  #: count each word once
 
+    def bounds(self) -> tuple[float, float]:
+        return 0, 1
+
 
 class NGramPerplexityConfig(MetricConfig):
     """Perplexity a letter of outputs, by letter n-grams of the corpus with Witten and Bell's smoothing (1991)."""
@@ -123,6 +133,9 @@ class NGramPerplexityConfig(MetricConfig):
     n: PositiveInt = 3  #: letters of an n-gram
     of: Literal["train", "valid", "test", "all"] = "all"  #: the splits whose tokens are counted
 
+    def bounds(self) -> tuple[float, float]:
+        return 1, inf
+
 
 class MutualInformationConfig(MetricConfig):
     """How much a letter tells of the noise behind it, I(w_t; noise_t | state before), as the model reports it."""
@@ -132,6 +145,9 @@ class MutualInformationConfig(MetricConfig):
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions
     until_stop: bool = False  #: mean over the positions up to each output's end, instead of all
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
@@ -147,6 +163,9 @@ class LetterEntropyConfig(MetricConfig):
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, inf
 
 
 @hookimpl

@@ -179,6 +179,7 @@ class BrokenRate(Ended):
 
     def combine(self, parts):
         made = {"none": None, "text": "50", "nan": nan, "inf": inf, "list": [50.0], "complex": 1j, "true": True}
+        made |= {"above": 250.0, "below": -1.0}
         if self.config.way == "measure set":
             return 50.0
         return made.get(self.config.way, 50.0)

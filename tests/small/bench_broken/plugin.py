@@ -34,6 +34,9 @@ class BrokenRateConfig(EndedConfig):
     name, target = "broken-rate", "bench_broken.parts:BrokenRate"
     way: str = ""
 
+    def bounds(self):
+        return 0, 100
+
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -98,12 +99,18 @@ class EndedConfig(MetricConfig):
     name, target, limits = "ended", "bench_small.parts:Ended", {"most": "max_tokens"}
     most: PositiveInt = 5
 
+    def bounds(self):
+        return 0, 100
+
 
 class NatsConfig(MetricConfig):
     """Nats per token."""
 
     name, target, needs = "nats", "bench_small.parts:Nats", Scorer
     by: str | None = None
+
+    def bounds(self):
+        return 0, inf
 
 
 @hookimpl

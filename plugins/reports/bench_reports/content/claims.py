@@ -2,187 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.suites.expressions import Query, Term, read
+from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
+from bench_core.suites.figure_schema import TRAINING_COSTS
 from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
-from bench_reports.content.numbers import summarized
+from bench_reports.content.choices import Chosen, choices
+from bench_reports.content.claim_families import together
+from bench_reports.content.cost_tables import with_cost
+from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
-from bench_reports.statistics.intervals import Summary, rounded, summary
+from bench_reports.statistics.intervals import summary
+from bench_reports.statistics.looks import level_of
 
 if TYPE_CHECKING:
+    from bench_reports.statistics.claim_tests import ClaimTest, Quantified
     from bench_reports.statistics.estimate import Measured
 
 FEWEST = 3  #: seeds of a verdict on other trainings than these
+FEWEST_TESTED = 2  #: trainings in which a condition is tested that every one of three or more must meet
 SHOWN = 3  # comparisons in a remark
-
-MEANING = (
-    "Every comparison of a claim is a test over examples and seeds. A claim holds if its p-value is at most 5 %, "
-    "fails if that of its contrary is, and is unclear otherwise. With fewer than three seeds, verdicts are about the "
-    "trainings at hand alone. Vacuous: its terms could not have been otherwise, or all lie at a bound of the metric. "
-    "Not tested: a premise is not met, or the difference is below the error of an estimate."
-)
-
-Verdict: TypeAlias = Literal[
-    "holds", "holds in this training", "holds in these trainings", "unclear", "fails", "fails in this training",
-    "fails in these trainings", "vacuous", "not tested", "not run",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a run has for one value of a claim."""
-
-    query: Query
-    numbers: Mapping[int, Number] = field(default_factory=dict)  # by seed, where there is one
-    cells: Mapping[int, CellResult] = field(default_factory=dict)  # that have them, by seed
-    status: Literal["done", "failed", "not run"] = "not run"
-    reason: str = ""  # why seeds have no number
-    fixed: bool = False  # whether it is of one system without seeds, such as recorded outputs
-
-    def of(self, seeds: Collection[int]) -> Collection[int]:
-        """Return which of its numbers stand beside those of some seeds: the one of a system that has no seeds."""
-        return self.numbers if self.fixed else seeds
-
-    def over(self, seeds: Iterable[int]) -> list[float]:
-        """Return the numbers of some seeds."""
-        return [value for seed in seeds if (value := self.numbers[seed].value) is not None]
-
-    @property
-    def summary(self) -> Summary:
-        """Return mean and spread over all seeds that have a number."""
-        return summary(self.over(self.numbers))
-
-    def __str__(self) -> str:
-        name = join(*(name for _, name in self.query.axes))
-        number = next(iter(self.numbers.values()), Number())
-        sign = {"bound": "≥" if number.better > 0 else "≤", "estimate": "≈"}.get(number.kind, "")
-        value = summarized(self.summary, number.digits) if self.numbers else self.status
-        return " ".join(word for word in (name, sign, value) if word)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What became of a claim, and by what values."""
-
-    claim: Claim
-    verdict: Verdict
-    values: Sequence[Found] = ()
-    p: float | None = None  # of the claim; None where it was not tested
-    remarks: Sequence[str] = ()  # what a reader of the verdict must know
-
-    @property
-    def why(self) -> str:
-        """Return the values, by metric, and the remarks as one line."""
-        metrics = dict.fromkeys(one.query.metric for one in self.values)
-        by_metric = {name: ", ".join(str(one) for one in self.values if one.query.metric == name) for name in metrics}
-        return "; ".join([*(f"{name} {values}" for name, values in by_metric.items()), *self.remarks])
-
-    def record(self) -> dict[str, Any]:
-        """Return the judgement as plain data."""
-        values = [
-            {"metric": one.query.metric, "axes": dict(one.query.axes), "status": one.status, "reason": one.reason}
-            | (vars(one.summary) if one.numbers else {"mean": None, "std": None, "n": 0})
-            for one in self.values
-        ]
-        claim = {"id": self.claim.id, "text": self.claim.text, "assert": self.claim.expression}
-        found = {"verdict": self.verdict, "p": rounded(self.p), "remarks": [*self.remarks]}
-        return {**claim, "requires": {**self.claim.requires}, "note": self.claim.note, **found, "values": values}
 
 
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
-    return [_judged(run, claim) for claim in run.suite.claims]
+    made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
+    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
 
 
-def _judged(run: Run, claim: Claim) -> Judgement:
-    expression = read(claim.expression)
+def _expressions(claim: Claim) -> list[str]:
+    return [claim.expression, *claim.requires.values()]
+
+
+def _judged(run: Run, claim: Claim, made: Sequence[Chosen]) -> Evidence:
+    """Return what is known of a claim whose premises are shown, or which are not."""
+    found = _evidence(run, claim.expression, made)
+    if found.pair is None and found.verdict != "vacuous":
+        return found
+    if unshown := [text for one in claim.requires.items() for text in _unshown(run, *one, made)]:
+        return replace(found, pair=None, verdict="not tested", remarks=[*unshown, *found.remarks])
+    return found
+
+
+def _unshown(run: Run, premise: str, condition: str, made: Sequence[Chosen]) -> Iterator[str]:
+    """Yield that a premise is refuted, not shown or not known."""
+    found = _evidence(run, condition, made)
+    numbers = ", ".join(str(one) for one in found.values)
+    if found.pair and found.pair.true > LEVEL:
+        what = "refuted" if found.pair.false <= LEVEL else "not shown"
+        yield f"premise {what}: {premise} ({numbers}; {p_words(found.pair.true)})"
+    elif not found.pair:
+        why = (
+            "; ".join(found.remarks) if found.verdict != "vacuous" else f"{numbers}: it could not have been otherwise"
+        )
+        yield f"premise not tested: {premise} ({why or numbers})"
+
+
+def _evidence(run: Run, text: str, made: Sequence[Chosen]) -> Evidence:
+    """Return what the values of a run say of an expression."""
+    expression = read(text)
     if expression.term is None:
-        return Judgement(claim, "not run", remarks=expression.problems)
-    values = [found_of(run, query) for query in expression.queries]
+        return Evidence(verdict="not run", remarks=expression.problems)
+    values = [found_of(run, query, made) for query in expression.queries]
+    found = Evidence(expression.term, values)
     missing = [f"{one.query} is missing: {one.reason or one.status}" for one in values if not one.numbers]
     if missing:
-        return Judgement(claim, "not run", values, remarks=missing)
+        return replace(found, verdict="not run", remarks=missing)
     varying = [one for one in values if not one.fixed] or values
     seeds = sorted(set.intersection(*(set(one.numbers) for one in varying)))
     if not seeds:
-        return Judgement(claim, "not run", values, remarks=["no seed has all of the values"])
-    return _weighed(run, claim, expression.term, values, seeds)
+        return replace(found, verdict="not run", remarks=["no seed has all of the values"])
+    return _weighed(run, found, expression.term, seeds)
 
 
-def _weighed(run: Run, claim: Claim, term: Term, values: Sequence[Found], seeds: Sequence[int]) -> Judgement:
-    from bench_reports.statistics.claim_tests import is_true, undefined
+def _weighed(run: Run, found: Evidence, term: Term, seeds: Sequence[int]) -> Evidence:
+    from bench_reports.statistics.claim_terms import is_true, undefined
     from bench_reports.statistics.measurements import measured
 
+    values = found.values
     means = {one.query: summary(one.over(one.of(seeds))).mean for one in values}
     without = [f"{part} is no number" for part in dict.fromkeys(map(str, undefined(term, means)))]
     mixed = [f"the seeds of {one.query} have numbers of different kinds" for one in values if len(_variants(one)) > 1]
     remarks = [*without, *mixed, *_reservations(values, seeds)]
     if without or mixed:
-        return Judgement(claim, "unclear", values, remarks=remarks)
-    if premises := _unmet(run, claim):
-        return Judgement(claim, "not tested", values, remarks=[*premises, *remarks])
+        return replace(found, remarks=remarks)
     known: dict[Query, Measured] = {}
     reasons = []
     for one in values:
-        found = measured(run, [one.cells[seed] for seed in one.of(seeds)], one.query.metric)
-        if isinstance(found, str):
-            reasons.append(f"{one.query}: {found}")
+        some = measured(run, [one.cells[seed] for seed in one.of(seeds)], one.query.metric)
+        if isinstance(some, str):
+            reasons.append(f"{one.query}: {some}")
         else:
-            known[one.query] = found
+            known[one.query] = some
     if reasons:
         true = "true" if is_true(term, means) else "not true"
-        return Judgement(claim, "not tested", values, remarks=[f"{true} of the means", *reasons, *remarks])
-    return _tested(claim, term, values, known, remarks)
+        return replace(found, verdict="not tested", remarks=[f"{true} of the means", *reasons, *remarks])
+    return _tested(replace(found, remarks=remarks), term, known)
 
 
-def _unmet(run: Run, claim: Claim) -> list[str]:
-    """Return the premises of a claim that are not true of the means, or that nothing is known of."""
-    from bench_reports.statistics.claim_tests import is_true
-
-    found = []
-    for premise, condition in claim.requires.items():
-        expression = read(condition)
-        values = {query: one.summary for query in expression.queries if (one := found_of(run, query)).numbers}
-        lacking = [str(query) for query in expression.queries if query not in values]
-        means = {query: one.mean for query, one in values.items()}
-        if expression.term is None or lacking:
-            found.append(f"premise not known: {premise} ({'; '.join([*expression.problems, *lacking])} missing)")
-        elif not is_true(expression.term, means):
-            numbers = ", ".join(f"{query} is {mean:.4g}" for query, mean in means.items())
-            found.append(f"premise not met: {premise} ({numbers})")
-    return found
-
-
-def _tested(
-    claim: Claim, term: Term, values: Sequence[Found], known: Mapping[Query, Measured], remarks: Sequence[str]
-) -> Judgement:
+def _tested(found: Evidence, term: Term, known: Mapping[Query, Measured]) -> Evidence:
     from bench_reports.statistics.claim_tests import ClaimTest
-    from bench_reports.statistics.estimate import LEVEL
 
     seeds = min((len(one.values) for one in known.values() if one.trained), default=FEWEST)
-    test = ClaimTest(known, only_these=seeds < FEWEST)
+    bounds = {
+        one.query: limits for one in found.values for number in one.numbers.values() if (limits := number.bounds)
+    }
+    test = ClaimTest(known, seeds < FEWEST, bounds)
     pair = test.p_values(term)
+    mixed = [f"trainings of {query} differ in kind, so others may be of any" for query in dict.fromkeys(test.mixed)]
+    remarks = [*_tested_in(test), *_limits(term, known), *mixed, *found.remarks]
     if test.vacuous:
         number = f"{len(test.vacuous)} of {counted(test.comparisons, 'comparison')}"
         remarks = [f"{number} could not have been otherwise: {'; '.join(test.vacuous[:SHOWN])}", *remarks]
     if pair is None:
-        return Judgement(claim, "vacuous", values, remarks=remarks)
-    where = "" if seeds >= FEWEST else " in this training" if seeds == 1 else " in these trainings"
-    if min(pair) > LEVEL and test.unresolved:
-        why = f"the difference is below the error of an estimate: {'; '.join(test.unresolved[:SHOWN])}"
-        return Judgement(claim, "not tested", values, pair.true, [why, *remarks])
-    if min(pair) > LEVEL:
-        return Judgement(claim, "unclear", values, pair.true, [*remarks, *([f"judged{where}"] if where else [])])
-    verdict = f"{'holds' if pair.true <= LEVEL else 'fails'}{where}"
-    return Judgement(claim, cast("Verdict", verdict), values, pair.true, remarks)
+        return replace(found, verdict="vacuous", remarks=remarks)
+    trainings = min([seeds, *(_trainings(one) for one in test.quantified)])
+    if test.mixed and trainings >= FEWEST:
+        trainings = FEWEST - 1
+    where = "" if trainings >= FEWEST else " in this training" if trainings == 1 else " in these trainings"
+    return replace(found, pair=pair, where=where, unresolved="; ".join(test.unresolved[:SHOWN]), remarks=remarks)
+
+
+def _trainings(one: Quantified) -> int:
+    """Return of how many trainings a quantified condition says something; of all, if it was tested in several."""
+    return one.trainings if one.tested >= FEWEST_TESTED else max(1, one.tested)
+
+
+def _tested_in(test: ClaimTest) -> Iterator[str]:
+    """Yield in how many trainings conditions were tested that every one must meet."""
+    by_number: dict[tuple[int, int], list[str]] = {}
+    for one in test.quantified:
+        by_number.setdefault((one.tested, one.trainings), []).append(one.condition)
+    for (tested, trainings), conditions in by_number.items():
+        which = f": {'; '.join(conditions[:SHOWN])}" if len(by_number) > 1 else ""
+        yield f"tested in {tested} of {counted(trainings, 'training')}{which}"
+
+
+def _limits(term: Term, known: Mapping[Query, Measured]) -> Iterator[str]:
+    """Yield the highest share that is not refuted where no example was a case, the lowest where every one was."""
+    from bench_reports.statistics.claim_tests import in_training
+    from bench_reports.statistics.measurements import alone
+
+    quantified = {part.query for one in term.walk() if one.operation == QUANTIFIER for part in one.walk()}
+    for query, one in known.items():
+        if one.scale == "share" and one.is_constant and one.draws is not None and one.mean in (0.0, 100.0):
+            inside = query in quantified
+            low, high = alone(in_training(one, 0) if inside else one).interval(2 * LEVEL)
+            limit = f"up to {min(high, 100.0):.2g} %" if not one.mean else f"at least {max(low, 0.0):.4g} %"
+            yield f"{query} may be {limit}{' in each training' if inside else ''}"
 
 
 def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
@@ -192,7 +167,7 @@ def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
     if lacking or any(len(one.numbers) > len(seeds) for one in values):
         why = f" ({'; '.join(lacking)})" if lacking else ""
         found.append(f"judged by {counted(len(seeds), 'seed')}, as values of others are missing{why}")
-    fixed = dict.fromkeys(join(*(name for _, name in one.query.axes)) for one in values if one.fixed)
+    fixed = dict.fromkeys(join(*(name for _, name in one.cell.axes)) for one in values if one.fixed)
     found += [f"{name} stands as it is: nothing is known of other trainings" for name in fixed]
     variants: dict[str, set[tuple[str, str]]] = {}
     for one in values:
@@ -205,15 +180,22 @@ def _variants(one: Found) -> set[tuple[str, str]]:
     return {(number.kind, number.signature) for number in one.numbers.values()}
 
 
-def found_of(run: Run, query: Query) -> Found:
-    """Return the numbers by seed that answer a query."""
-    cells = [one for one in run.cells if all(name_on(one, axis) == name for axis, name in query.axes)]
-    cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
+def found_of(run: Run, query: Query, made: Sequence[Chosen] = ()) -> Found:
+    """Return the numbers by seed that answer a query; `made` are the choices of the run."""
+    cell = _chosen(query, made) if query.chosen else query
+    if isinstance(cell, str):
+        return Found(query, query, reason=cell)
+    found = partial(Found, query, cell)
+    cells = [one for one in run.cells if all(name_on(one, axis) == name for axis, name in cell.axes)]
+    if query.metric in TRAINING_COSTS:
+        cells = with_cost(run, cells, query.metric)
+    else:
+        cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
     if not cells:
         profile = run.info.get("profile")
-        return Found(query, reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))
+        return found(reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))
     if several := _several(cells, query):
-        return Found(query, reason=several)
+        return found(reason=several)
     numbers: dict[int, Number] = {}
     having: dict[int, CellResult] = {}
     for one in sorted(cells, key=seed_of):
@@ -226,7 +208,28 @@ def found_of(run: Run, query: Query) -> Found:
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]
     missing: Literal["failed", "not run"] = "failed" if any(one.status == "failed" for one in lacking) else "not run"
     why = "; ".join(dict.fromkeys(reasons))
-    return Found(query, numbers, having, "done" if numbers else missing, why, is_fixed(run, cells))
+    return found(numbers, having, "done" if numbers else missing, why, is_fixed(run, cells))
+
+
+def _chosen(query: Query, made: Sequence[Chosen]) -> Query | str:
+    """Return a query by the name that a choice has found, or why there is none."""
+    axes = dict(query.axes)
+    ours = [
+        one
+        for one in made
+        if one.choice.id == query.chosen
+        and axes.get(one.choice.axis, one.grid.name) == one.grid.name
+        and (axes.get("task", one.task), axes.get("hardware", one.hardware)) == (one.task, one.hardware)
+        and axes.get("model", one.model) == one.model
+    ]
+    if len(ours) != 1:
+        among = ", ".join(dict.fromkeys(join(one.task, one.model, one.grid.name) for one in ours))
+        return f"it may mean several choices: {among}" if ours else "the run has made no such choice"
+    (one,) = ours
+    if one.name is None:
+        return f"nothing is chosen, as {one.reason}"
+    names = {**axes, one.choice.axis: one.name}
+    return Query(query.metric, tuple((axis, names[axis]) for axis in AXES if axis in names))
 
 
 def _several(cells: Sequence[CellResult], query: Query) -> str:

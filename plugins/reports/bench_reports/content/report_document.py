@@ -9,14 +9,15 @@ from typing import TypeAlias
 from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
-from bench_reports.content.claims import MEANING, Judgement
+from bench_reports.content.claim_families import chance
 from bench_reports.content.conditions import limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
 from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
+from bench_reports.content.judgements import MEANING, Judgement
 from bench_reports.content.numbers import number
-from bench_reports.content.outputs import samples, side_by_side, withheld_note
+from bench_reports.content.outputs import order_note, samples, side_by_side, withheld_note
 from bench_reports.content.page import comparability, facts, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
@@ -138,12 +139,14 @@ def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[Section]:
 
 
 def _claims(judged: Iterable[Judgement]) -> Iterator[Section]:
+    judged = [*judged]
     claims = [
         doc.JudgedClaim(one.claim.id, one.verdict, one.claim.text, one.claim.expression, f"{one.why.rstrip('.')}.")
         for one in judged
     ]
     if claims:
-        yield Section("Claims", [doc.Claims(claims, MEANING)], "claims-section", "Claims")
+        number = chance([one.claim for one in judged], judged)
+        yield Section("Claims", [doc.Claims(claims, f"{MEANING} {number}")], "claims-section", "Claims")
 
 
 def _probes(run: Run) -> list[Block]:
@@ -170,7 +173,7 @@ def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
 def _cells(run: Run) -> Iterator[Section]:
     """Yield the outputs of cells, which a page sets side by side, and the cells that have none."""
     shown = samples(run)
-    hidden = [doc.Notes([text]) for text in withheld_note(run, shown)]
+    hidden = [doc.Notes([text]) for text in (*order_note(run), *withheld_note(run, shown))]
     if shown:
         block = doc.SideBySide(side_by_side(shown))
         yield Section("Outputs side by side", [block, *hidden], "outputs-section", "Outputs", PAGE)

@@ -11,9 +11,9 @@ from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices
-from bench_reports.content.claims import Judgement
 from bench_reports.content.environments import environments
 from bench_reports.content.grid import Column, Entry, Grid, Row
+from bench_reports.content.judgements import Judgement
 from bench_reports.content.numbers import json_data
 from bench_reports.content.sorting import ordered
 from bench_reports.statistics.intervals import rounded

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import exp, fsum, inf, log, nan, sqrt
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp, inf, log, sqrt
+from typing import NamedTuple
 
-import numpy as np
-
-from bench_core.suites.expressions import Query, Term
-from bench_reports.statistics.estimate import Estimate, Measured, contrast
+from bench_core.suites.expressions import QUANTIFIER, Query, Term
+from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
+from bench_reports.statistics.estimate import SMALLEST, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
-
-Values: TypeAlias = Mapping[Query, float]
-Piece: TypeAlias = "Term | Extreme"  # smooth terms below `min` and `max`
-
-
-class Extreme(NamedTuple):
-    """The least or the greatest of several pieces."""
-
-    which: str  # min, max
-    pieces: Sequence[Piece]
 
 
 class Pair(NamedTuple):
@@ -31,75 +20,17 @@ class Pair(NamedTuple):
     false: float
 
 
+class Quantified(NamedTuple):
+    """In how many trainings a condition was tested that is claimed of every one."""
+
+    condition: str
+    tested: int
+    trainings: int
+
+
+UNTESTED = Pair(1.0, 1.0)  # of a comparison that could not have been otherwise: neither is shown
+
 MOST_EXPONENT = 709.0  # of floating-point numbers
-OTHER = {"min": "max", "max": "min"}
-SMOOTH: Mapping[str, Callable[..., float]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b if b else nan if not a else inf if a > 0 else -inf,
-    "**": lambda a, b: a**b if a or b >= 0 else inf,
-    "negative": lambda a: -a,
-    "mean": lambda *some: fsum(some) / len(some),
-    "min": lambda *some: min(some),
-    "max": lambda *some: max(some),
-    "abs": abs,
-}
-COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a < b or a > b,
-}
-
-
-def is_true(term: Term, values: Values) -> bool:
-    """Return whether an expression is true of some values."""
-    kind = term.operation
-    if kind in ("and", "all"):
-        return all(is_true(part, values) for part in term.parts)
-    if kind in ("or", "any"):
-        return any(is_true(part, values) for part in term.parts)
-    if kind == "not":
-        return not is_true(term.parts[0], values)
-    return COMPARED[kind](*(number(part, values) for part in term.parts))
-
-
-def number(term: Piece, values: Values) -> float:
-    """Return the value of an expression; nan where it has none."""
-    if isinstance(term, Extreme):
-        return SMOOTH[term.which](*(number(one, values) for one in term.pieces))
-    if term.query:
-        return values[term.query]
-    if term.operation == "number":
-        return term.number
-    try:
-        return SMOOTH[term.operation](*(number(part, values) for part in term.parts))
-    except OverflowError:
-        return inf
-
-
-def words(term: Term) -> str:
-    """Return an expression with the variables of comprehensions filled in."""
-    if term.query:
-        return str(term.query)
-    if term.operation == "number":
-        return f"{term.number:g}"
-    parts = [words(part) for part in term.parts]
-    if term.operation in COMPARED or term.operation in ("+", "-", "*", "/", "**"):
-        return f"{parts[0]} {term.operation} {parts[1]}"
-    return f"{term.operation}({', '.join(parts)})"
-
-
-def undefined(term: Term, values: Values) -> Iterator[Term]:
-    """Yield the sides of comparisons that have no value."""
-    if term.operation in COMPARED:
-        yield from (part for part in term.parts if np.isnan(number(part, values)))
-    else:
-        for part in term.parts:
-            yield from undefined(part, values)
 
 
 @dataclass
@@ -108,68 +39,108 @@ class ClaimTest:
 
     measured: Mapping[Query, Measured]
     only_these: bool = False  # of these trainings, whatever others would do
+    bounds: Mapping[Query, tuple[float, float]] = field(default_factory=dict)  # of the scores, where they are known
     comparisons: int = 0
     vacuous: list[str] = field(default_factory=list)  # comparisons that could not be otherwise
     unresolved: list[str] = field(default_factory=list)  # whose difference is below the error of an estimator
+    quantified: list[Quantified] = field(default_factory=list)
+    mixed: list[Query] = field(default_factory=list)  # tested in these trainings, as trainings differ in kind
 
     def p_values(self, term: Term) -> Pair | None:
         """Return the p-values of a statement and of its contrary; None if all of it is vacuous.
 
         What must all be shown has the largest p-value (intersection-union; Berger, 1982), what one of several may
-        show the smallest times their number (Bonferroni). Vacuous comparisons are left out of both.
+        show the smallest times their number (Bonferroni). Vacuous comparisons show nothing.
         """
+        found = self._p_values(term)
+        return found if self.comparisons > len(self.vacuous) else None
+
+    def _p_values(self, term: Term) -> Pair:
         kind = term.operation
         if kind == "not":
-            found = self.p_values(term.parts[0])
-            return found and Pair(found.false, found.true)
+            return _contrary(self._p_values(term.parts[0]))
         if kind in ("and", "all", "or", "any"):
-            known = [found for part in term.parts if (found := self.p_values(part))]
-            return (_every if kind in ("and", "all") else _any)(known) if known else None
+            found = [self._p_values(part) for part in term.parts]
+            return (_every if kind in ("and", "all") else _any)(found)
+        if kind == QUANTIFIER:
+            return self._in_every_training(term.parts[0])
         self.comparisons += 1
         left, right = (pieces(part) for part in term.parts)
         if kind in ("==", "!="):
             return self._equal(left, right, kind == "==")
-        found = self._below(*((left, right) if kind.startswith("<") else (right, left)))
-        if found is None:
+        found_of_all = self._below(*((left, right) if kind.startswith("<") else (right, left)))
+        if found_of_all is None:
             self.vacuous.append(words(term))
-        return found
+        return found_of_all or UNTESTED
+
+    def _in_every_training(self, condition: Term) -> Pair:
+        """Test a condition in each training by its examples alone, without those in which it is vacuous."""
+        if condition.operation in ("and", "all"):
+            return _every([self._in_every_training(part) for part in condition.parts])
+        inside = dict.fromkeys(queries_of(condition))
+        trainings = max(len(self.measured[query].values) for query in inside)
+        tests = [
+            ClaimTest({query: in_training(self.measured[query], seed) for query in inside})
+            for seed in range(trainings)
+        ]
+        found = [pair for test in tests if (pair := test.p_values(condition))]
+        self.comparisons += 1
+        self.quantified.append(Quantified(words(condition), len(found), trainings))
+        self.unresolved += dict.fromkeys(text for test in tests for text in test.unresolved)
+        if not found:
+            self.vacuous.append(words(condition))
+        return _every(found) if found else UNTESTED
 
     def _equal(self, left: Piece, right: Piece, equal: bool) -> Pair:
-        """Test an equality, which holds only if it is exact in all that was seen."""
-        gap, _ = self._gap(left, right)
-        found = Pair(1.0, gap.p()) if gap.value or gap.varies else Pair(0.0, 1.0)
-        return found if equal else Pair(found.false, found.true)
+        """Test an equality of counts, which holds if it is exact; of what is sampled nothing shows it."""
+        gap, slopes = self._gap(left, right)
+        sampled = gap.varies or any(self.measured[query].draws is not None for query in slopes)
+        found = Pair(SMALLEST, 1.0) if not (sampled or gap.value) else Pair(1.0, max(gap.p(), SMALLEST))
+        return found if equal else _contrary(found)
 
     def _below(self, low: Piece, high: Piece) -> Pair | None:
-        """Return the p-values of low < high."""
-        if isinstance(high, Extreme):
-            known = [found for one in high.pieces if (found := self._below(low, one))]
-            return (_every if high.which == "min" else _any)(known) if known else None
-        if isinstance(low, Extreme):
-            known = [found for one in low.pieces if (found := self._below(one, high))]
-            return (_every if low.which == "max" else _any)(known) if known else None
+        """Return the p-values of low < high; None where that could not be otherwise."""
+        for side, (least, most) in ((high, ("min", "max")), (low, ("max", "min"))):
+            if isinstance(side, Extreme):
+                each = [(low, one) if side is high else (one, high) for one in side.pieces]
+                found = [self._below(*pair) for pair in each]
+                known = [one or UNTESTED for one in found]
+                assert side.which in (least, most)
+                return (_every if side.which == least else _any)(known) if any(found) else None
+        assert isinstance(low, Term)
+        assert isinstance(high, Term)
         return self._tested(low, high)
 
     def _tested(self, low: Term, high: Term) -> Pair | None:
         gap, slopes = self._gap(low, high)
         own = [self.measured[query] for query in slopes]
-        if _is_vacuous(gap, own):
+        if len(own) == 1 and own[0].is_mixed:
+            self.mixed.extend(slopes)
+        if len(own) > 1 and not (gap.varies or gap.value) and all(map(self._may_be_at_bound, slopes)):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):
             self.unresolved.append(f"{words(low)} and {words(high)}")
         if len(own) == 1 and (share := share_of(own[0])) and (slope := next(iter(slopes.values()))):
             null = share.value - gap.value / slope  # where both sides are equal
             found = Pair(share.p_above(null), share.p_below(null))
-            return found if slope > 0 else Pair(found.false, found.true)
-        above = gap.p_above()
-        return Pair(above, 1 - above)
+            found = found if slope > 0 else _contrary(found)
+        else:
+            above = gap.p_above()
+            found = Pair(above, 1 - above)
+        return Pair(max(found.true, SMALLEST), max(found.false, SMALLEST))
+
+    def _may_be_at_bound(self, query: Query) -> bool:
+        """Return whether a value without variation is the lowest or highest score; also where nobody knows these."""
+        one = self.measured[query]
+        bounds = (0.0, 100.0) if one.scale == "share" else self.bounds.get(query)
+        return bounds is None or _natural(one, one.mean) in bounds
 
     def _gap(self, low: Piece, high: Piece) -> tuple[Estimate, Mapping[Query, float]]:
         """Return high - low, and its slopes in the means behind it.
 
         Where all of these are tested as logarithms it is log(high / low), so that factors become sums.
         """
-        own = {query: self.measured[query] for query in dict.fromkeys([*_queries(low), *_queries(high)])}
+        own = {query: self.measured[query] for query in dict.fromkeys([*queries_of(low), *queries_of(high)])}
         logs = all(one.scale == "log" for one in own.values())
         means = {query: one.mean for query, one in own.items()}
 
@@ -187,28 +158,23 @@ class ClaimTest:
         return (found.only_these() if self.only_these else found), slopes
 
 
-def _is_vacuous(gap: Estimate, own: Sequence[Measured]) -> bool:
-    """Return whether a comparison could not be otherwise: equal without variation, or all shares at one bound.
-
-    A measurement beside a plain number always could.
-    """
-    if len(own) == 1:
-        return False
-    if not gap.varies and not gap.value:
-        return True
-    return {one.mean for one in own} in ({0.0}, {100.0}) and all(map(_is_at_bound, own))
-
-
-def _is_at_bound(one: Measured) -> bool:
-    return one.scale == "share" and one.is_constant
-
-
 def _every(found: Sequence[Pair]) -> Pair:
     return Pair(max(one.true for one in found), min(1.0, len(found) * min(one.false for one in found)))
 
 
 def _any(found: Sequence[Pair]) -> Pair:
-    return Pair(min(1.0, len(found) * min(one.true for one in found)), max(one.false for one in found))
+    return _contrary(_every([_contrary(one) for one in found]))
+
+
+def _contrary(found: Pair) -> Pair:
+    return Pair(found.false, found.true)
+
+
+def in_training(one: Measured, seed: int) -> Measured:
+    """Return the measurement of a single training."""
+    place = seed if len(one.values) > 1 else 0
+    draws = None if one.draws is None else one.draws[place : place + 1]
+    return replace(one, values=one.values[place : place + 1], draws=draws)
 
 
 def _natural(one: Measured, value: float) -> float:
@@ -221,49 +187,3 @@ def _step(one: Measured) -> float:
     """Return a small change of a mean: far below what it may be off."""
     drawn = float(one.draws[:, 0].var(1).mean()) if one.draws is not None else 0.0
     return max(sqrt(float(one.values.var()) + drawn) / 1e3, 1e-6 * max(1.0, abs(one.mean)))
-
-
-def _queries(piece: Piece) -> Iterator[Query]:
-    if isinstance(piece, Term) and piece.query:
-        yield piece.query
-    for part in piece.pieces if isinstance(piece, Extreme) else piece.parts:
-        yield from _queries(part)
-
-
-def pieces(term: Term) -> Piece:
-    """Return an expression with `min`, `max` and `abs` moved outside, past sums and constant factors."""
-    kind = term.operation
-    if kind in ("number", "v"):
-        return term
-    inner = [pieces(part) for part in term.parts]
-    if kind == "abs":
-        return Extreme("max", [inner[0], _outside(Term("negative", term.parts), inner, [-1])])
-    if kind in OTHER:
-        return Extreme(kind, inner)
-    return _outside(term, inner, _directions(term))
-
-
-def _directions(term: Term) -> Sequence[float]:
-    """Return which way a number goes with each of its parts; 0 where that depends."""
-    factors = [part.number if part.operation == "number" else 0.0 for part in term.parts]
-    ways: dict[str, list[float]] = {
-        "-": [1, -1],
-        "negative": [-1],
-        "*": factors[::-1],
-        "/": [factors[-1], 0],
-        "**": [0, 0],
-    }
-    return ways.get(term.operation, [1.0] * len(term.parts))
-
-
-def _outside(term: Term, inner: Sequence[Piece], ways: Sequence[float]) -> Piece:
-    for place, (one, way) in enumerate(zip(inner, ways, strict=True)):
-        if isinstance(one, Extreme) and way:
-            each = [_outside(term, [*inner[:place], part, *inner[place + 1 :]], ways) for part in one.pieces]
-            return Extreme(one.which if way > 0 else OTHER[one.which], each)
-    return Term(term.operation, tuple(map(_smooth, inner)), term.number, source=term.source)
-
-
-def _smooth(piece: Piece) -> Term:
-    """Return a piece as a term, in which an extreme that could not be moved outside is the one that it is now."""
-    return piece if isinstance(piece, Term) else Term(piece.which, tuple(map(_smooth, piece.pieces)))
