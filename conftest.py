@@ -70,6 +70,27 @@ def small():
         yield
 
 
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Return the folder of the small suite, with its `store` and its `runs`; tests read it, or copy it and go on."""
+    import bench_small.plugin
+
+    import bench_core
+    from bench_core import registry
+
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "suite.yaml").write_text(dedent(SUITE))
+    with registry.extra(bench_small.plugin):
+        bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
+    before = _contents(folder)
+    yield folder
+    assert _contents(folder) == before, "a test has changed the run that others read"
+
+
+def _contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.fixture
 def writers():
     """Install the plugin of systems that read prompts as text for the time of a test."""
