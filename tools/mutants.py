@@ -47,6 +47,7 @@ ENDED = (
 HANG_SECONDS = 20  # without any CPU time
 LOOP_SECONDS = 8  # of one test, which takes less than half of it without the mutant
 UNREACHED = 9  # imports away: a file that tests reach by no import, such as that of a command
+MIN_TRIED = 5  # for a share with an interval
 MAX_CODE = 70  # characters of a change in the table
 FILES_AT_ONCE = (1, 4, 16)  # in the first, the second and each later process
 COLLECTION = "collection"
@@ -427,23 +428,23 @@ HEAD = """<!-- Written by `make mutants` from quality.jsonl. -->
 
 A mutant is the code with one small change, such as a negated condition, a constant off by one, a removed statement or
 two swapped arguments. `make mutants` draws {drawn} with a seed, from each folder in proportion to its lines of code,
-and runs fast tests until one fails: first those named like the changed file, then others by distance of imports, a few
-cases of each parametrised one, for at most {seconds:g} CPU seconds per mutant. An endless loop counts as caught. A survivor shows a missing test, a
-test that was not reached in time, or a change without an effect; these are not told apart, so the share is a lower
-bound.
+and runs fast tests until one fails: first those named like the changed file, then others by distance of imports, with
+a few cases of each parametrised test, for at most {seconds:g} CPU seconds per mutant. Endless loops count as caught.
+A survivor shows a missing test, a test that was not reached in time, or a change without an effect; these are not
+told apart, so the share is a lower bound.
 
-Of {drawn} mutants (seed {seed}), {tried} were tried on commit `{commit}` ({first} to {last}) in {minutes:.0f} CPU
-minutes. **{caught} of {tried} were caught: {score}.** Intervals are Wilson's, at 95 %.
+Of {drawn} mutants (seed {seed}), {tried} were tried on commit `{commit}` until {last}, in {minutes:.0f} CPU minutes.
+**{caught} of {tried} were caught: {score}.** Intervals are Wilson's, at 95 %.
 """
 
 
 def page(results: Results) -> str:
     """Return docs/quality.md."""
     records = list(results.records.values())
-    dates = sorted(record["date"] for record in records)
     head = HEAD.format(
-        **results.about, tried=len(records), first=dates[0], last=dates[-1], caught=sum(map(_is_caught, records)),
-        score=_score(records), minutes=sum(record["seconds"] for record in records) / 60,
+        **results.about, tried=len(records), last=max(record["date"] for record in records),
+        caught=sum(map(_is_caught, records)), score=_score(records),
+        minutes=sum(record["seconds"] for record in records) / 60,
     )  # fmt: skip
     lives = sorted((one for one in records if not _is_caught(one)), key=lambda one: (one["path"], one["line"]))
     return "\n".join(
@@ -474,7 +475,8 @@ def _shares(name: str, records: list[Record], kind: Callable[[Record], str]) -> 
     yield f"| {name} | tried | caught | share |\n|---|--:|--:|--:|"
     for value in sorted(set(map(kind, records))):
         some = [record for record in records if kind(record) == value]
-        yield f"| {value} | {len(some)} | {sum(map(_is_caught, some))} | {_score(some)} |"
+        score = _score(some) if len(some) >= MIN_TRIED else "-"
+        yield f"| {value} | {len(some)} | {sum(map(_is_caught, some))} | {score} |"
     yield ""
 
 
@@ -483,7 +485,7 @@ def _survivor(record: Record) -> str:
     change = (
         f"{_code(record['old'])} → {_code(record['new'])}" if record["new"] else f"{_code(record['old'])} removed"
     )
-    return f"| [`{place}`](../{place.replace(':', '#L')}) | `{record['unit']}` | {change} | {record['tests']} |"
+    return f"| `{place}` | `{record['unit']}` | {change} | {record['tests']} |"
 
 
 def _code(text: str) -> str:

@@ -115,6 +115,8 @@ def test_the_page_of_statistics_gets_the_tables_that_are_recorded():
     found = promises.documented(page, {"t": {"title": "T: %.", "rows": rows}})
     assert found == "# x\n\n**T: %.**\n\n| | S=1 |\n| --- | --- |\n| a | 5.0 |\n\nafter\n"
     assert promises.documented(found, {"t": {"title": "T: %.", "rows": rows}}) == found
+    new = promises.documented(f"{found}\n{promises.LAST}: x\n", {"u": {"title": "U.", "rows": rows}})
+    assert new.endswith(f"after\n\n**U.**\n\n| | S=1 |\n| --- | --- |\n| a | 5.0 |\n\n{promises.LAST}: x\n")
 
 
 def recorded():

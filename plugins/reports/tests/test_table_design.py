@@ -34,7 +34,14 @@ from bench_reports.render.terminal import WIDTH
 from bench_reports.render.written import report
 from bench_reports.statistics.comparisons import holm
 from bench_reports.verification.report import verify_report
-from bench_reports.verification.written_tables import latex_rows, letters, markdown_tables, plain_markdown
+from bench_reports.verification.written_tables import (
+    latex_rows,
+    letters,
+    markdown_tables,
+    numbers,
+    plain_latex,
+    plain_markdown,
+)
 
 MODELS, DECODERS = ("rnn", "lstm", "gru"), ("greedy", "beam")
 MEANS = {"rnn": (5.0, 8.0), "lstm": (6.0, 7.0), "gru": (9.0, 9.5)}  # by decoder
@@ -456,3 +463,15 @@ def test_the_width_that_is_told_is_about_that_of_print(tmp_path):
             done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "w.tex"], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
             true = float(re.search(r"wide: ([\d.]+)pt", done.stdout)[1])
             assert true <= tabular.width(size) <= 1.35 * true, (columns, text, size, true / INCH)
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        (plain_markdown, r"**-12.5** <sub>[11.0, 1,400.0]</sub> \[∞\]"),
+        (plain_latex, r"\textbf{−12.5} {\scriptsize [11.0, 1,400.0]} {[}∞{]}"),
+    ],
+)
+def test_verification_reads_the_same_numbers_from_each_format(plain, text):
+    assert numbers(plain(text)) == ["-12.5", "11.0", "1400.0", "∞"]
+    assert " ".join(plain(text).split()).replace("−", "-") == "-12.5 [11.0, 1,400.0] [∞]"
