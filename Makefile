@@ -8,7 +8,8 @@ PACKAGES := bench_core $(wildcard plugins/*/bench_*)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: setup setup-ci demo test test-slow nightly lint format bench schema wheels release-check fresh clean
+.PHONY: setup setup-ci demo test test-extras test-slow nightly mutants lint format bench schema papers wheels
+.PHONY: release-check fresh clean
 
 setup:
 	@$(PYTHON) tools/install.py
@@ -22,15 +23,26 @@ demo: setup
 test: setup
 	$(PYTEST) -m "not slow and not nightly"
 
-test-slow: setup
-	$(PYTEST) -m slow
+# the tests that `make test` skips where extras are not installed
+test-extras: setup-ci
+	$(PYTEST) -m "extra and not slow and not nightly"
 
-# what continuous integration has no time for: long simulations, all smoke suites on a pretended GPU, drills at length
+# of some FOLDERS of tests; by default of all
+test-slow: setup
+	$(PYTEST) -m slow $(FOLDERS)
+
+# what continuous integration has no time for: slow tests of distributions that have not changed, contracts at full
+# size, long simulations, all smoke suites on a pretended GPU, drills at length
 nightly: setup-ci
-	$(PYTEST) -m nightly
+	$(PYTEST) -m "slow or nightly"
+	$(PYTEST) -m "not slow and not nightly" -k contract --full-contracts --cpu-limit 0
 	$(BIN)/python tests/drills/fuzz_suites.py
 	$(BIN)/python tests/drills/flip_bytes.py
 	$(BIN)/python tests/drills/kill_runs.py
+
+# whether tests notice small changes of the code: docs/quality.md
+mutants: setup
+	nice -n 15 $(BIN)/python tools/mutants.py --jobs $(JOBS)
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -44,12 +56,16 @@ format: setup
 bench: setup
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-schema: setup-ci
+schema: setup
 	$(BIN)/bench schema > .new && mv .new suites/suite.schema.json
 	$(BIN)/python tools/reference.py suites > .new && mv .new docs/suites.md
 	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
 	$(BIN)/python tools/code_map.py > .new && mv .new docs/code.md
 	$(BIN)/python tools/api_reference.py > .new && mv .new docs/api.md
+
+# the numbers and verdicts on pages, from the committed reports
+papers: setup
+	$(BIN)/python tools/paper_tables.py
 
 wheels: setup
 	$(BIN)/python tools/wheels.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,10 @@ from textwrap import dedent
 
 import pytest
 from bench_small.suites import SUITE
+
+from bench_core.suites import extras
+
+pytest_plugins = ["cpu_seconds"]
 
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
@@ -20,6 +25,38 @@ collect_ignore = [
 # some interrupt what they start, also where signals to interrupt were ignored (nohup)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item):
+    """Skip a test of what an extra brings, `extra(distribution, extra)`, where that is not installed."""
+    for mark in item.iter_markers("extra"):
+        if missing := extras.missing(mark.args[0], mark.args[1:]):
+            pytest.skip(f"needs {' '.join(mark.args[1:])} of {mark.args[0]}: {extras.command(missing)}")
+
+
+def pytest_addoption(parser):
+    """Add the option of `make nightly` for contracts."""
+    parser.addoption("--full-contracts", action="store_true", help="try contracts with all samples and updates")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def contracts_of_small_size(request):
+    """Have contracts draw fewer samples and train for fewer updates, enough for models of a few units."""
+    from bench_core.testing import leaks, models
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.config.option.full_contracts:
+            patch.setattr(leaks, "STEPS", 60)
+            patch.setattr(models, "DRAWS", 5_000)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_disks():
+    """Have no write wait until it would survive a loss of power, which no test can cause."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture

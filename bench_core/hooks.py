@@ -87,6 +87,11 @@ def bench_claim_proved(term: Any, bounds: Mapping[str, tuple[float, float]]) -> 
 
 
 @hookspec(firstresult=True)
+def bench_decided(run: Any) -> bool:
+    """Return whether the claims of a `Run` are decided, at the level of its look, so that no seeds need be added."""
+
+
+@hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
     """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
 

@@ -12,13 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
+from bench_small.command_line import bench_here
 from click import UsageError
 from click.testing import CliRunner
 
+import bench_core
 from bench_core.commands.main import bench as group
 from bench_core.commands.options import DURATION
 
 BENCH = Path(sys.executable).parent / "bench"
+HERE = ("--workers", "0")
 SUITE = """
 suite: tests/tiny
 tasks:
@@ -39,52 +42,62 @@ tables:
 """
 
 
+def checked(found, code):
+    assert "Traceback" not in found.stderr + found.stdout
+    assert found.returncode == code, found.stdout + found.stderr
+    return found
+
+
 @pytest.fixture
 def bench(tmp_path):
+    """Return a function that runs a command in this process, beside the suite."""
     (tmp_path / "suite.yaml").write_text(SUITE)
 
-    def run(*words, code=0, **environment):
-        found = subprocess.run(
-            [BENCH, *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment},
-        )
-        assert "Traceback" not in found.stderr + found.stdout
-        assert found.returncode == code, found.stdout + found.stderr
-        return found
+    def run(*words, code=0):
+        return checked(bench_here(*words, *HERE * (words[0] == "run"), folder=tmp_path), code)
 
     run.folder = tmp_path
     return run
 
 
-def test_a_suite_runs_to_its_report_and_then_finds_all_stored(bench):
-    first = bench("run", "suite.yaml")
-    assert "2 cells: 8 stages computed" in first.stdout
-    assert re.search(r"greedy +[\d.]+ +[\d.]+", first.stdout), "the tables are shown"
-    report = bench.folder / "reports" / "tests" / "tiny"
+def process(*words, folder, code=0):
+    """Run the installed command, in a process."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return checked(subprocess.run([BENCH, *words], cwd=folder, capture_output=True, text=True, env=environment), code)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a folder in which the command has run the suite, and what it printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "suite.yaml").write_text(SUITE)
+    return folder, process("run", "suite.yaml", folder=folder).stdout
+
+
+def test_a_suite_runs_to_its_report_and_then_finds_all_stored(finished):
+    folder, first = finished
+    assert "2 cells: 8 stages computed" in first
+    assert re.search(r"greedy +[\d.]+ +[\d.]+", first), "the tables are shown"
+    report = folder / "reports" / "tests" / "tiny"
     text = (report / "report.md").read_text()
     assert "| greedy " in text
-    second = bench("run", "suite.yaml")
+    second = checked(bench_here("run", "suite.yaml", *HERE, folder=folder), 0)
     assert "2 cells: all stored, nothing computed" in second.stdout
     assert (report / "report.md").read_text() == text
-    run = sorted((bench.folder / "runs").iterdir())[0]
-    again = bench("report", str(run), "--out", "again")
+    run = sorted((folder / "runs").iterdir())[0]
+    again = checked(bench_here("report", run, "--out", "again", folder=folder), 0)
     assert "again" in again.stdout
-    assert (bench.folder / "again" / "tests" / "tiny" / "report.md").read_text() == text
-    shown = bench("show", str(run), "decoder=greedy")
+    assert (folder / "again" / "tests" / "tiny" / "report.md").read_text() == text
+    shown = checked(bench_here("show", run, "decoder=greedy", folder=folder), 0)
     assert "non-termination" in shown.stdout
-    planned = json.loads(bench("plan", "suite.yaml", "--json").stdout)
+    planned = json.loads(checked(bench_here("plan", "suite.yaml", "--json", folder=folder), 0).stdout)
     assert all(row["to do"] == 0 for row in planned["stages"])
 
 
-def test_python_and_the_command_line_give_the_same_results(bench):
-    import bench_core
-
-    bench("run", "suite.yaml")
-    by_command = json.loads((bench.folder / "reports" / "tests" / "tiny" / "results.json").read_text())
-    run = bench_core.run(bench.folder / "suite.yaml", store=bench.folder / "other", out=bench.folder / "others")
+def test_python_and_the_command_line_give_the_same_results(finished, tmp_path):
+    folder, _ = finished
+    by_command = json.loads((folder / "reports" / "tests" / "tiny" / "results.json").read_text())
+    run = bench_core.run(folder / "suite.yaml", store=tmp_path / "other", out=tmp_path / "others")
     rows = {(row["decoder"], row["non-termination"], row["perplexity"]) for row in run.rows()}
     cells = {
         (cell["cell"]["decoder"], *(cell["numbers"][name]["value"] for name in ("non-termination", "perplexity")))
@@ -139,6 +152,10 @@ def test_what_cannot_be_carried_out_exits_with_2_and_says_why(bench, words, mess
     assert message in bench(*words, code=2).stderr
 
 
+def test_the_exit_code_of_the_process_is_that_of_the_command(tmp_path):
+    assert "Did you mean 'list'" in process("lst", folder=tmp_path, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -174,8 +191,9 @@ def test_a_loss_that_is_no_number_fails_its_cells_with_the_step(bench):
     assert "failed" in (folder / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_an_interruption_exits_with_130_and_loses_nothing(bench):
-    process = subprocess.Popen(
+    running = subprocess.Popen(
         [BENCH, "run", "suite.yaml", "--set", "training.epochs=100000"],
         cwd=bench.folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
@@ -184,9 +202,9 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
         if list(store.glob("prepare/*/manifest.json")) and list(store.glob("unfinished/train*")):
             break
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
     assert "Traceback" not in errors
     assert "interrupted; finished stages are stored" in errors
     assert list(store.glob("prepare/*/manifest.json"))

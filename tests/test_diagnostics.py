@@ -5,9 +5,12 @@ from __future__ import annotations
 from math import exp
 from pathlib import Path
 
+import pytest
+
 import bench_core
 
 
+@pytest.mark.slow
 def test_models_come_close_to_the_known_optimum_and_never_below_it(tmp_path):
     suite = Path(__file__).parent.parent / "suites" / "diagnostics.yaml"
     run = bench_core.run(suite, "smoke", store=tmp_path / "store", out=tmp_path / "runs")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import shlex
 import subprocess
@@ -237,6 +235,7 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_tutorials_plugin_pass(tutorial):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "bench-first"]
     environment = {"PYTHONPATH": "bench-first", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
@@ -244,27 +243,12 @@ def test_the_tests_of_the_tutorials_plugin_pass(tutorial):
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
-def test_the_page_of_a_paper_has_all_of_its_suites_and_the_numbers_of_its_reports(page):
+def test_the_page_of_a_paper_has_all_of_its_suites(page):
     text, paper = page.read_text(), page.stem
     suites = sorted((ROOT / "suites" / paper).glob("*.yaml"))
     assert suites
-    assert not [suite.name for suite in suites if f"suites/{paper}/{suite.name})" not in text]
-    quoted = re.findall(
-        r"^\| \[[^\]]+\]\(([^)]+\.csv)\) \| (.+?) \| (.+?) \| (.*?) ?\| (.+?) \|$", text, re.MULTILINE
-    )
-    for link, row, column, theirs, ours in quoted:
-        with (page.parent / link).open(newline="") as file:
-            found = {
-                (one["row"], " ".join(dict.fromkeys([one["column"], one["value"]])).strip()): one
-                for one in csv.DictReader(file)
-                if one["mean"]  # one of another kind of likelihood has a column of its own
-            }
-        assert (row, column) in found, (link, row, column)
-        one = found[row, column]
-        assert ours == _shown(one["mean"], one["std"], ours), (link, row, column)
-        assert theirs == (
-            _shown(one["published_mean"], one["published_std"], theirs) if one["published_mean"] else ""
-        )
+    section = text.partition("\n<!-- reports: ")[0]
+    assert not [suite.name for suite in suites if f"suites/{paper}/{suite.name})" not in section]
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
@@ -281,29 +265,6 @@ def test_the_page_of_a_paper_says_which_suite_draws_each_figure_or_why_none_does
         assert drawn, about
         shown = {one.id for one in load(page.parent / found[1]).figures}
         assert drawn <= shown, (found[1], drawn - shown)
-
-
-def _shown(mean, std, like):
-    """Return a number with its deviation, rounded to as many digits as `like` has."""
-    digits = len(like.split()[0].partition(".")[2])
-    return " ± ".join(f"{float(one):.{digits}f}" for one in (mean, std) if one)
-
-
-@pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name == "papers"], ids=name)
-def test_the_page_of_a_paper_has_the_verdicts_of_its_reports(page):
-    told = {
-        claim: set(re.findall(r"(?:holds|fails|unclear|not run)(?: \(1 seed\))?", rest))
-        for claim, rest in re.findall(
-            r"^\| (\S+) \|((?: (?:holds|fails|unclear|not run)(?: \(1 seed\))? \|| \|)+)$",
-            page.read_text(),
-            re.MULTILINE,
-        )
-    }
-    found = {}
-    for path in (ROOT / "reports" / "0.1" / page.stem).glob("*/results.json"):
-        for one in json.loads(path.read_text()).get("claims", ()):
-            found.setdefault(one["id"], set()).add(one["verdict"])
-    assert told == found
 
 
 def test_the_worked_examples_of_the_statistics_are_right():

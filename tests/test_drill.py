@@ -32,6 +32,7 @@ def without(place):
     file.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
     found = without(
         "flipped byte", "from bench_core.storage.artifact import Artifact\nArtifact._compare = lambda *given: None\n"
@@ -48,11 +49,13 @@ def parsed(expression):
     )
 
 
+@pytest.mark.slow
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
     found = without("edited helper", parsed("source.replace('return 0.5  # as', 'return 1.0  # as')"))
     assert (found.state, found.found) == ("missed", "a changed line would have 0 stages made again, not 7")
 
 
+@pytest.mark.slow
 def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     found = without("edited helper", parsed("source.replace('return 1.0  # as it was', 'return 2.0')"))
     assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
@@ -93,9 +96,9 @@ def test_what_is_not_caught_is_said(without, what, code, said):
     assert said in found.found
 
 
-def test_what_cannot_be_tried_is_skipped(place, monkeypatch):
+def test_what_cannot_be_tried_is_skipped(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
-    found = held("full disk", DRILLS["full disk"], place)
+    found = held("full disk", DRILLS["full disk"], None)
     assert (found.state, found.found) == ("skipped", "this system has no limit of the size of files")
 
 

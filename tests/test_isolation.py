@@ -140,7 +140,8 @@ def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place
 
 @pytest.mark.slow
 def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on(place, undisturbed, monkeypatch):
-    monkeypatch.setattr(workers, "SILENCE", 3.0)
+    monkeypatch.setattr(workers, "SILENCE", 2.0)
+    monkeypatch.setattr(workers, "SUSPENSION", 3.0)
     found = run(
         place / "processes", "input", "garbage", "answer", "close", "leave", "quit", "kill", "child", "twice",
         "lasting child", "recursion", "stop", settings=ONE,
@@ -301,7 +302,7 @@ def test_a_worker_that_is_silent_but_not_stopped_gets_a_warning_and_time(tmp_pat
     monkeypatch.setattr(workers, "_is_stopped", lambda process: False)
     said, answers = [], iter([[], [], [{"done": True}]])
     process, channel = (
-        SimpleNamespace(poll=lambda: None),
+        SimpleNamespace(poll=lambda: None, pid=1),
         SimpleNamespace(heard=lambda *_: next(answers), closed=False),
     )
     found = workers.Worker(0, tmp_path, tmp_path)._answers(process, channel, "token", said.append)

@@ -21,6 +21,18 @@ from bench_core.testing.toy_models import Latent, Recurrent
 SEEN = "the model sees what it predicts: "
 
 
+@pytest.fixture(autouse=True)
+def slow_learners(monkeypatch):
+    monkeypatch.setattr("bench_core.testing.leaks.STEPS", 500)
+
+
+@pytest.fixture
+def brief(request, monkeypatch):
+    """Train for fewer steps, where the loss falls in the first or never."""
+    if not request.config.option.full_contracts:
+        monkeypatch.setattr("bench_core.testing.leaks.STEPS", 100)
+
+
 class Bidirectional(Recurrent):
     """A recurrent layer that reads the inputs from right to left too."""
 
@@ -165,18 +177,21 @@ def test_a_latent_trajectory_that_costs_nothing_is_told():
     assert said(alone, Case.of(WithoutDivergenceConfig())).startswith(SEEN)
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.EncoderDecoderConfig])
 @pytest.mark.parametrize("mistake", OTHERS)
 def test_other_mistakes_are_not_taken_for_it(config, mistake):
     assert "sees" not in said(steps, OTHERS[mistake](Case.of(config())))
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not leaks.reads_what_it_predicts])
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])
 def test_mutants_of_another_kind_are_not_taken_for_it(config, mutant):
     assert "sees" not in said(steps, mutant(Case.of(config())))
 
 
+@pytest.mark.usefixtures("brief")
 def test_logits_are_not_taken_for_it():
     """They have no scale, so that a training makes them as high as it likes."""
     assert "sees" not in said(steps, Case.of(Config(kind="Logits")))

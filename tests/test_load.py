@@ -6,7 +6,6 @@ import gzip
 import json
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 
 import bench_small.plugin
 import numpy as np
@@ -148,7 +147,7 @@ def test_numbers_draws_and_histories_are_those_of_the_run(made, loaded):
     assert [row["epoch"] for row in loaded.histories if (row["model"], row["seed"]) == ("two", 1)] == [1, 2, 3]
 
 
-@pytest.mark.skipif(not find_spec("pandas"), reason="pandas is not installed")
+@pytest.mark.extra("bench-core", "frames")
 def test_frames_have_what_the_rows_have(loaded):
     assert loaded.cells_frame().to_dict("records") == loaded.cells
     assert len(loaded.numbers_frame()) == len(loaded.numbers) == 16

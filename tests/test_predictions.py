@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from threading import Thread
 
 import pytest
 import torch
@@ -11,12 +17,14 @@ from click.testing import CliRunner
 import bench_core
 from bench_core.commands.main import bench
 from bench_core.computing import memory
+from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.excerpt import Excerpt
 from bench_core.computing.loading import load_task
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.computing.timed_training import TimedTraining
 from bench_core.computing.training.trainer import Trainer
 from bench_core.data import Purpose
+from bench_core.execution import executor
 from bench_core.execution.executor import Here, perform
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
@@ -132,9 +140,75 @@ def test_a_training_is_predicted_from_its_pieces(planned, tmp_path):
     found = planned(**{"epochs: 3": "epochs: 4, phases: [{}, {updates: 7, noisy: true}]"})
     costs, stage = Costs(Store(tmp_path / "store")), trainings(found)[0]
     costs.write(CostKeys(found.stages).of_speed(stage), speed(updates=(0.5, 2.0)))
-    predicted = Predictions(found.stages, costs).of(stage)
-    assert predicted.seconds == 2.0 + 4 * 10 * 0.5 + 4 * 3.0 + 7 * 2.0 + 1 * 3.0
+    predicted, seconds = Predictions(found.stages, costs).of(stage), 2.0 + 4 * 10 * 0.5 + 4 * 3.0 + 7 * 2.0 + 1 * 3.0
+    assert (predicted.seconds, predicted.cpu_seconds) == (seconds, None)
     assert (predicted.source, predicted.memory) == ("calibration", NOTHING.total)
+    costs.write(CostKeys(found.stages).of_speed(stage), speed(updates=(0.5, 2.0), cpu_rate=0.25))
+    predicted = Predictions(found.stages, costs).of(stage)
+    assert predicted.cpu_seconds == seconds
+    assert predicted.seconds == pytest.approx(4 * seconds)
+
+
+def test_trainings_that_were_measured_while_the_machine_was_not_equally_busy_are_in_the_order_of_their_cpu_time(
+    planned, tmp_path
+):
+    found = planned()
+    costs, keys, (one, _, two, _) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
+    costs.write(keys.of_speed(one), speed(updates=(1.0,), setup=0.0, evaluation=0.0, cpu_rate=0.1))  # 30 of 300 s
+    costs.write(keys.of_record(two), Record(device=device_name("cpu"), seconds=60.0, cpu_seconds=60.0))
+    predictions = Predictions(found.stages, costs)
+    shorter, longer = predictions.of(one), predictions.of(two)
+    assert (shorter.cpu_seconds, longer.cpu_seconds) == (30.0, 60.0)
+    assert longer.seconds == pytest.approx(2 * shorter.seconds)
+    assert shorter.seconds + longer.seconds == pytest.approx(300.0 + 60.0)
+
+
+def test_threads_take_less_wall_time_than_cpu_time_and_say_nothing_about_other_numbers_of_threads(planned, tmp_path):
+    single, _, other, _ = trainings(planned())
+    double = replace(other, settings={**other.settings, "threads": 2})
+    stages = {one.key: one for one in (single, double)}
+    costs, keys = Costs(Store(tmp_path / "store")), CostKeys(stages)
+    costs.write(keys.of_record(single), Record(device=device_name("cpu"), seconds=40.0, cpu_seconds=30.0))
+    costs.write(keys.of_record(double), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=18.0))
+    predictions = Predictions(stages, costs)
+    assert predictions.rates == pytest.approx({1: 0.75, 2: 1.8}, rel=1e-4)
+    assert predictions.of(double).seconds == pytest.approx(10.0, rel=1e-4)
+
+
+def test_decoding_that_waits_is_predicted_by_its_own_wall_time(planned, tmp_path):
+    found = planned()
+    costs, keys, (one, *_) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
+    scoring = next(stage for stage in found.stages.values() if stage.kind == "score")
+    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=10.0))
+    costs.write(keys.of_record(scoring), Record(device=device_name("cpu"), seconds=50.0, cpu_seconds=1.0))
+    predicted = Predictions(found.stages, costs).of(scoring)
+    assert (predicted.seconds, predicted.cpu_seconds) == (50.0, 1.0)
+
+
+def test_on_a_gpu_wall_time_alone_is_predicted(planned, tmp_path):
+    found = planned(**{"device: cpu": "device: cuda"})
+    costs, stage = Costs(Store(tmp_path / "store")), trainings(found)[0]
+    costs.write(
+        CostKeys(found.stages).of_record(stage), Record(device=device_name("cuda"), seconds=9.0, cpu_seconds=3.0)
+    )
+    predicted = Predictions(found.stages, costs).of(stage)
+    assert (predicted.seconds, predicted.cpu_seconds) == (9.0, None)
+
+
+def test_records_and_calibrations_of_version_0_2_are_read_as_wall_time(planned, tmp_path):
+    found = planned()
+    store = Store(tmp_path / "store")
+    costs, keys, (one, _, two, _) = Costs(store), CostKeys(found.stages), trainings(found)
+    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=5.0))
+    costs.write(keys.of_speed(two), speed())
+    for path in costs.folder.iterdir():
+        kept = {name: value for name, value in json.loads(path.read_text()).items() if value is not None}
+        assert not {"cpu_seconds", "cpu_rate", "load"} & {*kept}
+        path.write_text(json.dumps(kept))
+    predictions = Predictions(found.stages, costs)
+    assert [(predictions.of(stage).seconds, predictions.of(stage).cpu_seconds) for stage in (one, two)] == [
+        (5.0, None), (2.0 + 3 * 10 * 0.5 + 3 * 3.0, None),
+    ]  # fmt: skip
 
 
 def test_a_record_of_any_seed_counts_more_than_a_calibration_and_nothing_counts_elsewhere(planned, tmp_path):
@@ -168,11 +242,11 @@ def test_a_run_records_what_its_stages_cost_and_a_plan_of_more_seeds_knows_it(su
     for stage in found.stages.values():
         assert predictions.of(stage).source == "record", stage.label
     costs = {
-        store.get("train", one.key).manifest["cost"]["seconds"]
+        store.get("train", one.key).manifest["cost"]["cpu_seconds"]
         for one in trainings(found)
         if store.has("train", one.key)
     }
-    assert {predictions.of(one).seconds for one in trainings(found)} == costs
+    assert {predictions.of(one).cpu_seconds for one in trainings(found)} == costs
 
 
 # What is measured
@@ -186,6 +260,57 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+
+def test_cpu_time_is_of_all_threads_and_of_children_but_not_of_waiting():
+    def burn():
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+
+    begun, thread = cpu_seconds(), Thread(target=burn)
+    thread.start()
+    thread.join()
+    time.sleep(0.3)
+    assert 0.05 <= (after := cpu_seconds()) - begun < 0.3
+    subprocess.run([sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.1: pass"], check=True)
+    assert cpu_seconds() - after >= 0.1
+
+
+def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(planned, tmp_path, monkeypatch):
+    update = Trainer._update
+
+    def waiting(self, *about):
+        time.sleep(0.02)
+        update(self, *about)
+
+    monkeypatch.setattr(Trainer, "_update", waiting)
+    found = planned()
+    work, _ = calibrated(found, tmp_path)
+    speeds = [work.predictions.speed(one) for one in trainings(found)]
+    assert all(one.updates[0] < 0.02 and one.cpu_rate < 0.7 and one.load >= 0 for one in speeds)
+    predicted = work.predictions.of(trainings(found)[0])
+    assert predicted.seconds > 0.02 * 3 * speeds[0].updates_per_epoch > predicted.cpu_seconds
+
+
+def test_a_calibration_in_wall_time_is_made_anew_and_one_in_cpu_time_is_kept(planned, tmp_path):
+    found = planned()
+    calibrated(found, tmp_path)
+    (path, _) = sorted((tmp_path / "store" / "costs").glob("trainingspeed-*"))
+    path.write_text(
+        TrainingSpeed.model_validate_json(path.read_text()).model_copy(update={"cpu_rate": None}).model_dump_json()
+    )
+    assert len(calibrated(found, tmp_path)[1]) == 1
+
+
+def test_a_resumed_training_has_the_cpu_time_of_earlier_processes_in_proportion(tmp_path):
+    here = {"seconds": 2.0, "cpu_seconds": 1.0, "peak_mib": 9.0}
+    assert executor._total(here, {"seconds": 10.0, "updates": 7}) == {
+        "seconds": 10.0, "cpu_seconds": 5.0, "peak_mib": 9.0, "updates": 7,
+    }  # fmt: skip
+    shares = {"seconds": 3.0, "cpu_seconds": 2.0}  # of one that is taken from a joint training
+    assert executor._total(here, shares) == {**here, **shares}
+    assert executor._total(here, {"updates": 7}) == {**here, "updates": 7}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
@@ -378,7 +503,36 @@ def test_a_large_training_is_not_predicted_by_small_ones(suite_file, tmp_path):
     bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
     suite_file(**{"epochs: 3": "updates: 1000000"})
     row = next(row for row in json.loads(invoke(tmp_path, "--json").stdout)["stages"] if row["stage"] == "train")
-    assert (row["expected"], row["unknown"]) == ("not known", 4)
+    assert (row["CPU time"], row["wall time"], row["unknown"]) == ("not known", "not known", 4)
+
+
+def test_a_plan_has_cpu_and_wall_time_and_says_how_busy_the_machine_was(suite_file, tmp_path):
+    found = plan(load(suite_file()), tmp_path)
+    costs, keys, (one, _, two, _) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
+    costs.write(keys.of_speed(one), speed(updates=(1.0,), setup=0.0, evaluation=0.0, cpu_rate=0.25, load=5.0))
+    costs.write(keys.of_speed(two), speed(updates=(3.0,), setup=0.0, evaluation=0.0, cpu_rate=0.25, load=7.25))
+    stdout = invoke(tmp_path).stdout
+    row = next(line for line in stdout.splitlines() if line.startswith("train "))
+    assert row.split()[-6:] == ["4", "min", "00", "s", "16", "min", "00", "s"][-6:]
+    row = next(line for line in stdout.splitlines() if line.startswith("words x two"))
+    assert row.endswith("1 min 30 s  3 min 00 s  12 min 00 s")
+    assert (
+        "Wall time is CPU time / 0.25: trainings with 1 thread got 0.25 CPU seconds per second when they were "
+        f"calibrated, at a load of 5.0 to 7.2 on {os.cpu_count()} cores (idle: up to 1 per thread)."
+    ) in stdout
+    row = next(row for row in json.loads(invoke(tmp_path, "--json").stdout)["stages"] if row["stage"] == "train")
+    assert (row["cpu_seconds"], row["unknown"]) == (240.0, 0)
+    assert row["seconds"] == pytest.approx(960.0)
+
+
+def test_a_plan_says_of_how_many_stages_wall_time_alone_is_known(suite_file, tmp_path):
+    found = plan(load(suite_file()), tmp_path)
+    costs, keys, (one, *_) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
+    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=5.0))
+    stdout = invoke(tmp_path).stdout
+    assert "Of 2 stages wall time alone is known: version 0.2 kept no CPU time." in stdout
+    assert "CPU each" not in stdout
+    assert "Wall time is" not in stdout
 
 
 INSTALLED = """

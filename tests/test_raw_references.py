@@ -111,7 +111,17 @@ def test_what_every_token_says_is_right_where_none_is_unknown(prepared):
     assert measured(ExactMatchConfig(), info, outcomes)[0] == 100
 
 
-@pytest.mark.parametrize("name", ["13a", "intl", "none", "char", "zh", "ja-mecab"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "13a",
+        "intl",
+        "none",
+        "char",
+        "zh",
+        pytest.param("ja-mecab", marks=pytest.mark.extra("bench-metrics", "japanese")),
+    ],
+)
 def test_what_stands_for_an_unknown_word_is_one_token_to_every_tokenizer(name):
     assert tokenizer(name)(f"cat {UNREADABLE} dog {UNREADABLE}.").count(UNREADABLE) == 2
     words = tokenizer(name)(f"cat {UNREADABLE} dog").split()

@@ -111,7 +111,8 @@ def own_data(folder):
 
 def saved_data(folder, own):
     """Save the same as a data set with splits."""
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     names = {"train": "train", "validation": "valid", "test": "test"}
     columns = {"german": "de", "english": "en"}
     found = {
@@ -126,6 +127,7 @@ def test_the_suite_of_ones_own_has_at_most_40_lines():
 
 
 @pytest.mark.slow
+@pytest.mark.extra("bench-data", "datasets")
 def test_own_data_outputs_of_others_and_a_served_model_stand_in_one_suite(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "plugins" / "served" / "tests"))
     from servers import serving, truthful

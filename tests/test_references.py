@@ -238,6 +238,7 @@ tables:
 """
 
 
+@pytest.mark.extra("bench-metrics", "japanese")
 def test_a_run_measures_by_the_language_that_the_task_tells(translations):
     for split, pairs in CORPUS.items():
         (translations / f"{split}.ja").write_text("犬が庭で眠っている。\n" * len(pairs), encoding="utf-8")

@@ -1,20 +1,26 @@
-"""The reference in docs/: what can stand in a suite, and the settings of every installed part, from their classes."""
+"""The reference in docs/: what can stand in a suite, and the settings of every part of this repository, from classes.
+
+It is the same whichever plugins are installed: those that are not are read from their folders.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from projects import projects
 from pydantic import BaseModel
 
 from bench_core.commands.settings_words import Group, Setting
 from bench_core.commands.settings_words import about as doc
 from bench_core.commands.settings_words import groups as groups_of
 from bench_core.commands.settings_words import settings as settings_of
-from bench_core.registry import Part, kinds, parts
+from bench_core.registry import Part, installed, kinds, parts
 from bench_core.suites import figure_schema, published, schema, training
 from bench_core.suites.axes import AXES
 
@@ -29,11 +35,39 @@ def page(name: Literal["suites", "parts"]) -> str:
         loader=FileSystemLoader(HOME / "templates"), undefined=StrictUndefined, autoescape=False,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    known = {kind: [*parts(kind).values()] for kind in kinds()}
+    known = parts_of_ours()
     return templates.get_template(f"{name}.md.j2").render(
         keys=keys, about=about, axes=AXES, parts=known, part=described, overview=overview,
         costs=figure_schema.COSTS, of_all_stages=figure_schema.OF_ALL_STAGES,
     )  # fmt: skip
+
+
+def parts_of_ours() -> dict[str, list[Part]]:
+    """Return the parts of all distributions of this repository by kind, and no other's."""
+    ours = projects()
+    with _every_plugin():
+        return {kind: [one for one in parts(kind).values() if one.distribution in ours] for kind in kinds()}
+
+
+@contextmanager
+def _every_plugin() -> Iterator[None]:
+    """Register the plugins of this repository that are not installed: their light modules import no extra."""
+    found, added = installed(), []
+    for project in projects().values():
+        for name, module in project.about.get("entry-points", {}).get("bench", {}).items():
+            if name not in found.origins:
+                sys.path.append(str(project.folder))
+                found.add(name, import_module(module), project.name, project.version)
+                added.append((name, str(project.folder)))
+    parts.cache_clear()
+    try:
+        yield
+    finally:
+        for name, folder in added:
+            found.manager.unregister(name=name)
+            del found.origins[name]
+            sys.path.remove(folder)
+        parts.cache_clear()
 
 
 def about(name: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
 
 POWER = "How many seeds comparisons would need, by the variances of a finished run."
-COLUMNS = ("stage", "used", "saved", "stored", "to do", "expected")
+COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
 STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 
 
@@ -104,7 +104,7 @@ def _show(
     failures: Mapping[str, str], calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and what is missing."""
-    from bench_core.commands.predicted import remarks, shown, trainings
+    from bench_core.commands.predicted import clocks, remarks, shown, trainings
     from bench_core.runs.plan_filter import is_left_out
 
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
@@ -118,11 +118,11 @@ def _show(
     from tabulate import tabulate
 
     say(f"{suite.label}: {counted(cells, 'cell')}")
-    say("saved: shared with other cells; expected: of one after another, on this device\n")
+    say("saved: shared with other cells; CPU and wall time: of one after another, on this device\n")
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
     if any(row["seconds"] is not None for row in costs):
         say(f"\n{tabulate(shown(costs), headers='keys')}")
-    for text in remarks(costs, calibrated):
+    for text in [*clocks(left, predictions), *remarks(costs, calibrated)]:
         say(f"\n{text}")
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
@@ -178,7 +178,6 @@ def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bo
 def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
     """Yield how many stages of each kind are used, stored, and left to do, and what those will cost."""
     from bench_core.commands.predicted import expected
-    from bench_core.runs.predictions import total
 
     number = Counter(stage.kind for stage in found.stages.values())
     stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
@@ -186,8 +185,5 @@ def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predict
     for kind in STAGES:
         used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
         own = [stage for stage in left if stage.kind == kind]
-        seconds, unknown = total(predictions.of(stage) for stage in own)
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(own)}
-        yield {
-            "stage": kind, **counts, "expected": expected(own, predictions), "seconds": seconds, "unknown": unknown,
-        }  # fmt: skip
+        yield {"stage": kind, **counts, **expected(own, predictions)}

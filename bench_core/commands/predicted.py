@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
@@ -17,16 +18,45 @@ if TYPE_CHECKING:
 NOT_KNOWN = "not known"
 
 
-def expected(stages: Sequence[Stage], predictions: Predictions) -> str:
-    """Return the predicted time of stages as text: at least that of those whose cost is known."""
+def expected(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
+    """Return the predicted CPU and wall time of stages, as seconds and as text, and of how many it is unknown."""
     from bench_core.runs.predictions import total
 
-    seconds, unknown = total(predictions.of(one) for one in stages)
-    if not stages:
-        return ""
-    if unknown == len(stages):
-        return NOT_KNOWN
+    found = [predictions.of(one) for one in stages]
+    (cpu, lacking), (wall, unknown) = total(one.cpu_seconds for one in found), total(one.seconds for one in found)
+    by_wall_alone = lacking == len(stages) > unknown  # as on a GPU
+    return {
+        "CPU time": "" if by_wall_alone else _at_least(cpu, lacking, len(stages)),
+        "cpu_seconds": None if by_wall_alone else cpu,
+        "wall time": _at_least(wall, unknown, len(stages)), "seconds": wall, "unknown": unknown,
+    }  # fmt: skip
+
+
+def _at_least(seconds: float, unknown: int, number: int) -> str:
+    """Return the time of a number of stages: at least that of those whose cost is known."""
+    if unknown == number:
+        return NOT_KNOWN if number else ""
     return f"at least {duration(seconds)}" if unknown else duration(seconds)
+
+
+def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
+    """Yield how CPU and wall time are related, and how busy the machine was when trainings were calibrated."""
+    from bench_core.runs.predictions import TRAININGS, on_gpu
+
+    known = [one for one in stages if predictions.of(one).seconds is not None and not on_gpu(one)]
+    if old := sum(predictions.of(one).cpu_seconds is None for one in known):
+        yield f"Of {counted(old, 'stage')} wall time alone is known: version 0.2 kept no CPU time."
+    own = [one for one in known if one.kind in TRAININGS]
+    speeds = [predictions.speed(one) for one in own if predictions.of(one).source == "calibration"]
+    loads = [one.load for one in speeds if one and one.load is not None]
+    span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
+    busy = f" when they were calibrated, at a load of {span} on {os.cpu_count()} cores" if span else ""
+    for threads, rate in predictions.rates.items():
+        if any(one.settings["threads"] == threads for one in own):
+            yield (
+                f"Wall time is CPU time / {rate:.2f}: trainings with {counted(threads, 'thread')} got {rate:.2f} CPU "
+                f"seconds per second{busy} (idle: up to 1 per thread)."
+            )
 
 
 def trainings(stages: Iterable[Stage], predictions: Predictions, failures: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -50,7 +80,8 @@ def _training(stage: Stage, number: int, predictions: Predictions, failures: Map
     row: dict[str, Any] = {
         "training": stage.label.rpartition(", ")[0], "number": number, "updates": None, "update_seconds": None,
         "evaluations": None, "evaluation_seconds": None, "memory": found.memory, "fits": None,
-        "seconds": found.seconds, "source": found.source, "failure": failures.get(stage.key, ""),
+        "cpu_seconds": found.cpu_seconds, "seconds": found.seconds, "source": found.source,
+        "failure": failures.get(stage.key, ""),
     }  # fmt: skip
     if speed:
         lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
@@ -65,20 +96,30 @@ def _training(stage: Stage, number: int, predictions: Predictions, failures: Map
 
 
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of trainings for a terminal."""
-    return [
+    """Return rows of trainings for a terminal, without columns that are empty in all of them.
+
+    What is known by wall time alone has nothing under CPU time.
+    """
+    found = [
         {
             "training": row["training"],
-            "number": row["number"],
+            "number": f"{row['number']}",
             "updates": "" if row["updates"] is None else f"{row['updates']:,}",
             "an update": brief(row["update_seconds"]),
             "an evaluation": brief(row["evaluation_seconds"]),
             "memory": "" if row["memory"] is None else f"{row['memory'] / 1e9:.1f} GB",
-            "each": NOT_KNOWN if row["seconds"] is None else duration(row["seconds"]),
-            "all": NOT_KNOWN if row["seconds"] is None else duration(row["number"] * row["seconds"]),
+            "CPU each": _times(row["cpu_seconds"]),
+            "CPU all": _times(row["cpu_seconds"], row["number"]),
+            "wall each": _times(row["seconds"]) if row["cpu_seconds"] is None else "",
+            "wall all": _times(row["seconds"], row["number"]) or NOT_KNOWN,
         }
         for row in rows
     ]
+    return [{name: text for name, text in row.items() if any(one[name] for one in found)} for row in found]
+
+
+def _times(seconds: float | None, number: int = 1) -> str:
+    return "" if seconds is None else duration(number * seconds)
 
 
 def brief(seconds: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from bench_core.runs.runner import Runner
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
+
+
+FIRST_LOOK = 3  #: seeds with which `--until decided` begins
 
 
 @click.command()
@@ -44,6 +48,11 @@ if TYPE_CHECKING:
     default="5m",
     show_default=True,
     help="Time between training checkpoints.",
+)
+@click.option(
+    "--until",
+    type=click.Choice(["decided"]),
+    help="Add seeds, from three to those of the suite, until claims are decided.",
 )
 @click.option("--isolate", is_flag=True, help="Compute each stage in its own process; slower by its start-up.")
 @click.option(
@@ -76,6 +85,7 @@ def command(
     workers: int,
     stop_after: float | None,
     checkpoint_every: float,
+    until: str | None,
     isolate: bool,
     stage_timeout: float | None,
     per_gpu: int | None,
@@ -93,11 +103,13 @@ def command(
     """
     from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Lines, Progress
+    from bench_core.registry import hook
     from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
     from bench_core.runs.runner import Runner, executor
 
     home(out, suite.label)  # an error before anything runs
+    looks = _looks(suite) if until else [suite]
     elsewhere, observers = chosen(name, given), chosen_observers(watching)
     if dry_run:
         return _preview(suite, data, store, only, elsewhere is None, as_json)
@@ -107,12 +119,36 @@ def command(
         observing(observers, progress.warn) as hear,
         executor(workers, store, data, elsewhere, isolate, stage_timeout, per_gpu, suite) as performing,
     ):
-        until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, data, store, performing, progress, until, checkpoint_every, only, hear)
-        found = runner.run(runs)
+        end = None if stop_after is None else time.time() + stop_after
+        for one in looks:
+            runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear)
+            found = runner.run(runs)
+            if until and (runner.stopped or hook().bench_decided(run=found)):
+                break
     code = _exit_code(found, runner)
     _tell(found, runner, out, code, quiet, as_json)
     return code
+
+
+def _looks(suite: Suite) -> list[Suite]:
+    """Return a suite with three seeds, with one more, and so on; raise SuiteError if it has fewer or no claim."""
+    from bench_core.errors import SuiteError
+
+    numbers = range(FIRST_LOOK, len(suite.seeds) + 1)
+    if not numbers or not suite.claims:
+        what = "has no claims" if numbers else f"has {counted(len(suite.seeds), 'seed')}: give the most by --seeds"
+        raise SuiteError(
+            f"--until decided adds seeds to {FIRST_LOOK} until claims are decided, and {suite.label} {what}."
+        )
+    asked = [one for one in suite.asked if not one.startswith("seeds=")]
+    said = [f"until=decided, look {look} of {len(numbers)}" for look in range(1, len(numbers) + 1)]
+    return [
+        replace(
+            suite, seeds=suite.seeds[:number], asked=[*asked, look],
+            effective={**suite.effective, "seeds": [*suite.seeds[:number]]},
+        )
+        for number, look in zip(numbers, said, strict=True)
+    ]  # fmt: skip
 
 
 def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], local: bool, as_json: bool) -> int:

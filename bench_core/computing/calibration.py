@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,18 +31,13 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
     Batches that take longer, or do not fit in memory, are cut to fewer rows, to which their cost is taken to be
     proportional. Raises TrainingError if not even the weights fit.
     """
-    plain = weights_on_meta(context, stage)
+    load, plain = os.getloadavg()[0], weights_on_meta(context, stage)
     timed = TimedTraining(context, stage, seconds)
     with timed.setup.own_generators():
-        begun = timed.clock()
         _check_room(*plain[1:], timed.device)
-        timed.build()
-        setup = timed.clock() - begun
-        return (
-            _trained(timed, *plain, setup)
-            if is_trained(stage.settings["training"])
-            else _untrained(timed, *plain, setup)
-        )
+        measure = _trained if is_trained(stage.settings["training"]) else _untrained
+        found = measure(timed, *plain, timed.build())
+        return found.model_copy(update={"cpu_rate": timed.cpu_rate, "load": load})
 
 
 def _trained(timed: TimedTraining, model: Any, weights: int, optimizer: int, setup: float) -> TrainingSpeed:

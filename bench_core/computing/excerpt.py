@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 import torch
@@ -19,15 +19,17 @@ SECONDS = 2.0  #: for which batches are given
 class Excerpt(CheckedTask):
     """Yields the first batches of a split, at least one, until time is out; counts the elements of all of them."""
 
-    def __init__(self, task: CheckedTask, seconds: float = SECONDS, rows: int | None = None) -> None:
+    def __init__(
+        self, task: CheckedTask, seconds: float = SECONDS, rows: int | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:  # fmt: skip
         super().__init__(task.task, task.info)
-        self.seconds, self.rows = (
-            seconds,
-            rows,
-        )  # for which batches are yielded; how many rows are wanted of each pass
+        self.seconds = seconds  # of wall-clock time, for which batches are yielded
+        self.rows = rows  # of each pass, if not all
+        self.clock = clock  # by which counting is timed
         self.part = 1.0  # of the rows of each batch that is yielded
         self.given = self.all = 0  # elements
-        self.counting = 0.0  # seconds
+        self.counting = 0.0  # seconds of the clock
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         found, begun, seen = super().batches(split, purpose, size, noise), time.perf_counter(), 0
@@ -43,13 +45,13 @@ class Excerpt(CheckedTask):
             part = share_of(batch, self.part)
             self.given += elements(part)
             yield part
-        end = time.perf_counter()
+        end = self.clock()
         for batch in found:
             if self.rows is not None and seen >= self.rows:
                 break
             seen += len(batch)
             self.all += elements(batch)
-        self.counting += time.perf_counter() - end
+        self.counting += self.clock() - end
 
     @property
     def share(self) -> float:

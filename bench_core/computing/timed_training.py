@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, repeat
 from statistics import median
 from typing import Any
 
 import torch
 
+from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.context import StageContext
 from bench_core.computing.excerpt import Excerpt, elements, share_of
 from bench_core.computing.memory import LiveBytes
@@ -32,8 +34,6 @@ from bench_core.suites.training import Phase, Schedule
 RATE = 1e-3  #: of the learning rate: the weights stay near their first values, and nothing diverges
 FEWEST, MOST = 3, 200  #: updates that are timed
 PHASE = frozenset(Phase.model_fields)  #: keys of a phase that are no settings of the model
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,32 @@ class Timed:
 
 
 class TimedTraining:
-    """A training that is timed, but not run: a few updates, and an evaluation of a part of the split."""
+    """A training that is timed, but not run: a few updates, and an evaluation of a part of the split.
 
-    def __init__(self, context: StageContext, stage: Stage, seconds: float, clock: Clock = time.perf_counter) -> None:
-        self.clock, self.budget = clock, seconds
+    What is measured are CPU seconds, on a GPU wall-clock seconds. The time that this may take is wall-clock time.
+    """
+
+    def __init__(self, context: StageContext, stage: Stage, seconds: float) -> None:
+        self.budget = seconds
         self.setup = TrainingSetup(context, stage)
         self.stage, self.device = stage, self.setup.device
+        self.clock: Callable[[], float] = time.perf_counter if self.device.type == "cuda" else cpu_seconds
+        self.spent = self.wall = 0.0  # seconds of both clocks, while the model was built and updated
         select = stage.settings["training"]["select"]
         rows = select.get("examples") if not isinstance(select["metric"], str) else None
         self.task = self.setup.task
-        self.judged = self.setup.task = Excerpt(self.task, seconds / 2, rows)  # by which the checkpoints are selected
+        self.judged = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # to select checkpoints
 
-    def build(self) -> None:
-        """Build the models and their trainer."""
+    @property
+    def cpu_rate(self) -> float | None:
+        """Return the CPU seconds per wall-clock second of what was timed; None on a GPU."""
+        return None if self.device.type == "cuda" else max(self.spent, 1e-9) / max(self.wall, 1e-9)
+
+    def build(self) -> float:
+        """Build the models and their trainer; return the seconds."""
+        return self._timed(self._build)
+
+    def _build(self) -> None:
         seeds = self.stage.settings.get("together") or [self.stage.settings["seed"]]
         self.copies = len(seeds)
         noises, setup = [Noise(seed).fork("train") for seed in seeds], self.setup
@@ -108,14 +121,13 @@ class TimedTraining:
 
     def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> Timed:
         """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one."""
-        total, found = 0.0, list[float]()
+        found = list[float]()
         parts = (self._part(batch, share) for _ in repeat(None) for batch in self.batches())
         self._update(next(parts), settings)
+        end = time.perf_counter() + self.budget
         for part in islice(parts, MOST):
-            seconds = self._timed(part, settings)
-            total += seconds
-            found.append(seconds / elements(part))
-            if len(found) >= fewest and (total >= self.budget or fewest < FEWEST):
+            found.append(self._timed(partial(self._update, part, settings)) / elements(part))
+            if len(found) >= fewest and (time.perf_counter() >= end or fewest < FEWEST):
                 break
         return Timed(max(median(found), 1e-12), len(found))
 
@@ -149,11 +161,13 @@ class TimedTraining:
     def _update(self, batch: Batch, settings: Mapping[str, Any]) -> None:
         self.trainer._update(batch, Phase(), settings)
 
-    def _timed(self, batch: Batch, settings: Mapping[str, Any]) -> float:
-        """Return the seconds of an update."""
-        begun = self._now()
-        self._update(batch, settings)
-        return self._now() - begun
+    def _timed(self, work: Callable[[], None]) -> float:
+        """Return the seconds of work, and add them to both clocks."""
+        begun, wall = self._now(), time.perf_counter()
+        work()
+        seconds = self._now() - begun
+        self.spent, self.wall = self.spent + seconds, self.wall + time.perf_counter() - wall
+        return seconds
 
     def _now(self) -> float:
         """Return the time once the device has done what it was given."""

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
@@ -236,7 +237,7 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
         with store.writing(stage.kind, stage.key, about) as folder:
             with _cost() as cost, _unchanged(stage, runner.data):
                 counts = runner.perform(stage, folder)
-            about["cost"] = total = {**cost, **counts}
+            about["cost"] = total = _total(cost, counts)
         _record(store, request, total)
         if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.computing.training.checkpoint import Checkpoints
@@ -244,12 +245,24 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
             Checkpoints(store, stage.key, stage.label, math.inf).remove()
 
 
+def _total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a stage cost, with its counts.
+
+    A resumed training counts the wall-clock seconds of earlier processes. Their CPU seconds are estimated: as many
+    per second as this process had.
+    """
+    total = {**cost, **counts}
+    if "seconds" in counts and "cpu_seconds" not in counts and cost["seconds"]:
+        total["cpu_seconds"] = round(cost["cpu_seconds"] * counts["seconds"] / cost["seconds"], 4)
+    return total
+
+
 def _record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
     """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
     if request.cost_key and "together" not in request.stage.inputs:
         device = device_name(request.stage.settings.get("device", "cpu"))
-        peak = int(cost["peak_mib"] * 2**20)
-        Costs(store).write(request.cost_key, Record(device=device, seconds=cost["seconds"], peak=peak))
+        spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
+        Costs(store).write(request.cost_key, Record(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))
 
 
 @contextmanager
@@ -261,12 +274,12 @@ def _cost() -> Iterator[dict[str, float]]:
     cost: dict[str, float] = {}
     if cuda := _cuda():
         cuda.reset_peak_memory_stats()
-    wall, processor = time.perf_counter(), time.process_time()
+    wall, processor = time.perf_counter(), cpu_seconds()
     yield cost
     if cuda := _cuda():
         cuda.synchronize()
     cost["seconds"] = round(time.perf_counter() - wall, 4)
-    cost["cpu_seconds"] = round(time.process_time() - processor, 4)
+    cost["cpu_seconds"] = round(cpu_seconds() - processor, 4)
     cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _resident()) / 2**20, 1)
 
 

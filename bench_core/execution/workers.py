@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import socket
@@ -28,7 +27,9 @@ from bench_core.planning.stages import Stage, StageRequest
 
 PATIENCE = 10.0  # seconds that a worker has to clean up
 PAUSE = 0.5  # seconds between two looks whether a worker lives
-SILENCE = 60.0  # seconds without a sign of life after which a worker is looked at more closely
+LONGEST = 5.0  # seconds that can pass between two looks; in whatever is more this process was suspended, too
+SILENCE = 60.0  # seconds without a sign of life after which a worker gets a warning
+SUSPENSION = 3600.0  # seconds after which a worker that stays suspended is given up
 LAST_WORDS = 4000  # characters of what a dead worker wrote
 AGAIN = "Run the suite again to continue."
 
@@ -127,27 +128,37 @@ class Worker:
     def _answers(
         self, process: subprocess.Popen[bytes], channel: Channel, token: str, warn: Callable[[str], None]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the messages of a request; raise StageFailed if the worker died or took too long."""
-        heard, due, warned = time.monotonic(), math.inf, False
+        """Yield the messages of a request; raise StageFailed if the worker died or took too long.
+
+        Neither counts as its time: while it is suspended, or while this process is, as on a machine that sleeps.
+        """
+        last, begun, warned = time.monotonic(), False, set[str]()
+        spent = silence = suspension = 0.0  # seconds
         while True:
             ended = process.poll() is not None  # looked at before its last words are read
             answers = channel.heard(token, 0.0 if ended else PAUSE)
             now = time.monotonic()
-            if {"begun": True} in answers and self.timeout is not None:
-                due = now + self.timeout
+            passed, last = min(now - last, LONGEST), now
             yield from answers
             if answers:
-                heard = now
+                silence = suspension = 0.0
             elif ended or channel.closed:
                 raise self._death(process)
-            if now >= due:
+            elif _is_stopped(process):
+                suspension += passed
+            else:
+                silence += passed
+            spent += passed if begun and not suspension else 0.0
+            begun = begun or {"begun": True} in answers
+            if self.timeout is not None and spent >= self.timeout:
                 self.stop()
                 raise StageFailed(f"it took longer than {self.timeout:g} s (--stage-timeout).", expected=True)
-            if now - heard >= SILENCE and _is_stopped(process):
-                raise self._lost(f"the worker process was suspended for {SILENCE:g} s. {AGAIN}")
-            if now - heard >= SILENCE and not warned:
-                warn(f"no heartbeat from a worker process for {SILENCE:g} s; --stage-timeout would end it.")
-                warned = True
+            if suspension >= SUSPENSION:
+                raise self._lost(f"the worker process was suspended for {SUSPENSION:g} s. {AGAIN}")
+            text = _warning(process.pid, suspension > 0)
+            if silence + suspension >= SILENCE and text not in warned:
+                warned.add(text)
+                warn(text)
 
     def _lost(self, text: str) -> StageFailed:
         """Kill a lost process; return the failure of its stage."""
@@ -236,12 +247,21 @@ def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int,
     return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 
 
+def _warning(process: int, suspended: bool) -> str:
+    """Return a warning about a process that is silent."""
+    if suspended:
+        return (
+            f"the worker process {process} is suspended. The run waits for it; `kill -CONT {process}` continues it."
+        )
+    return f"no heartbeat from a worker process for {SILENCE:g} s; --stage-timeout would end it."
+
+
 def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process is suspended, as by SIGSTOP."""
+    """Return whether a process is suspended, as by SIGSTOP or a debugger."""
     import psutil
 
     try:
-        return bool(psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+        return bool(psutil.Process(process.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP))
     except psutil.Error:
         return False
 

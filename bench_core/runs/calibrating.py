@@ -39,7 +39,7 @@ class Calibrating:
         with self.store.in_use():
             for stage in trainings:
                 speed = self.predictions.keys.of_speed(stage)
-                if speed not in failed and self.predictions.speed(stage) is None:
+                if speed not in failed and not self.predictions.is_calibrated(stage):
                     failed[speed] = self._calibrate(stage, speed) or ""
                 if failed.get(speed):
                     self.failures[stage.key] = failed[speed]

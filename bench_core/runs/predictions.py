@@ -1,19 +1,24 @@
 """Predicts what stages cost: by records of the same stage with any seed, or by a calibration of its training.
 
 Both are of this device. What has neither is unknown: trainings of another model or size say nothing about it.
+
+CPU time is predicted, which other work on the machine hardly changes. Wall-clock time of trainings is CPU time over a
+rate: the CPU seconds per second that all known trainings of the plan got. The rate of each alone would order them by
+who else was at work when it was measured. On a GPU, and by files of version 0.2, only wall-clock time is predicted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import training_length
+from bench_core.planning.training_length import is_trained, training_length
 from bench_core.storage.costs import Costs, Record, TrainingSpeed
 
 TRAININGS = ("together", "train")  #: kinds of stages that train
@@ -25,9 +30,10 @@ Source = Literal["record", "calibration", "none"]
 class Prediction:
     """The predicted cost of a stage."""
 
-    seconds: float | None  # None if unknown
+    seconds: float | None  # of wall-clock time; None if unknown
     source: Source = "none"
     memory: int | None = None  # bytes; None if unknown
+    cpu_seconds: float | None = None  # None if unknown, or on a GPU
 
 
 UNKNOWN = Prediction(None)
@@ -37,13 +43,33 @@ class Predictions:
     """Predictions for the stages of a plan."""
 
     def __init__(self, stages: Mapping[str, Stage], costs: Costs) -> None:
-        self.keys, self.costs = CostKeys(stages), costs
-        self._known: dict[str, Prediction] = {}  # by key of the record
+        self.stages, self.keys, self.costs = stages, CostKeys(stages), costs
+        self._known: dict[str, Prediction] = {}  # by key of the record, at the rate of its own
 
     def of(self, stage: Stage) -> Prediction:
         """Return the predicted cost of a stage."""
         if is_extracted(stage):
-            return Prediction(0.0, "record", 0)
+            return Prediction(0.0, "record", 0, 0.0)
+        found = self._own(stage)
+        rate = self.rates.get(stage.settings["threads"]) if _is_training(stage) else None
+        if found.cpu_seconds is None or rate is None:
+            return found
+        return replace(found, seconds=found.cpu_seconds / rate)
+
+    @cached_property
+    def rates(self) -> Mapping[int, float]:
+        """Return the CPU seconds per wall-clock second that known trainings got, by their number of threads."""
+        sums: dict[int, list[float]] = {}
+        trainings = {self.keys.of_record(one): one for one in self.stages.values() if _is_training(one)}
+        for stage in trainings.values():
+            if (found := self._own(stage)).cpu_seconds is not None:
+                both = sums.setdefault(stage.settings["threads"], [0.0, 0.0])
+                both[0] += found.cpu_seconds
+                both[1] += found.seconds or 0.0
+        return {threads: spent / wall for threads, (spent, wall) in sums.items() if spent and wall}
+
+    def _own(self, stage: Stage) -> Prediction:
+        """Return the predicted cost of a stage, its wall-clock time as it was recorded or calibrated."""
         key = self.keys.of_record(stage)
         if key not in self._known:
             self._known[key] = self._recorded(stage, key) or self._calibrated(stage) or UNKNOWN
@@ -53,13 +79,25 @@ class Predictions:
         """Return the calibration of a training, if there is one."""
         return self.costs.read(TrainingSpeed, self.keys.of_speed(stage), _device(stage))
 
+    def is_calibrated(self, stage: Stage) -> bool:
+        """Return whether there is a calibration of a training, in CPU seconds unless it is on a GPU."""
+        speed = self.speed(stage)
+        return speed is not None and (on_gpu(stage) or speed.cpu_rate is not None)
+
     def _recorded(self, stage: Stage, key: str) -> Prediction | None:
         found = self.costs.read(Record, key, _device(stage))
-        return Prediction(found.seconds, "record", found.peak) if found else None
+        if found is None:
+            return None
+        return Prediction(found.seconds, "record", found.peak, None if on_gpu(stage) else found.cpu_seconds)
 
     def _calibrated(self, stage: Stage) -> Prediction | None:
         speed = self.speed(stage) if stage.kind in TRAININGS else None
-        return Prediction(training_seconds(stage, speed), "calibration", speed.memory.total) if speed else None
+        if speed is None:
+            return None
+        seconds, memory = training_seconds(stage, speed), speed.memory.total
+        if speed.cpu_rate is None:
+            return Prediction(seconds, "calibration", memory)
+        return Prediction(seconds / speed.cpu_rate, "calibration", memory, seconds)
 
 
 def is_extracted(stage: Stage) -> bool:
@@ -67,18 +105,28 @@ def is_extracted(stage: Stage) -> bool:
     return "together" in stage.inputs
 
 
+def _is_training(stage: Stage) -> bool:
+    """Return whether a stage makes updates, so that it computes, and waits for nothing else."""
+    return stage.kind in TRAININGS and not is_extracted(stage) and is_trained(stage.settings["training"])
+
+
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
-    """Return the seconds of a whole training, unless patience ends it before."""
+    """Return the seconds of a whole training, of the clock of its speed, unless patience ends it before."""
     lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
     phases = zip(lengths, speed.updates, strict=True)
     return speed.setup + sum(one.updates * each + one.evaluations * speed.evaluation for one, each in phases)
 
 
-def total(predictions: Iterable[Prediction]) -> tuple[float, int]:
+def total(seconds: Iterable[float | None]) -> tuple[float, int]:
     """Return the sum of the known seconds, and how many are unknown."""
-    seconds = [one.seconds for one in predictions]
-    known = [one for one in seconds if one is not None]
-    return math.fsum(known), len(seconds) - len(known)
+    every = [*seconds]
+    known = [one for one in every if one is not None]
+    return math.fsum(known), len(every) - len(known)
+
+
+def on_gpu(stage: Stage) -> bool:
+    """Return whether a stage computes on a GPU, of whose time CPU seconds say nothing."""
+    return stage.settings.get("device") == "cuda"
 
 
 def _device(stage: Stage) -> str:

@@ -137,6 +137,7 @@ class Runner:
     computed: list[Stage] = field(default_factory=list)
     repaired: set[str] = field(default_factory=set)  # keys of what was found damaged
     wrote: bool = False  # whether it left a run folder
+    over: float | None = None  # when the time limit was first seen to be reached, by the clock of this process
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def __post_init__(self) -> None:
@@ -317,7 +318,7 @@ class Runner:
                     continue
                 ready.remove(stage.key)
             ended = wait(running, self._patience(), FIRST_COMPLETED).done
-            for future in ended or (running if self._is_over(GRACE) else ()):
+            for future in ended or ([*running] if self._patience() == 0 else ()):
                 stage = running.pop(future)
                 yield stage, _failure(future) if future.done() else time_up()
                 order.done(stage.key)
@@ -341,12 +342,18 @@ class Runner:
             return True
         return False
 
-    def _is_over(self, grace: float = 0.0) -> bool:
-        return self.until is not None and time.time() >= self.until + grace
+    def _is_over(self) -> bool:
+        return self.until is not None and time.time() >= self.until
 
     def _patience(self) -> float | None:
-        """Return how long to wait for a stage: after the time limit, each has some time to stop."""
-        return None if self.until is None else max(0.0, self.until + GRACE - time.time())
+        """Return how long to wait for a stage: until the time limit, from when each has some time to stop.
+
+        That is so even if the machine was suspended, and wakes up long after the limit.
+        """
+        if self.until is None or (left := self.until - time.time()) > 0:
+            return None if self.until is None else left
+        self.over = self.over or time.monotonic()
+        return max(0.0, self.over + GRACE - time.monotonic())
 
     def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
         """Set damaged inputs of a stage aside, compute them again, and retry the stage.

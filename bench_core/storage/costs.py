@@ -40,7 +40,8 @@ class Cost(BaseModel):
 class Record(Cost):
     """The cost of a finished stage, or the predicted one of a scoring."""
 
-    seconds: NonNegativeFloat
+    seconds: NonNegativeFloat  #: wall-clock
+    cpu_seconds: NonNegativeFloat | None = None  #: None in records of version 0.2
     peak: NonNegativeInt | None = None  #: bytes
 
 
@@ -67,7 +68,7 @@ class Memory(BaseModel):
 
 
 class TrainingSpeed(Cost):
-    """How long the pieces of a training take, in seconds."""
+    """How long the pieces of a training take, in CPU seconds; in wall-clock ones on a GPU and in files of 0.2."""
 
     setup: NonNegativeFloat  #: loading the task and building the model
     updates: tuple[NonNegativeFloat, ...]  #: an update of each phase; 0 where there are none
@@ -76,6 +77,10 @@ class TrainingSpeed(Cost):
     measured: NonNegativeInt  #: updates that were timed
     share: PositiveFloat  #: of the rows of a batch that were used
     memory: Memory
+    cpu_rate: PositiveFloat | None = (
+        None  #: CPU seconds per wall-clock second while updates were timed, if in CPU seconds
+    )
+    load: NonNegativeFloat | None = None  #: of the machine, averaged over the last minute
 
 
 T = TypeVar("T", bound=Cost)

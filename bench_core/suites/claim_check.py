@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import isfinite
+from math import inf, isfinite
 
 from bench_core.registry import hook, suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
+from bench_core.suites.figure_schema import TRAINING_COSTS
 from bench_core.suites.grids import gathered, grids_of
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
@@ -87,7 +88,7 @@ class _Claims:
 
     def _is_count(self, metric: str) -> bool:
         config = self.names.suite.metrics.get(metric)
-        return config is None or config.is_count()
+        return metric not in TRAINING_COSTS and (config is None or config.is_count())
 
     def _quantifiers(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
         """Yield quantifiers over trainings of which there are not several, or not the same on all sides."""
@@ -122,7 +123,8 @@ class _Claims:
 
     def _constants(self, term: Term) -> Iterator[str]:
         """Yield that a claim is true or false whatever is measured, as the ranges of its metrics say."""
-        bounds = {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
+        bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
+        bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
         truth = hook().bench_claim_proved(term=term, bounds=bounds)
         if truth is not None:
             ranges = ", ".join(
@@ -181,6 +183,13 @@ class _Claims:
         if not cells:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
+        models = self.names.suite.models
+        if query.metric in TRAINING_COSTS and any(
+            models[one["model"]].at(one["task"]).training.together for one in cells
+        ):
+            return [
+                f"{query}: seeds trained together have one cost, by which nothing is tested. Leave `together` out."
+            ]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
             f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
@@ -190,12 +199,14 @@ class _Claims:
 
     def _is_known(self, axis: str, name: str) -> bool:
         with suppress(Unreadable):
-            return name in self.names.names(axis)
+            return name in (*self.names.names(axis), *(TRAINING_COSTS if axis == "metric" else ()))
         return True
 
     def _unknown(self, axis: str, name: str) -> list[str]:
         """Return the message for a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
+        if name.startswith("cost."):
+            return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
@@ -222,6 +233,8 @@ class _Claims:
 
     def _axes(self, metric: str) -> list[str]:
         """Return the axes that a metric depends on; a likelihood does not depend on the decoder."""
+        if metric in TRAINING_COSTS:
+            return [*TRAINING_AXES]
         metrics = self.names.suite.metrics
         scored = metric in metrics and needs_scores(metrics, metric)
         return [axis for axis in AXES[:-1] if not (scored and axis == "decoder")]

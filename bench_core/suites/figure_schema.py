@@ -29,6 +29,9 @@ COSTS: Mapping[str, tuple[str, ...]] = {
     "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
 }  #: stages whose costs a figure can show, with their specific costs
 OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
+TRAINING_COSTS = tuple(
+    f"cost.train.{what}" for what in (*OF_ALL_STAGES, *COSTS["train"])
+)  #: those that claims can name
 LENGTHS: Mapping[str, str] = {
     "reference.tokens": "tokens of the reference, stop included",
     "reference.words": "words of the reference, stop included",

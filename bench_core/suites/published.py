@@ -48,6 +48,7 @@ class Published(BaseModel):
     corpus: str = ""  #: the data behind it
     note: str = ""
     runs: PositiveInt | None = None  #: trainings behind each mean
+    examples: PositiveInt | None = None  #: of its test set, where it is known and not as large as ours
     tolerance: Tolerance | dict[str, Tolerance] | None = None  #: of all numbers, or by column
     rows: dict[str, dict[str, Value]]
 

@@ -1,6 +1,6 @@
 """How often the statistics of reports keep what they promise, by simulation.
 
-    python tests/calibration/promises.py [--repetitions N] [--seed N] [--only NAME] [--record]
+    python tests/calibration/promises.py [--repetitions N] [--seed N] [--only NAME,...] [--record]
 
 Every table says what share of experiments it counts, in percent, and between which bounds that share must lie.
 """
@@ -11,25 +11,28 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from worlds import METRICS, World, streams
+from other_worlds import EQUAL, GAUSSIAN, SINGLE, UNKNOWABLE, Draw, OtherWorld
+from worlds import METRICS, World, streams, weights
 
 from bench_core.computing.block_length import block_length
 from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_core.suites.expressions import Query, read
-from bench_reports.statistics.claim_tests import ClaimTest
-from bench_reports.statistics.comparisons import all_pairs, beats_all, with_baseline, with_best
-from bench_reports.statistics.equivalence import Printed, beside
+from bench_reports.statistics.claim_tests import ClaimTest, Pair
+from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
+from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
 from bench_reports.statistics.estimate import LEVEL, Array, Measured, contrast, difference
-from bench_reports.statistics.measurements import alone
+from bench_reports.statistics.looks import spent
+from bench_reports.statistics.measurements import alone, interval_of
 from bench_reports.statistics.power import seeds_needed
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "statistics.md"
 SEEDS = (1, 2, 3, 5, 10)
 SPREADS = (0.0, 0.5, 3.0)
 ONE = (0.0,)  # what one seed can promise something of
@@ -331,6 +334,128 @@ def shares(study: Study) -> Iterator[Row]:
         yield Row(f"{percent:g} % of {examples}", found, dict.fromkeys(found, ERROR))
 
 
+MOST_FALSE = {50: 7.5, 100: 7.0, 300: 6.5}  # % of one-sided errors, by examples
+A_OVER_B, B_OVER_A = (read(f"v('score', model='{one}') > v('score', model='{two}')") for one, two in ("ab", "ba"))
+
+
+def other_worlds(study: Study) -> Iterator[Row]:
+    """Equal systems in worlds that are not Gaussian: % `a > b` holds and % `b > a` holds, both wrong."""
+    yield from _false_claims(study, EQUAL, (1, 2, 3, 5), MOST_FALSE)
+
+
+def beyond(study: Study) -> Iterator[Row]:
+    """The same where a few trainings cannot show how skewed all are: nothing is promised."""
+    yield from _false_claims(study, UNKNOWABLE, (3, 5), {})
+
+
+def _false_claims(
+    study: Study, worlds: Mapping[str, OtherWorld], seeds: Sequence[int], most: Mapping[int, float]
+) -> Iterator[Row]:
+    for label, world in worlds.items():
+        for examples in (50,) if study.quick else (50, 100, 300):
+            shares = {}
+            for count in (1, 3) if study.quick else seeds:
+                if count > 1 or label.startswith(("opposed", "log", "heavy")):
+                    cells = world.experiments(study.repetitions, count, examples, study.generator)
+                    found = [[one.true <= LEVEL for one in _both(some)] for some in cells]
+                    shares[f"S={count}"] = [100 * float(share) for share in np.mean(found, axis=0)]
+            bounds = dict.fromkeys(shares, (0.0, most[examples])) if most else {}
+            yield Row(f"{label}, N = {examples}", shares, bounds)
+
+
+def _both(cells: list[Measured]) -> list[Pair]:
+    """Return the p-values of `a > b` and `b > a`."""
+    measured = {Query("score", (("model", name),)): cell for name, cell in zip("ab", cells, strict=True)}
+    found = [ClaimTest(measured).p_values(one.term) for one in (A_OVER_B, B_OVER_A) if one.term]
+    return [one or Pair(1.0, 1.0) for one in found]
+
+
+def other_cells(study: Study) -> Iterator[Row]:
+    """Cells in worlds that are not Gaussian: % that cover the truth or print no interval (% that print one)."""
+    yield from _cells(study, SINGLE, (90.0, 100.0), None)
+
+
+def gaussian_cells(study: Study) -> Iterator[Row]:
+    """The same in Gaussian worlds, where at least 95 % have an interval."""
+    yield from _cells(study, GAUSSIAN, (92.0, 100.0), 95.0)
+
+
+def _cells(
+    study: Study, worlds: Mapping[str, OtherWorld], bounds: tuple[float, float], least: float | None
+) -> Iterator[Row]:
+    for label, world in worlds.items():
+        for examples in (50,) if study.quick else (50, 100, 300):
+            right, known = {}, {}
+            for seeds in (1, 2, 3) if study.quick else (1, 2, 3, 5):
+                true = world.truth(Draw(study.generator, 1, seeds, examples))
+                if seeds == 1 and "trainings" in label:
+                    continue
+                cells = world.experiments(study.repetitions, seeds, examples, study.generator)
+                found = [interval_of(one) for (one,) in cells]
+                right[f"S={seeds}"] = [100 * float(np.mean([not one or one[0] <= true <= one[1] for one in found]))]
+                known[f"S={seeds}"] = [100 * float(np.mean([one is not None for one in found]))]
+            about = {name: f"{share:.0f}" for name, (share,) in known.items()}
+            yield Row(f"{label}, N = {examples}", right, dict.fromkeys(right, bounds), about)
+            if least is not None:
+                yield Row(f"{label}, N = {examples}: intervals", known, dict.fromkeys(known, (least, 100.0)))
+
+
+def as_often(study: Study) -> Iterator[Row]:
+    """Normal worlds: claims that are true and hold, in % of those that hold without allowing for skewness."""
+    for apart in (2.0, 3.0):
+        for examples in (50, 100, 300):
+            shares = {}
+            for seeds in (1, 2, 3, 5):
+                world = World("normal", seeds, examples, 1.0 if seeds > 1 else 0.0)
+                world = World(**{**vars(world), "shifts": (apart * world.unit, 0.0)})
+                found = [difference(*cells) for cells in world.experiments(study.repetitions, study.generator)]
+                holds = sum(one.p_above() <= LEVEL for one in found)
+                before = sum(replace(one, skewness=0.0).p_above() <= LEVEL for one in found)
+                shares[f"S={seeds}"] = [min(100.0, 100 * holds / max(1, before))]
+            yield Row(f"difference of {apart:g} errors, N = {examples}", shares, dict.fromkeys(shares, (90.0, 100.0)))
+
+
+def many_claims(study: Study) -> Iterator[Row]:
+    """Reports of 20 claims about equal systems: % in which one holds, and in which one of them as primary ones does."""
+    any_holds, primary = {}, {}
+    for seeds in (3, 5):
+        world = World("normal", seeds, 50, 1.0, (0.0,) * 21)
+        found = []
+        for cells in world.experiments(min(study.repetitions, 2_000), study.generator):
+            p = [difference(cells[0], one).p_above() for one in cells[1:]]
+            found.append((min(p) <= LEVEL, min(holm(p)) <= LEVEL))
+        any_holds[f"S={seeds}"], primary[f"S={seeds}"] = ([100 * float(share)] for share in np.mean(found, axis=0))
+    yield Row("some claim", any_holds, {})
+    yield Row("some primary claim", primary, dict.fromkeys(primary, ERROR))
+
+
+def looks(study: Study) -> Iterator[Row]:
+    """Seeds added until `a > b` or its contrary holds, of at most 22 (20 looks) or 10 (8): % of experiments."""
+    for apart, most in ((0.0, 10),) if study.quick else ((0.0, 22), (0.0, 10), (2.0, 10), (4.0, 10)):
+        world = World("normal", most, 50, 3.0)
+        world = World(**{**vars(world), "shifts": (apart * 3 * world.unit, 0.0)})
+        schedule, found = [*range(3, most + 1)], []
+        for cells in world.experiments(min(study.repetitions, 2_000), study.generator):
+            p = [difference(*(_first(cell, seeds) for cell in cells)).p_above() for seeds in schedule]
+            levels = [spent(look, len(schedule)) for look in range(1, len(schedule) + 1)]
+            found.append(
+                [
+                    any(one <= LEVEL for one in p),
+                    any(one <= level for one, level in zip(p, levels, strict=True)),
+                    p[-1] <= LEVEL,
+                ]
+            )
+        names = ("5 % at each look", "5 % over all looks", "one look, at the end")
+        shares = {name: [100 * float(share)] for name, share in zip(names, np.mean(found, axis=0), strict=True)}
+        bounds = dict.fromkeys(names[1:], ERROR) if not apart else {}
+        yield Row(f"{apart:g} sd apart, up to {most} seeds", shares, bounds)
+
+
+def _first(cell: Measured, seeds: int) -> Measured:
+    assert cell.draws is not None
+    return replace(cell, values=cell.values[:seeds], draws=cell.draws[:seeds])
+
+
 def power(study: Study) -> Iterator[Row]:
     """Minimum detectable difference: % of second experiments that find the one that the first told."""
     for metric, examples in (("normal", 100), ("lognormal", 100), ("BLEU-like", 100)):
@@ -391,6 +516,40 @@ def published(study: Study) -> Iterator[Row]:
             found = {f"S={s}": [_verdicts(study, s, true, tolerance, runs, told, verdict)] for s in study.seeds}
             words = f"differ by {true:g}, tolerance {tolerance or 0:g}, {runs} runs{', sd printed' if told else ''}: {verdict}"
             yield Row(words, found, dict.fromkeys(found, ERROR))
+
+
+def other_test_sets(study: Study) -> Iterator[Row]:
+    """Equal systems on two test sets, trainings of a fifth, half or all of the error by examples: % `different`."""
+    for spread in (0.2,) if study.quick else (0.2, 0.5, 1.0):
+        for runs, told in ((1, False), (5, False), (5, True)):
+            found = {f"S={s}": _of_two_test_sets(study, s, spread, runs, told) for s in (2, 3, 5)}
+            words = f"trainings {spread:g}, {runs} runs{', sd printed' if told else ''}"
+            yield Row(
+                f"{words}: taken for another sample",
+                {s: [two] for s, (two, _) in found.items()},
+                dict.fromkeys(found, ERROR),
+            )
+            yield Row(f"{words}: taken for the same", {s: [one] for s, (_, one) in found.items()}, {})
+
+
+def _of_two_test_sets(study: Study, seeds: int, spread: float, runs: int, told: bool) -> tuple[float, float]:
+    """Return how often our mean is called different from one of another test set, with its error and without."""
+    size, hits = 100, []
+    for _ in range(study.repetitions):
+        both = []
+        for count in (seeds, runs):
+            draw = Draw(study.generator, 1, count, size)
+            trained = draw.normal(1, count) * spread / np.sqrt(size)
+            both.append(draw.quality()[0] + trained[0])  # [N, S]
+        ours, theirs = (one.mean(0) for one in both)
+        one = Measured(ours, (both[0].T @ weights(size).T)[:, None], size, sample=0)
+        printed = Printed(float(theirs.mean()), float(theirs.std(ddof=1)) if told else None, runs)
+        verdicts = [
+            beside([*ours], printed, None, 0, True, samples).verdict for samples in (of_two_samples(one), SAME)
+        ]
+        hits.append([verdict == "different" for verdict in verdicts])
+    two, same = 100 * np.mean(hits, axis=0)
+    return float(two), float(same)
 
 
 def published_power(study: Study) -> Iterator[Row]:
@@ -466,7 +625,7 @@ def _block_means(series: Array, starts: Array, length: int) -> Array:
 
 TABLES: tuple[Callable[[Study], Iterator[Row]], ...] = (
     differences, designs, untold, estimators, single, columns, claims, conclusions, shares, power, planned, published,
-    published_power, of_streams,
+    published_power, of_streams, other_worlds, beyond, other_cells, gaussian_cells, as_often, many_claims, looks, other_test_sets,
 )  # fmt: skip
 
 
@@ -513,7 +672,7 @@ def main() -> None:
     asked = parser.parse_args()
     recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
     for table in TABLES:
-        if asked.only and asked.only != table.__name__:
+        if asked.only and table.__name__ not in asked.only.split(","):
             continue
         began = time.process_time()
         rows = [*table(Study(asked.repetitions, np.random.default_rng(asked.seed), asked.quick))]
@@ -529,6 +688,21 @@ def main() -> None:
         }
     if asked.record:
         RECORDED.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
+        DOCUMENTED.write_text(documented(DOCUMENTED.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+
+
+def documented(text: str, recorded: Mapping[str, Any]) -> str:
+    """Return a page with the tables that are recorded, each below its title."""
+    for table in recorded.values():
+        title = f"**{table['title']}**"
+        before, mark, rest = text.partition(title)
+        if not mark:
+            raise SystemExit(f"{DOCUMENTED.name} has no place for a table: write {title} where it is to stand")
+        lines = rest.lstrip("\n").splitlines()
+        after = "\n".join(lines[next((n for n, line in enumerate(lines) if not line.startswith("|")), len(lines)) :])
+        found = markdown(table["title"], [Row(**row) for row in table["rows"]])
+        text = f"{before}{found}\n\n{after.strip(chr(10))}\n"
+    return text
 
 
 if __name__ == "__main__":

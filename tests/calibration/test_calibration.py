@@ -9,7 +9,9 @@ import numpy as np
 import promises
 import pytest
 
-from bench_reports.statistics.estimate import Estimate
+from bench_reports.statistics import estimate
+from bench_reports.statistics.equivalence import SAME
+from bench_reports.statistics.estimate import Estimate, Measured
 
 QUICK = [
     promises.differences,
@@ -20,6 +22,13 @@ QUICK = [
     promises.claims,
 ]
 QUICK += [promises.shares, promises.power, promises.published, promises.of_streams]
+QUICK += [
+    promises.other_worlds,
+    promises.other_cells,
+    promises.gaussian_cells,
+    promises.looks,
+    promises.other_test_sets,
+]
 
 
 def outside(table, repetitions, seed=None, quick=False):
@@ -69,6 +78,43 @@ def test_a_hundred_experiments_find_documents_that_are_taken_for_sentences(monke
     study = promises.Study(300, np.random.default_rng(11))
     (share,) = study.covered(world, (0.0,))
     assert share < 90
+
+
+def misses_of(worlds, most, count, repetitions=1_000):
+    study = promises.Study(repetitions, np.random.default_rng(11), quick=True)
+    rows = promises._false_claims(study, worlds, (count,), most)
+    return [text for row in rows for text in promises.misses(row, repetitions)]
+
+
+def test_a_thousand_experiments_find_students_test_where_skewed_means_stand_against_each_other(monkeypatch):
+    opposed = {name: world for name, world in promises.EQUAL.items() if name.startswith("opposed")}
+    assert opposed
+    assert not misses_of(opposed, promises.MOST_FALSE, 1)
+    monkeypatch.setattr(estimate, "straightened", lambda t, skewness: t)
+    assert misses_of(opposed, promises.MOST_FALSE, 1)
+
+
+def test_a_hundred_experiments_find_intervals_of_trainings_that_differ_in_kind(monkeypatch):
+    monkeypatch.setattr(Measured, "is_mixed", False)
+    assert [text for text in outside(promises.other_cells, 100, 11, quick=True) if text.startswith("trainings at 0")]
+
+
+def test_a_hundred_experiments_find_looks_that_spend_the_whole_level_each_time(monkeypatch):
+    monkeypatch.setattr(promises, "spent", lambda look, looks: 0.05)
+    assert outside(promises.looks, 200, 11, quick=True)
+
+
+def test_a_hundred_experiments_find_published_numbers_that_are_taken_for_those_of_our_examples(monkeypatch):
+    monkeypatch.setattr(promises, "of_two_samples", lambda ours: SAME)
+    assert outside(promises.other_test_sets, 100, 11, quick=True)
+
+
+def test_the_page_of_statistics_gets_the_tables_that_are_recorded():
+    rows = [{"label": "a", "shares": {"S=1": [5.0]}, "bounds": {}, "about": {}}]
+    page = "# x\n\n**T: %.**\n\n| old |\n| --- |\n\nafter\n"
+    found = promises.documented(page, {"t": {"title": "T: %.", "rows": rows}})
+    assert found == "# x\n\n**T: %.**\n\n| | S=1 |\n| --- | --- |\n| a | 5.0 |\n\nafter\n"
+    assert promises.documented(found, {"t": {"title": "T: %.", "rows": rows}}) == found
 
 
 def recorded():

@@ -137,7 +137,7 @@ class World:
             some, cells, examples, seeds = part.shape
             part = part.reshape(some, cells, examples // self.group, self.group, seeds).mean(3)
         flat = np.moveaxis(part, 2, 3).reshape(-1, part.shape[2])
-        return np.asarray((flat @ _weights(part.shape[2]).T).reshape(*part.shape[:2], part.shape[3], DRAWS))
+        return np.asarray((flat @ weights(part.shape[2]).T).reshape(*part.shape[:2], part.shape[3], DRAWS))
 
     def truth(self, generator: Generator) -> Array:
         """Return the true value of each cell on the scale of tests: the mean over trainings, of all examples."""
@@ -161,8 +161,8 @@ def _chunks(repetitions: int, size: int) -> Iterator[int]:
         yield min(most, repetitions - first)
 
 
-@lru_cache(maxsize=4)
-def _weights(examples: int) -> Array:
+@lru_cache(maxsize=8)
+def weights(examples: int) -> Array:
     """Return the weight of each example in each bootstrap sample [D, N]."""
     generator = np.random.default_rng(1)
     return np.asarray(generator.multinomial(examples, np.full(examples, 1 / examples), DRAWS) / examples)

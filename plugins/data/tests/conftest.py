@@ -26,9 +26,10 @@ def write_tsv(path, rows):
 
 
 def write_parquet(path, rows):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 WRITERS = {"jsonl": write_jsonl, "json": write_json, "csv": write_csv, "tsv": write_tsv, "parquet": write_parquet}

@@ -110,6 +110,7 @@ def test_formats_go_by_the_end_of_a_name_in_any_case(tmp_path, prepared):
     assert task.sources("test") == {0: "a"}
 
 
+@pytest.mark.extra("bench-data", "parquet")
 def test_a_file_that_is_no_parquet_or_lacks_a_column_is_named(tmp_path, write, prepared):
     path = write("a.parquet", [GOOD])
     assert refused(prepared, path, fields={"target": "answer"}).startswith(

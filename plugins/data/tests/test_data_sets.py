@@ -13,8 +13,7 @@ from bench_core.planning.path_settings import mark
 from bench_core.testing import TaskCase, check_task
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 
-datasets = pytest.importorskip("datasets")
-constants = pytest.importorskip("huggingface_hub.constants")
+pytestmark = pytest.mark.extra("bench-data", "datasets")
 
 ROWS = [
     {"id": number, "q": {"text": f"q {number}"}, "a": [f"a {number}", "b"], "extra": b"\0"} for number in range(5)
@@ -38,6 +37,8 @@ def no_network(monkeypatch):
 @pytest.fixture
 def saved(tmp_path):
     """Save rows as a data set with two splits; return its folder."""
+    import datasets
+
     datasets.disable_progress_bars()
     splits = {"first": ROWS[:3], "second": ROWS[3:]}
     found = {name: datasets.Dataset.from_list(rows) for name, rows in splits.items()}
@@ -49,7 +50,7 @@ def saved(tmp_path):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """Put a revision with two configurations into a cache of the hub; return the folder of the data set."""
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = tmp_path / "hub" / "datasets--me--mine"
     snapshot = folder / "snapshots" / REVISION
     snapshot.mkdir(parents=True)

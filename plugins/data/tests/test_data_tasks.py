@@ -18,7 +18,7 @@ ROWS = {
     for split in SPLITS
 }
 QUESTION = "Q: {question}"
-FORMATS = ("jsonl", "json", "csv", "tsv", "parquet")
+FORMATS = ("jsonl", "json", "csv", "tsv", pytest.param("parquet", marks=pytest.mark.extra("bench-data", "parquet")))
 
 
 def words(task, row, length):

@@ -47,6 +47,8 @@ class RecurrentConfig(ModelConfig):
             raise ValueError(
                 "`inputs: soft` mixes all embeddings, so that every update changes all of them. Leave `sparse` out"
             )
+        if self.sparse is None:  # spelled out, so that one model has one key
+            vars(self).update(sparse=not isinstance(self.inputs, Soft))
         return self
 
     @property
@@ -56,7 +58,7 @@ class RecurrentConfig(ModelConfig):
         So they do wherever that is what the gradient is: an update then costs the same whatever the vocabulary, and
         all models of a comparison are updated in one way.
         """
-        return not isinstance(self.inputs, Soft) if self.sparse is None else self.sparse
+        return bool(self.sparse)
 
 
 class ECOCLMConfig(RecurrentConfig):

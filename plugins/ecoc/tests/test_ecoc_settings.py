@@ -74,6 +74,8 @@ def test_embeddings_are_sparse_unless_all_are_mixed(config):
     assert not config(sparse=False).sparse_embedding
     with pytest.raises(ValidationError, match="mixes all embeddings"):
         config.model_validate({"inputs": "soft", "sparse": True})
+    assert config() == config(sparse=True) != config(sparse=False)
+    assert config.model_validate({"inputs": "soft"}) == config.model_validate({"inputs": "soft", "sparse": False})
 
 
 def test_vectors_are_for_orders_that_read_them(tmp_path):

@@ -30,6 +30,7 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
+from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
@@ -388,6 +389,15 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_written(away, home
     with pytest.raises(SuiteError, match="cannot be written: there is no such file"):
         export_run(run_away(away), store_of(away), home / "nowhere" / "x.zip")
     assert {path.name for path in home.iterdir()} == {"suite.yaml", "there.zip"}
+
+
+def test_notes_of_people_do_not_keep_a_run_from_being_exported(away, home):
+    shutil.copytree(away / "runs", home / "runs")
+    (folder,) = (home / "runs").iterdir()
+    (folder / NOTES).mkdir()
+    (folder / NOTES / "why.txt").write_text("To see whether it ends.")
+    export_run(read_run(folder), store_of(away), home / "noted.zip")
+    assert (home / "noted.zip").read_bytes() == (away / "run.zip").read_bytes()
 
 
 # what is refused
@@ -804,6 +814,14 @@ def test_cells_of_unknown_environments_are_refused(away, home):
 
     text = refused(changed(away / "run.zip", home / "x.zip", change), home)
     assert "a cell refers to an unknown environment" in text
+
+
+def test_a_label_that_is_too_long_for_a_folder_is_refused(away, home):
+    def change(all):
+        all["run/run.json"] = json.dumps({**json.loads(all["run/run.json"]), "label": "é" * 126}).encode()
+
+    text = refused(changed(away / "run.zip", home / "x.zip", change), home)
+    assert "run.json: the label is too long to be the name of a folder" in text
 
 
 @pytest.mark.parametrize("name", ["../evil", "", ".", "..", "a/b", "/evil", "-rf/..", "a" * 300, ".hidden", 7])

@@ -165,6 +165,10 @@ def test_stems_match_where_the_language_is_known():
 def test_other_languages_are_cut_by_the_tokenizers_of_bleu():
     assert score(meteor(), ("a cat.", "a cat .")) == 100
     assert score(meteor(tokenize="none"), ("a cat.", "a cat .")) < 100
+
+
+@pytest.mark.extra("bench-metrics", "japanese")
+def test_japanese_is_tokenized_as_for_bleu():
     assert 0 < score(meteor(tokenize="ja-mecab"), ("私は東京に住んでいます", "彼は東京に住んでいます")) < 100
 
 

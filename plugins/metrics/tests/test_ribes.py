@@ -63,6 +63,10 @@ def test_the_best_reference_counts_and_examples_are_averaged():
 def test_texts_are_tokenized_as_for_bleu():
     assert ribes(("a b.", "a b ."), tokenize="none") < ribes(("a b.", "a b .")) == 100
     assert ribes(("A b", "a b")) < ribes(("A b", "a b"), lowercase=True) == 100
+
+
+@pytest.mark.extra("bench-metrics", "japanese")
+def test_japanese_texts_are_tokenized_as_for_bleu():
     assert 0 < ribes(("東京に私は住んでいます", "私は東京に住んでいます"), tokenize="ja-mecab") < 100
 
 

@@ -68,13 +68,14 @@ def command_line(folder, outcomes, *options):
                 TerConfig(normalized=True, no_punct=True, case_sensitive=True),
             ],
         ),
-        (
+        pytest.param(
             "-tok ja-mecab -s add-k -cc 4 --chrf-whitespace --chrf-eps-smoothing --ter-normalized --ter-asian-support",
             [
                 BleuConfig(tokenize="ja-mecab", smooth="add-k"),
                 ChrfConfig(char_order=4, whitespace=True, eps_smoothing=True),
                 TerConfig(normalized=True, asian_support=True),
             ],
+            marks=pytest.mark.extra("bench-metrics", "japanese"),
         ),
     ],
     ids=["defaults", "settings", "Japanese"],
@@ -150,6 +151,7 @@ def test_empty_texts_and_references_have_scores():
     assert score(Ter(TerConfig()), empty) == 125
 
 
+@pytest.mark.extra("bench-metrics", "japanese")
 def test_japanese_is_cut_into_words():
     metric = Bleu(BleuConfig(tokenize="ja-mecab"))
     (part,) = [*metric.measure([outcome("私は東京に住んでいます。", "彼は東京に住んでいます。")])]

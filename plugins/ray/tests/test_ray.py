@@ -27,6 +27,7 @@ from bench_core.suites.load import load
 from bench_ray.executor import Ray
 from bench_ray.plugin import RayConfig
 
+pytestmark = pytest.mark.extra("bench-ray")
 LONG = "training.epochs=1000000"
 
 

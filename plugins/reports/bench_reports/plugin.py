@@ -48,6 +48,15 @@ def bench_power(run: Run, seeds: int, differences: Mapping[str, float]) -> Seque
 
 
 @hookimpl
+def bench_decided(run: Run) -> bool:
+    """Return whether the primary claims of a run are decided; all claims, if none is primary."""
+    from bench_reports.content.claim_families import decided
+    from bench_reports.content.claims import judge
+
+    return decided(judge(run))
+
+
+@hookimpl
 def bench_run_written(run: Run, store: Store) -> None:
     """Keep what figures show of single examples, and do the permutation tests that tables ask for."""
     from bench_reports.figures.example_files import EXAMPLE_FILES

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from bench_small.command_line import bench_here
 from bench_small.runs import cell, number, paper, run_of, shown, stored, written
 from bench_small.suites import SUITE
 
@@ -119,15 +116,12 @@ def test_the_command_line_fails_where_a_task_cannot_be_prepared(tmp_path):
     english = "{name: sequence-completion, corpus: {name: english, sentences: 60}, prefix: 2}"
     text = DATA.replace("train/words", "train/sentences").replace("{name: letters, words: 12}", english)
     (tmp_path / "suite.yaml").write_text(text.replace("{name: letters, words: 40}", english.replace("60", "61")))
-    command = [Path(sys.executable).parent / "bench", "run", "suite.yaml"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    command = ["run", "suite.yaml", "--workers", "0"]
+    done = bench_here(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "0 cells: 2 stages computed" in done.stdout
     lost = "--set=tasks.few.corpus={train: a.txt, valid: a.txt, test: a.txt}"
-    failed = subprocess.run(
-        [*command, lost], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
+    failed = bench_here(*command, lost, folder=tmp_path)
     assert failed.returncode == 1
     assert "task 'few' not run: missing or empty: a.txt" in failed.stderr
 

@@ -7,7 +7,7 @@ from bench_small.runs import run_of, sampled
 from scipy.stats import binom, binomtest
 
 from bench_reports.statistics.measurements import interval_of, measured
-from bench_reports.statistics.shares import Share
+from bench_reports.statistics.shares import Share, share_of
 
 
 def interval(k, n, level=0.95):
@@ -51,11 +51,18 @@ def test_a_simulation_covers_as_often_as_promised():
 
 
 @pytest.mark.parametrize("case", [0.0, 100.0])
-def test_several_seeds_without_a_case_leave_as_much_open_as_the_rule_of_three(tmp_path, case):
+def test_several_seeds_without_a_case_have_the_exact_limit_of_their_examples_and_none_for_other_trainings(
+    tmp_path, case
+):
     cells = sampled(tmp_path, {"rnn": [[case] * 500] * 3}, scale="share")
     found = measured(run_of(tmp_path, cells, {}), cells, "rate")
-    low, high = interval_of(found)
-    assert (high - low) == pytest.approx(100 * 3 / 500, rel=0.2), "at 95 %, 0 of n may come from 3 / n"
+    assert interval_of(found) is None
+    share = share_of(found)
+    low, high = share.interval()
+    assert share.of_these_trainings
     assert case in (low, high)
+    assert high - low == pytest.approx(100 * (1 - 0.025 ** (1 / 500)))
+    beside = (share.p_below if case == 0 else share.p_above)(abs(case - 1))
+    assert beside == pytest.approx(0.99**500), "that none of 500 is a case if 1 % are"
     counts = sampled(tmp_path, {"rnn": [[case] * 500] * 3}, scale="linear")
     assert interval_of(measured(run_of(tmp_path, counts, {}), counts, "rate")) is None

@@ -15,6 +15,8 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from bench_small.viewed import FIRST, SECOND, history, output, put, two_runs, unpacked
 
 from bench_core.errors import SuiteError
+from bench_core.runs.manifest import FILE as MANIFEST
+from bench_core.runs.manifest import read_manifest
 from bench_core.runs.results import read_histories
 from bench_core.terminal import visible
 from bench_reports.render.report import write_report
@@ -140,6 +142,16 @@ def test_the_list_says_what_a_run_is(tmp_path):
 def test_the_date_of_a_run_is_read_off_its_name(tmp_path, name, date):
     one_run(tmp_path, name)
     assert unpacked(Catalog(tmp_path).page())[0][0]["date"] == date
+
+
+def test_a_version_is_that_of_the_manifest_else_those_of_the_environments(tmp_path):
+    run = one_run(tmp_path, environments=[{"bench": "0.2.0"}, {"bench": "0.1.0"}, {"bench": "0.2.0"}])
+    version = read_manifest(run.folder).bench
+    with_manifest = unpacked(Catalog(tmp_path).page())[0][0]["version"]
+    (run.folder / MANIFEST).unlink()
+    assert unpacked(Catalog(tmp_path).page())[0][0]["version"] == "0.2.0, 0.1.0"
+    assert with_manifest.split(",")[0] == version
+    assert "0.1.0" not in with_manifest
 
 
 def test_numbers_that_differ_in_kind_signature_or_sample_have_descriptions_of_their_own(tmp_path):

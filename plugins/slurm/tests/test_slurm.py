@@ -27,6 +27,7 @@ from bench_slurm.executor import Slurm
 from bench_slurm.jobs import EventReader, EventWriter
 from bench_slurm.plugin import SlurmConfig
 
+pytestmark = pytest.mark.extra("bench-slurm")
 LONG = "training.epochs=1000000"
 
 

@@ -117,9 +117,8 @@ class Inverse(Flow):
 
 def generative(config: DeepSSMConfig) -> Flow:
     """Return F_g."""
-    _, kind = parts(config.generative)
-    inverse = kind in ("diag", "tril") if config.inverse is None else config.inverse
-    return Inverse(_flow(config.generative, config)) if inverse else _flow(config.generative, config)
+    flow = _flow(config.generative, config)
+    return Inverse(flow) if config.inverse else flow
 
 
 def inference(config: DeepSSMConfig) -> Flow:

@@ -102,10 +102,25 @@ class DeepSSMConfig(ModelConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _spells_out_defaults(self) -> Self:
+        """Replace each default by the value that it stands for, so that one model has one key."""
+        defaults = {
+            "inference": self.generative if self.shared else "diag",
+            "inverse": parts(self.generative)[1] in ("diag", "tril"),
+            "masks": self.layers or None,
+            "embedding": self.state,
+        }
+        vars(self).update({name: value for name, value in defaults.items() if getattr(self, name) is None})
+        return self
+
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return how many coordinates each layer of real-nvp keeps."""
-        return tuple(range(2, self.state)) if self.masks is None else self.masks
+        """Return how many coordinates each layer of real-nvp keeps; none without such a flow."""
+        if self.masks is not None:
+            return self.masks
+        flows = self.generative, self.inference or "diag"
+        return tuple(range(2, self.state)) if "real-nvp" in {parts(flow)[1] for flow in flows} else ()
 
 
 class CharGRUConfig(ModelConfig):
@@ -124,6 +139,12 @@ class CharGRUConfig(ModelConfig):
     embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`
     steps: PositiveInt = 13  #: most tokens of a target that is scored by trajectories, stop included
     trajectories: int = Field(10_000, ge=4)  #: N, which all targets share when scored by them
+
+    @model_validator(mode="after")
+    def _spells_out_defaults(self) -> Self:
+        """Replace the default of `embedding` by its value, so that one model has one key."""
+        vars(self).update(embedding=self.embedding or self.state)
+        return self
 
     def exempt(self) -> Mapping[str, str]:
         why = "scores by trajectories are those of another distribution"

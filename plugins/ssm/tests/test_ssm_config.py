@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from bench_core import Batch, Noise, Scoring, SuiteError, TaskInfo, Training
 from bench_core.testing import tiny_batch
-from bench_ssm.plugin import DeepSSMConfig, parts
+from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig, parts
 
 FACTS = TaskInfo(["</s>", *"abcd"])
 
@@ -44,6 +44,32 @@ def test_names_of_flows_are_read_as_the_paper_writes_them():
     assert DeepSSMConfig(generative="3 x Diag").generative == "3xdiag"
     assert DeepSSMConfig(generative="1xtril") == DeepSSMConfig(generative="TRIL")
     assert DeepSSMConfig(generative="real-nvp").layers == (2, 3, 4, 5, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("brief", "explicit"),
+    [
+        ({"generative": "tril"}, {"inference": "diag"}),
+        ({"generative": "2xDIAG"}, {"inference": "diag", "inverse": True}),
+        ({"generative": "id"}, {"inverse": False}),
+        ({"generative": "tril", "state": 5}, {"embedding": 5}),
+        ({"generative": "real-nvp", "state": 4}, {"masks": [2, 3], "inverse": False, "inference": "diag"}),
+        ({"inference": "2xreal-nvp", "state": 4}, {"masks": [2, 3]}),
+        ({"generative": "2xtril", "shared": True}, {"inference": "2xtril", "inverse": True}),
+    ],
+)
+def test_a_default_and_the_setting_that_says_the_same_are_one_model(brief, explicit):
+    model, other = DeepSSMConfig(**brief), DeepSSMConfig(**brief, **explicit)
+    assert model.model_dump(mode="json") == other.model_dump(mode="json")
+    assert DeepSSMConfig(**model.model_dump()) == model
+
+
+def test_every_setting_that_another_one_decides_by_default_is_spelled_out():
+    for config in (DeepSSMConfig(generative="real-nvp"), DeepSSMConfig(shared=True), CharGRUConfig()):
+        unset = {name for name, value in config if value is None}
+        assert unset <= {"masks"}, "masks, where no flow is real-nvp"
+    assert CharGRUConfig(state=3) == CharGRUConfig(state=3, embedding=3)
+    assert DeepSSMConfig(inference="tril") != DeepSSMConfig(inference="diag")
 
 
 def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():

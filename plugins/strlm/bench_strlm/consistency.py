@@ -22,6 +22,7 @@ from bench_decoders.plugin import (
 )
 from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
+from bench_strlm.construction import Construction
 from bench_strlm.magnitudes import log_least_stop, magnitudes, rounding
 from bench_strlm.plugin import ConsistencyConfig
 from bench_strlm.premises import Room, Watched, bounded, finite
@@ -52,7 +53,9 @@ class Consistency(Probe):
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
         """Return what follows where every premise holds."""
-        plain = type(model) is RecurrentLM and type(model.head) is nn.Linear  # others may step, or draw, otherwise
+        plain = (
+            type(model) in (RecurrentLM, Construction) and type(model.head) is nn.Linear
+        )  # others may step, or draw, otherwise
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem is about this kind of model")
         if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop
@@ -138,11 +141,16 @@ def open_from(epsilon: float, decoder: DecoderConfig) -> int | None:
 
 
 def sampling_theorem(decoder: DecoderConfig, tokens: int) -> str | None:
-    """Return which statement covers sampling from a bounded softmax, or None where stop may be cut off."""
+    """Return which statement covers sampling from a bounded softmax, or None where stop may be cut off.
+
+    Theorem 4.1 is about sets of the model's own distribution, in which stop is at least as probable as in the model.
+    At another temperature it may be less probable: there Lemma 3.2 bounds the softmax of the scaled logits, of which
+    a set with stop has no less.
+    """
     if type(decoder) not in (AncestralConfig, *SAMPLERS):
         return None
     if isinstance(decoder, SamplingConfig) and decoder.consistent:
-        return f"Theorem 4.1, {PAPER}"
+        return f"Theorem 4.1, {PAPER}" if decoder.temperature == 1 else f"Lemma 3.2, {PAPER}"
     cuts = (isinstance(decoder, TopKConfig) and decoder.k < tokens) or (
         isinstance(decoder, NucleusConfig) and decoder.mass < 1
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from collections.abc import Mapping, Sequence
 
-from bench_core import ModelConfig, ProbeConfig, hookimpl
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+
+from bench_core import Kind, ModelConfig, ProbeConfig, Scorer, Source, Stepper, hookimpl
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.plugin import RNNLMConfig
 
@@ -34,6 +36,27 @@ class SelfTerminatingCausalLMConfig(Terminating, CausalLMConfig):
     cites = ["welleck2020consistency", *CausalLMConfig.cites]
 
 
+class ConstructionConfig(ModelConfig):
+    """Recurrent network of known weights that incomplete decoding never ends (Welleck et al., 2020, Theorem 3.4)."""
+
+    name, target = "theorem-3-4-rnn-lm", "bench_strlm.construction:Construction"
+    capabilities, sources = {Stepper, Scorer}, {Source.NONE}
+    likelihoods = {"exact": Kind.EXACT}
+    cites = ["welleck2020consistency"]
+
+    radius: PositiveFloat = 2.0  #: spectral radius of the top block; above 1, or its units die out
+    sight: PositiveFloat = (
+        1.0  #: weight of the top units in the logits, against the slot of stop, which starts at 0.9
+    )
+
+    def seeds(self, asked: Sequence[int]) -> Sequence[int]:
+        return asked[:1]
+
+    def exempt(self) -> Mapping[str, str]:
+        reason = "its weights are those of a proof, and its slots remember what it has read"
+        return {"eight_examples_can_be_learnt_by_heart": reason}
+
+
 class ConsistencyConfig(ProbeConfig):
     """Whether decoding must end, and after how many steps (Welleck et al., 2020, arXiv:2002.02492)."""
 
@@ -47,8 +70,8 @@ class ConsistencyConfig(ProbeConfig):
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the self-terminating models."""
-    return [SelfTerminatingRNNLMConfig, SelfTerminatingCausalLMConfig]
+    """Return the self-terminating models, and the one of Theorem 3.4."""
+    return [SelfTerminatingRNNLMConfig, SelfTerminatingCausalLMConfig, ConstructionConfig]
 
 
 @hookimpl

@@ -145,7 +145,9 @@ BOUNDED = [
     (TemperatureConfig(temperature=2), "Lemma 3.2", 2.0),
     (TemperatureConfig(temperature=0.25), "Lemma 3.2", 0.25),
     (ConsistentTopKConfig(k=1), "Theorem 4.1", 1.0),
-    (ConsistentNucleusConfig(mass=0.1, temperature=3), "Theorem 4.1", 3.0),
+    (ConsistentNucleusConfig(mass=0.1), "Theorem 4.1", 1.0),
+    (ConsistentNucleusConfig(mass=0.1, temperature=3), "Lemma 3.2", 3.0),
+    (ConsistentTopKConfig(k=2, temperature=0.3), "Lemma 3.2", 0.3),
 ]
 
 

@@ -161,16 +161,18 @@ DECODERS = {
             TopKConfig(max_tokens=max(1, most), k=tokens, temperature=10 ** draw.uniform(-1, 1)),
             NucleusConfig(max_tokens=max(1, most), mass=1, temperature=10 ** draw.uniform(-1, 1)),
             TemperatureConfig(max_tokens=max(1, most), temperature=10 ** draw.uniform(-1, 1)),
-        ]
-    ),
-    "Theorem 4.1": lambda draw, most, tokens: draw.choice(
-        [
             ConsistentTopKConfig(
                 max_tokens=max(1, most), k=draw.randint(1, 5), temperature=10 ** draw.uniform(-1, 1)
             ),
             ConsistentNucleusConfig(
                 max_tokens=max(1, most), mass=draw.random(), temperature=10 ** draw.uniform(-1, 1)
             ),
+        ]
+    ),
+    "Theorem 4.1": lambda draw, most, tokens: draw.choice(
+        [
+            ConsistentTopKConfig(max_tokens=max(1, most), k=draw.randint(1, 5)),
+            ConsistentNucleusConfig(max_tokens=max(1, most), mass=draw.random()),
         ]
     ),
 }

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from importlib.util import find_spec
 from itertools import count
 from types import SimpleNamespace
 
@@ -36,10 +35,6 @@ from bench_trackers.plugin import JsonLinesConfig, TensorBoardConfig, WandbConfi
 
 FIRST, OTHER = TrainingName("words x one, seed 0", "a" * 64, 0), TrainingName("words x one, seed 1", "a" * 64, 1)
 START = RunStarted("tests-small-1", "tests/small", 3)
-
-
-def needs(name):
-    return pytest.mark.skipif(find_spec(name) is None, reason=f"the extra {name} is not installed")
 
 
 def updates(first, last, training=FIRST, scale=1.0):
@@ -147,7 +142,7 @@ def curve(events, name):
     return [(event.step, pytest.approx(value)) for event in events for tag, value in curves(event) if tag == name]
 
 
-@needs("tensorboard")
+@pytest.mark.extra("bench-trackers", "tensorboard")
 @pytest.mark.parametrize("observed", [TensorBoardConfig], indirect=True)
 def test_tensorboard_shows_the_curves_and_numbers_that_the_run_stored(observed):
     run, folder = observed
@@ -172,7 +167,7 @@ def test_tensorboard_shows_the_curves_and_numbers_that_the_run_stored(observed):
             assert values[place] == pytest.approx(one.value)
 
 
-@needs("tensorboard")
+@pytest.mark.extra("bench-trackers", "tensorboard")
 @pytest.mark.parametrize("checkpoint", [0, 4, 5, 7])
 def test_tensorboard_shows_each_step_of_a_resumed_training_once(tmp_path, monkeypatch, checkpoint):
     """A run that was killed at step 8; the next one goes on from the last checkpoint, some seconds later."""
@@ -194,7 +189,7 @@ def test_tensorboard_shows_each_step_of_a_resumed_training_once(tmp_path, monkey
         assert points == curve(events, name)
 
 
-@needs("tensorboard")
+@pytest.mark.extra("bench-trackers", "tensorboard")
 def test_tensorboard_closes_the_files_of_a_stage_that_has_ended(tmp_path):
     from bench_trackers.tensorboard import TensorBoard
 
@@ -253,7 +248,7 @@ def proxy(monkeypatch):
         yield server
 
 
-@needs("wandb")
+@pytest.mark.extra("bench-trackers", "wandb")
 @pytest.mark.slow
 def test_weights_and_biases_has_a_run_for_each_training_and_sends_nothing(tmp_path, proxy):
     path = tmp_path / "suite.yaml"

@@ -25,21 +25,28 @@ class _Tested:
     term: Term  # with one name for each cell
     true: float
     false: float
+    level: float
     notes: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
         """Return what the p-values say."""
-        return "holds" if self.true <= LEVEL else "fails" if self.false <= LEVEL else "unclear"
+        return "holds" if self.true <= self.level else "fails" if self.false <= self.level else "unclear"
 
 
-def together(found: Sequence[tuple[Claim, Evidence]]) -> list[Judgement]:
-    """Return the verdicts of claims that are judged together."""
-    tested = {claim.id: _tested(claim, one) for claim, one in found if one.pair}
+def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> list[Judgement]:
+    """Return the verdicts of claims that are judged together, at a lower level if seeds were added."""
+    tested = {claim.id: _tested(claim, one, level) for claim, one in found if one.pair}
     _correct([claim for claim, _ in found if claim.primary], tested)
     bounds = {metric: limits for _, one in found for metric, limits in _bounds(one)}
     while _demote([*tested.values()], bounds):
         pass
     return [_judgement(claim, one, tested.get(claim.id)) for claim, one in found]
+
+
+def decided(judged: Sequence[Judgement]) -> bool:
+    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
+    primary = [one for one in judged if one.claim.primary] or judged
+    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
 
 
 def chance(claims: Sequence[Claim], judged: Sequence[Judgement]) -> str:
@@ -56,11 +63,11 @@ def chance(claims: Sequence[Claim], judged: Sequence[Judgement]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _tested(claim: Claim, found: Evidence) -> _Tested:
+def _tested(claim: Claim, found: Evidence, level: float) -> _Tested:
     assert found.term is not None
     assert found.pair is not None
     cells = {one.query: _located(one.query, one.cells) for one in found.values}
-    return _Tested(claim, found, _renamed(found.term, cells), *found.pair)
+    return _Tested(claim, found, _renamed(found.term, cells), *found.pair, level)
 
 
 def _located(query: Query, cells: Mapping[int, CellResult]) -> Query:
@@ -119,6 +126,8 @@ def _judgement(claim: Claim, found: Evidence, tested: _Tested | None) -> Judgeme
     if tested is None or found.pair is None:
         return Judgement(claim, found.verdict, found.values, remarks=found.remarks)
     verdict, remarks = tested.verdict(), [*tested.notes, *found.remarks]
+    if tested.level < LEVEL:
+        remarks = [f"tested at {100 * tested.level:.2g} %, as seeds were added until claims were decided", *remarks]
     if verdict != "unclear":
         verdict += found.where
     elif found.unresolved:

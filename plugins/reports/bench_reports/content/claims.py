@@ -11,14 +11,17 @@ from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
+from bench_core.suites.figure_schema import TRAINING_COSTS
 from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
+from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.statistics.intervals import summary
+from bench_reports.statistics.looks import level_of
 
 if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Quantified
@@ -32,7 +35,7 @@ SHOWN = 3  # comparisons in a remark
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims])
+    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
 
 
 def _expressions(claim: Claim) -> list[str]:
@@ -114,13 +117,16 @@ def _tested(found: Evidence, term: Term, known: Mapping[Query, Measured]) -> Evi
     }
     test = ClaimTest(known, seeds < FEWEST, bounds)
     pair = test.p_values(term)
-    remarks = [*_tested_in(test), *_limits(term, known), *found.remarks]
+    mixed = [f"trainings of {query} differ in kind, so others may be of any" for query in dict.fromkeys(test.mixed)]
+    remarks = [*_tested_in(test), *_limits(term, known), *mixed, *found.remarks]
     if test.vacuous:
         number = f"{len(test.vacuous)} of {counted(test.comparisons, 'comparison')}"
         remarks = [f"{number} could not have been otherwise: {'; '.join(test.vacuous[:SHOWN])}", *remarks]
     if pair is None:
         return replace(found, verdict="vacuous", remarks=remarks)
     trainings = min([seeds, *(_trainings(one) for one in test.quantified)])
+    if test.mixed and trainings >= FEWEST:
+        trainings = FEWEST - 1
     where = "" if trainings >= FEWEST else " in this training" if trainings == 1 else " in these trainings"
     return replace(found, pair=pair, where=where, unresolved="; ".join(test.unresolved[:SHOWN]), remarks=remarks)
 
@@ -181,7 +187,10 @@ def found_of(run: Run, query: Query, made: Sequence[Chosen] = ()) -> Found:
         return Found(query, query, reason=cell)
     found = partial(Found, query, cell)
     cells = [one for one in run.cells if all(name_on(one, axis) == name for axis, name in cell.axes)]
-    cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
+    if query.metric in TRAINING_COSTS:
+        cells = with_cost(run, cells, query.metric)
+    else:
+        cells = applicable(run, cells, query.metric) if query.metric in run.suite.metrics else []
     if not cells:
         profile = run.info.get("profile")
         return found(reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))

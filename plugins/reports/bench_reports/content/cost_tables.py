@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.csv_files import from_csv
 from bench_reports.content.numbers import number
 
@@ -44,6 +45,18 @@ class Spent:
         _, kind, what = name.split(".", 2)
         keys = {key for stage, key in one.artifacts.items() if stage.partition("/")[0] == kind}
         return number(self._stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+
+
+def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResult]:
+    """Return cells with a cost of their trainings, such as `cost.train.cpu_seconds`, as one more number."""
+    spent, found = Spent(run), []
+    for one in cells:
+        value = spent.of(one, name)
+        cost = Number(value, "" if value else "its cost is not known", better=-1, scale="log", bounds=(0.0, inf))
+        training = one.artifacts.get("train", "")
+        measured = {**one.artifacts, f"measure/{name}": training}
+        found.append(replace(one, numbers={**one.numbers, name: cost}, artifacts=measured))
+    return found
 
 
 def cost_label(name: str) -> str:

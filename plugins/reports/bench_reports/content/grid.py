@@ -79,6 +79,7 @@ class Entry:
     summary: Summary | None = None
     fixed: bool = False  # whether it is of one system that has no seeds, such as recorded outputs
     interval: tuple[float, float] | None = None  # of the mean, see `bench_reports.statistics.measurements`
+    apart: tuple[float, ...] = ()  # by seed, in place of an interval, where trainings differ in kind
     error: float = 0.0  # of its own, by sampling in a model
     examples: tuple[int, ...] = ()  # behind each seed's number
     reasons: tuple[str, ...] = ()  # why seeds are missing, each once

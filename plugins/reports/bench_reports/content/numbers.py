@@ -25,6 +25,8 @@ def ours(entry: Entry, digits: int, spread: str = "std") -> str:
         return "–" if entry.status == "none" else entry.status
     if spread == "std":
         return summarized(entry.summary, digits)
+    if spread == "interval" and entry.apart:
+        return f"seeds: {', '.join(rounded(one, digits) for one in entry.apart)}"
     ends = [rounded(end, digits) for end in entry.interval or ()] if spread == "interval" else []
     return rounded(entry.summary.mean, digits) + (f" [{', '.join(ends)}]" if ends else "")
 

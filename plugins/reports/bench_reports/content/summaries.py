@@ -71,7 +71,8 @@ def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
     mean = _mean(means, scale)
     seeds = [[seed_of(one) for one in entry.cells] for entry in entries]
     spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
-    interval = printed(measured[0].scale, estimate.interval()) if estimate.varies else None
+    known = estimate.varies and not any(one.is_mixed for one in measured)
+    interval = printed(measured[0].scale, estimate.interval()) if known else None
     sample = "|".join(entry.sample for entry in entries)
     behind = partial(_measurements, entries)
     found = replace(spread, mean=mean)

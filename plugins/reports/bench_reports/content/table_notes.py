@@ -10,14 +10,23 @@ from bench_reports.content.conditions import LONGEST, corpus_note, description, 
 from bench_reports.content.environments import unlike
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.labels import Labels
+from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on
-from bench_reports.content.verdicts import obstacles
+from bench_reports.content.verdicts import obstacles, same_examples
 
 MEANING_OF_VERDICTS = (
     "Equivalent: the 90 % interval of the difference is within the tolerance; better, worse: its 95 % interval is "
     "beyond it. A standard deviation that is not printed is taken as ours; with one seed and none printed: none."
 )
+OTHER_EXAMPLES = "The published test set is taken for another sample, with an error like that of ours."
+
+
+NO_INTERVAL = (
+    "No interval where trainings seem to differ in kind: a third of them are at a bound of the metric, or their mean "
+    "is nearer to one than their standard deviation"
+)
+MOST_APART = 5  # numbers in a note
 
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
@@ -26,6 +35,7 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
         _content(run, grid),
         _seeds(run, grid),
         _errors(run, grid),
+        _apart(run, grid),
         *_significance(run, grid),
         _added(grid),
     ]
@@ -59,6 +69,9 @@ def rules(run: Run, grid: Grid) -> list[str]:
         return [difference, *(f"Not comparable: {shortened(one.rstrip('.'), LONGEST)}." for one in found)]
     assert grid.published
     found = [difference, MEANING_OF_VERDICTS]
+    compared = [entry for row in grid.entries for entry in row if entry.comparison and entry.cells]
+    if compared and not all(same_examples(run, grid.table.reference, entry) for entry in compared):
+        found.append(OTHER_EXAMPLES)
     tolerance = grid.published.tolerance
     named = tolerance.items() if isinstance(tolerance, dict) else [("", tolerance)] if tolerance else []
     for name, one in named:
@@ -144,6 +157,21 @@ def _errors(run: Run, grid: Grid) -> str:
         ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
         words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
+
+
+def _apart(run: Run, grid: Grid) -> str:
+    """Say which numbers have no interval, as their trainings differ in kind, and what those of their seeds are."""
+    labels, listed = Labels.of(run, grid.table), []
+    for row, entries in zip(grid.rows, grid.entries, strict=True):
+        for column, entry in zip(grid.columns, entries, strict=True):
+            if entry.apart and (grid.table.spread == "interval" or len(set(entry.apart)) > 1):
+                name = ", ".join([*labels.row(row), *((column.names and column.shown) or ())])
+                listed.append(f"{name} {', '.join(rounded(one, column.number.digits) for one in entry.apart)}")
+    if not listed:
+        return ""
+    more = f"; and {len(listed) - MOST_APART:,} more" if len(listed) > MOST_APART else ""
+    seeds = "" if grid.table.spread == "interval" else f" (by seed: {'; '.join(listed[:MOST_APART])}{more})"
+    return f"{NO_INTERVAL}{seeds}."
 
 
 def _files(filled: Sequence[Grid]) -> Iterable[str]:

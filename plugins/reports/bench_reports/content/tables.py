@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import Axis
@@ -224,7 +224,9 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
     )
     known = measured(run, behind, column.value)
     again = partial(_measurement, run, behind, column.value)
-    about = {"untested": known} if isinstance(known, str) else {"measure": again, "interval": interval_of(known)}
+    about: dict[str, Any] = {"untested": known} if isinstance(known, str) else {"measure": again}
+    if not isinstance(known, str):
+        about |= {"interval": interval_of(known), "apart": tuple(values) if known.is_mixed else ()}
     examples = tuple(number.examples for number in own.values())
     samples = {number.sample for number in own.values()}
     return Entry(

@@ -28,13 +28,28 @@ def compared(run: Run, grid: Grid) -> Grid:
         better = column.number.better or directions.get(column.label, 0)
         tolerance = printed.tolerance_of(columns.get(column.label, column.label))
         within = tolerance.within if tolerance else None
-        found = comparison(entry, entry.published, entry.published.runs or printed.runs or 1, within, better)
+        runs = entry.published.runs or printed.runs or 1
+        ratio = None if same_examples(run, reference, entry) else _ratio(entry, printed)
+        found = comparison(entry, entry.published, runs, within, better, ratio)
         if found and not comparable:
             found = replace(found, verdict="not comparable", seeds=None)
         return replace(entry, comparison=found)
 
     entries = [[judged(*pair) for pair in zip(grid.columns, row, strict=True)] for row in grid.entries]
     return replace(grid, entries=entries)
+
+
+def same_examples(run: Run, reference: Reference, entry: Entry) -> bool:
+    """Return whether a suite says that an entry is of the published test set, and its tasks read that file."""
+    read = (run.info.get("read") or {}).get("tasks") or {}
+    tasks = {str(one.cell["task"]) for one in entry.cells}
+    digest = reference.same_examples.removeprefix("sha256:")
+    return bool(digest) and all(digest in (read.get(task) or {}).values() for task in tasks)
+
+
+def _ratio(entry: Entry, printed: Published) -> float:
+    """Return how many examples of ours there are for each of the published; as many, unless that is known."""
+    return max(entry.examples, default=1) / printed.examples if printed.examples else 1.0
 
 
 def obstacles(run: Run, table: Table) -> list[str]:
@@ -45,12 +60,15 @@ def obstacles(run: Run, table: Table) -> list[str]:
     return [*found, *([table.reference.differs] if table.reference and table.reference.differs else [])]
 
 
-def comparison(entry: Entry, printed: Value, runs: int, tolerance: float | None, better: int) -> Comparison | None:
+def comparison(
+    entry: Entry, printed: Value, runs: int, tolerance: float | None, better: int, ratio: float | None = None
+) -> Comparison | None:
     """Compare a mean over seeds with that of `runs` trainings; None where either is no number.
 
-    Numbers that are tested as logarithms are compared as such: a deviation or tolerance is relative to the published.
+    `ratio` is our number of examples by theirs, None if they are the same ones. Numbers that are tested as logarithms
+    are compared as such: a deviation or tolerance is relative to the published.
     """
-    from bench_reports.statistics.equivalence import Printed, beside
+    from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
 
     theirs = number(printed.mean)
     if entry.summary is None or theirs is None or isnan(entry.summary.mean - theirs):
@@ -58,15 +76,16 @@ def comparison(entry: Entry, printed: Value, runs: int, tolerance: float | None,
     difference, one = entry.summary.mean - theirs, next(iter(entry.measured), None)
     if not isfinite(difference):
         return Comparison(difference, "different" if not better else "better" if difference * better > 0 else "worse")
+    samples = SAME if one is None or ratio is None else of_two_samples(one, ratio)
     if one is None:  # a count of data, or a number that cannot be tested
         values, exact = [entry.summary.mean], not entry.cells
         found = beside(values, Printed(theirs, printed.std, runs, exact), tolerance, better)
     elif one.scale == "log" and theirs > 0:
         deviation = None if printed.std is None else printed.std / theirs
         within = None if tolerance is None else log(1 + tolerance / theirs)
-        found = beside([*one.values], Printed(log(theirs), deviation, runs), within, better, one.trained)
+        found = beside([*one.values], Printed(log(theirs), deviation, runs), within, better, one.trained, samples)
     else:
-        found = beside([*one.values], Printed(theirs, printed.std, runs), tolerance, better, one.trained)
+        found = beside([*one.values], Printed(theirs, printed.std, runs), tolerance, better, one.trained, samples)
     return Comparison(difference, found.verdict, found.seeds)
 
 

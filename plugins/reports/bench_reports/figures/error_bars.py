@@ -74,7 +74,10 @@ def _interval(values: Sequence[float], scale: Scale | Literal[""]) -> Ends | Non
     series = np.log(values) if scale == "log" else np.array(values, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         ends = interval_of(Measured(series, scale=scale or "linear"))
-    return ends if ends is None or all(end == end for end in ends) else None
+    if ends is None or not all(end == end for end in ends):
+        return None
+    lowest, highest = RANGES.get(scale, EVERYWHERE)
+    return max(ends[0], lowest), min(ends[1], highest)
 
 
 def _with_ends(values: Sequence[float], ends: Ends | None) -> SeedMean:

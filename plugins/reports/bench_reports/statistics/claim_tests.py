@@ -45,6 +45,7 @@ class ClaimTest:
     vacuous: list[str] = field(default_factory=list)  # comparisons that could not be otherwise
     unresolved: list[str] = field(default_factory=list)  # whose difference is below the error of an estimator
     quantified: list[Quantified] = field(default_factory=list)
+    mixed: list[Query] = field(default_factory=list)  # tested in these trainings, as trainings differ in kind
 
     def p_values(self, term: Term) -> Pair | None:
         """Return the p-values of a statement and of its contrary; None if all of it is vacuous.
@@ -114,6 +115,8 @@ class ClaimTest:
     def _tested(self, low: Term, high: Term) -> Pair | None:
         gap, slopes = self._gap(low, high)
         own = [self.measured[query] for query in slopes]
+        if len(own) == 1 and own[0].is_mixed:
+            self.mixed.extend(slopes)
         if len(own) > 1 and not (gap.varies or gap.value) and all(map(self._may_be_at_bound, slopes)):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):

@@ -84,5 +84,4 @@ def _from(best: int, found: Comparison) -> Comparison:
     """Return a comparison with the best row as its first."""
     if found.one == best:
         return found
-    turned = replace(found.estimate, value=-found.estimate.value)
-    return replace(found, one=found.other, other=found.one, estimate=turned)
+    return replace(found, one=found.other, other=found.one, estimate=found.estimate.reversed())

@@ -1,15 +1,18 @@
-"""Our number beside a published one of the same test set, by equivalence (Schuirmann, 1987)."""
+"""Our number beside a published one, by equivalence (Schuirmann, 1987).
+
+Unless both are of the same examples, the published one is of another sample, whose error is that of ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from bench_reports.statistics.estimate import LEVEL, NONE, Estimate, Part, together
+from bench_reports.statistics.estimate import LEVEL, NONE, Estimate, Measured, Part, contrast, together
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell"]
 MOST_SEEDS = 1_000
@@ -34,22 +37,38 @@ class Beside:
     seeds: int | None = None  # that would tell, if differences and deviations are what they seem
 
 
+Samples: TypeAlias = tuple[Part, Part]  # what examples of both add to the variance over seeds, and their whole part
+SAME: Samples = (NONE, NONE)  #: examples of both
+
+
+def of_two_samples(ours: Measured, ratio: float = 1.0) -> Samples:
+    """Return the error of two test sets: ours, and one of `1 / ratio` as many examples."""
+    found = contrast([ours], [1.0])
+    both = [Part(part.variance * (1 + ratio), part.freedom) for part in (found.examples, found.alone)]
+    return both[0], both[1]
+
+
 def beside(
-    ours: Sequence[float], printed: Printed, tolerance: float | None, better: int, trained: bool = True
+    ours: Sequence[float],
+    printed: Printed,
+    tolerance: float | None,
+    better: int,
+    trained: bool = True,
+    samples: Samples = SAME,
 ) -> Beside:
     """Compare our mean over seeds with a published one; a standard deviation that is not printed is taken as ours.
 
     Equivalent: the 90 % interval of the difference is within the tolerance. Better or worse (different, where neither
-    direction is better): its 95 % interval is beyond it. The examples are those of both, so their error is not in it.
+    direction is better): its 95 % interval is beyond it. `samples` are the errors of both test sets.
     """
     apart = float(np.mean(ours)) - printed.mean
     if printed.exact or not trained:
-        found = Estimate(apart, NONE, NONE, NONE)
+        found = Estimate(apart, NONE, NONE, NONE) if printed.exact else Estimate(apart, NONE, *samples)
         return Beside(verdict_of(found, tolerance, better), found)
     part = _variance(len(ours), _deviation(ours), printed)
     if part is None:
         return Beside("cannot tell", None)
-    found = Estimate(apart, part, NONE, NONE)
+    found = Estimate(apart, part, *samples)
     verdict = verdict_of(found, tolerance, better)
     seeds = _seeds_that_tell(found, ours, printed, tolerance) if verdict == "cannot tell" else None
     return Beside(verdict, found, seeds)
@@ -83,10 +102,6 @@ def _seeds_that_tell(found: Estimate, ours: Sequence[float], printed: Printed, t
     spread = _deviation(ours)
     for count in sorted({ceil(2 ** (power / 4)) for power in range(4, 41)}):
         part = _variance(count, printed.deviation if spread is None else spread, printed)
-        if (
-            part
-            and count > len(ours)
-            and verdict_of(Estimate(found.value, part, NONE, NONE), tolerance, 0) != "cannot tell"
-        ):
+        if part and count > len(ours) and verdict_of(replace(found, seeds=part), tolerance, 0) != "cannot tell":
             return count
     return None

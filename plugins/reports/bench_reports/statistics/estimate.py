@@ -7,6 +7,8 @@ A number v[s] of a model trained with seed s and measured on N examples is
 where `examples` is what the test set adds to all seeds alike and `both` what it adds to one of them. The error of a
 mean over seeds, of a difference, or of any smooth function of means has a part of the seeds, var(v[s]) / S, which
 contains `both`, and a part of the examples, which does not: the mean covariance of the bootstrap draws of two seeds.
+Tests allow for the skewness of what examples add by Hall's (1992) monotone transformation of Student's statistic.
+Where trainings differ in kind, some at 0 % and some at 60 %, nothing is said of others than these.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ POWER = 0.8  #: with which a detectable difference is found
 SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
 MOST = 1e9  # degrees of freedom; more are as good as infinitely many
 ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
+UNDERSTATED = 3.0  #: times 1 / sqrt(N): by how much a sample has less skewness than what it was drawn from, simulated
+EVERYWHERE = (-inf, inf)
 
 
 class Part(NamedTuple):
@@ -54,10 +58,36 @@ class Measured:
     trained: bool = True  # False where seeds change nothing, as with counts of n-grams
     error: float = 0.0  # standard error of an estimate, whatever the examples
     scale: Literal["linear", "log", "share"] = "linear"  # a share is in percent
+    bounds: tuple[float, float] = EVERYWHERE  # of values
 
     @property
     def mean(self) -> float:
         return float(self.values.mean())
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return whether trainings seem to differ in kind rather than in degree: no interval describes others.
+
+        So it is if a third of them or more are at a bound of the metric, or if their mean is nearer to a bound than
+        their standard deviation, without what examples explain of it: no normal distribution is like that.
+        """
+        ends = [end for end in self.bounds if isfinite(end)]
+        if not self.trained or len(self.values) < 2 or not ends:
+            return False
+        near = ROUNDING * max(1.0, *map(abs, ends))
+        at_bound = np.any([np.abs(self.values - end) <= near for end in ends], axis=0)
+        if 3 * int(at_bound.sum()) >= len(self.values):
+            return True
+        deviation = sqrt(max(0.0, float(self.values.var(ddof=1)) - self._by_examples))
+        return min(abs(self.mean - end) for end in ends) < deviation
+
+    @property
+    def _by_examples(self) -> float:
+        """Return the variance between trainings that examples explain."""
+        if self.draws is None:
+            return 0.0
+        drawn = self.draws[:, 0]
+        return float((drawn - drawn.mean(0)).var(1).sum()) / (len(drawn) - 1)
 
     @property
     def is_constant(self) -> bool:
@@ -77,6 +107,8 @@ class Estimate:
     alone: Part  # the whole part of the examples, if these trainings were the only ones
     error: Part = NONE  # of estimators
     floor: Part = NONE  # of shares of which no example, or every one, is a case
+    skewness: float = 0.0  # of what examples add
+    bounds: tuple[float, float] = EVERYWHERE  # of what is estimated
 
     @property
     def varies(self) -> bool:
@@ -92,35 +124,49 @@ class Estimate:
         """Return what is known of these trainings, whatever others would do."""
         return replace(self, seeds=None, examples=NONE)
 
-    def half_width(self, level: float = LEVEL) -> float:
-        """Return half the width of the interval that misses the truth with probability `level`.
+    def reversed(self) -> Estimate:
+        """Return the estimate of the difference the other way round."""
+        low, high = self.bounds
+        return replace(self, value=-self.value, skewness=-self.skewness, bounds=(-high, -low))
 
-        The critical value is the mean of those of all parts, weighted by their variances (Cochran, 1964). The
-        interval is never narrower than that of these trainings alone.
-        """
-        return max(_weighted(parts, level) for parts in self._parts())
+    def half_width(self, level: float = LEVEL) -> float:
+        """Return half the width of the interval, wherever its bounds are."""
+        low, high = self._ends(level)
+        return (high - low) / 2
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the interval of probability 1 - level: all values that a test at `level` does not reject."""
-        half = self.half_width(level)
-        return self.value - half, self.value + half
+        """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
+
+        It stays within the bounds, is never narrower than that of these trainings alone, and no more symmetric than
+        the replicates are.
+        """
+        (low, high), (least, most) = self._ends(level), self.bounds
+        return min(max(low, least), most), max(min(high, most), least)
 
     def p(self, null: float = 0.0) -> float:
-        """Return the two-sided p-value of `null`: the level at which the interval just reaches it."""
-        apart = abs(self.value - null)
-        if not apart:
+        """Return the two-sided p-value of `null`: the level at which the interval just reaches it, and never 0."""
+        if self.value == null:
             return 1.0
-        if not self.half_width():
-            return 0.0
-        found = SMALLEST
-        for parts in sorted(self._parts(), key=lambda parts: sum(bool(variance) for variance, _ in parts)):
-            found = _p(parts, apart, found)
-        return found
+        return min(1.0, 2 * min(self.p_above(null), self.reversed().p_above(-null)))
 
     def p_above(self, null: float = 0.0) -> float:
-        """Return the one-sided p-value of the statement that the true number is above `null`."""
-        p = self.p(null)
-        return p / 2 if self.value > null else 1 - p / 2
+        """Return the one-sided p-value of the statement that the true number is above `null`.
+
+        One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other
+        trainings, it is the one that shows less.
+        """
+        found = [_p_above(parts, self._spread, self.value - null) for parts in self._parts()]
+        return found[0] if len(found) == 1 else sorted([*found, 0.5])[1]
+
+    @property
+    def _spread(self) -> tuple[float, float]:
+        """Return the skewness of what examples add, and its variance."""
+        return self.skewness, self.alone.variance + self.floor.variance
+
+    def _ends(self, level: float) -> tuple[float, float]:
+        """Return the ends of the interval, wherever its bounds are."""
+        ends = [[self.value - apart for apart in _reach(parts, self._spread, level)] for parts in self._parts()]
+        return min(low for low, _ in ends), max(high for _, high in ends)
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that another experiment like this one would find with probability `power`.
@@ -142,8 +188,10 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
     independent, even where their draws happen to be the same.
     """
+    bounds = EVERYWHERE
     if value is None:
         value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
+        bounds = _between(measured, weights)
     least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in zip(measured, weights, strict=True))
     samples = _Samples(measured, least**2)
     seeds, known = [], True
@@ -155,10 +203,19 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
             seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
     error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
-    examples, alone = samples.parts()
+    known &= len(measured) != 1 or not measured[0].is_mixed
+    examples, alone, skewness = samples.parts()
     floor = Part(fsum(samples.floor.values()))
     value = value if abs(value) > least else 0.0
-    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor)
+    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness, bounds)
+
+
+def _between(measured: Sequence[Measured], weights: Sequence[float]) -> tuple[float, float]:
+    """Return the least and the greatest that a weighted sum of means can be."""
+    ends = [
+        sorted(weight * end for end in one.bounds) for one, weight in zip(measured, weights, strict=True) if weight
+    ]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
 def difference(ours: Measured, theirs: Measured) -> Estimate:
@@ -197,6 +254,7 @@ class _Samples:
         self.moved = dict.fromkeys(self.members, np.zeros(1))  # [D], the sum of means over seeds in each draw
         self.own = dict.fromkeys(self.members, 0.0)  # the variance of what draws add to single seeds
         self.floor = dict.fromkeys(self.members, 0.0)  # the variance of a share of three cases: the rule of three
+        self.skewed: list[tuple[float, float]] = []  # skewness and variance of parts
         self.names = {id(one): name for name, some in self.members.items() for one in some}
 
     @staticmethod
@@ -212,15 +270,17 @@ class _Samples:
                 drawn = one.draws[:, self._length(name)[0]]
                 draws[name] = draws.get(name, 0.0) + weight * drawn
                 if one.scale == "share" and not np.ptp(drawn):
-                    self.floor[name] += 3 * (100 * weight / self._units(name)) ** 2
+                    case = 100 * weight / self._units(name)
+                    self.floor[name] += 3 * case**2
+                    self.skewed.append((np.sign(weight) * (-1 if one.mean > 50 else 1) / sqrt(3), 3 * case**2))
         for name, some in draws.items():
             count, mean = len(some), some.mean(0)
             self.moved[name] = self.moved[name] + mean
             if count > 1:
                 self.own[name] += float((some - mean).var(1).sum()) / (count - 1) / count
 
-    def parts(self) -> tuple[Part, Part]:
-        """Return what examples add to the seeds' part of the variance, and their whole part."""
+    def parts(self) -> tuple[Part, Part, float]:
+        """Return what examples add to the seeds' part of the variance, their whole part, and its skewness."""
         more, alone = [], []
         for name in self.members:
             units = self._units(name)
@@ -230,7 +290,13 @@ class _Samples:
             freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
             alone.append(Part(variance, freedom))
             more.append(Part(max(0.0, variance - self.own[name] * small), freedom))
-        return together(more), together(alone)
+            if variance:
+                moved = self.moved[name] - self.moved[name].mean()
+                skewness = float(((moved / moved.std()) ** 3).mean())
+                self.skewed.append((skewness * (1 + UNDERSTATED / sqrt(units)), variance))
+        whole = together(alone)
+        total = whole.variance + fsum(self.floor.values())
+        return together(more), whole, fsum(_skewness(one, total) for one in self.skewed) if total else 0.0
 
     def _length(self, name: Hashable) -> tuple[int, int]:
         """Return the place and the length of the blocks that all measurements of a sample are drawn by."""
@@ -249,10 +315,27 @@ def _weighted(parts: Sequence[Part], level: float) -> float:
     return fsum(v * quantile(freedom, level) for v, freedom in parts if v) / sqrt(total) if total else 0.0
 
 
-def _p(parts: Sequence[Part], apart: float, least: float) -> float:
-    """Return the level at which an interval is `apart` to either side, or `least` if that is higher."""
-    if _weighted(parts, least) <= apart:
-        return least
+def _p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -> float:
+    """Return the one-sided p-value by which a number that is estimated `apart` above 0 is above it."""
+    total = fsum(variance for variance, _ in parts)
+    if not apart or not total:
+        return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
+    error = sqrt(total)
+    straight = straightened(apart / error, _skewness(skewed, total))
+    tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
+    return tail if straight > 0 else 1 - tail
+
+
+def _skewness(skewed: tuple[float, float], total: float) -> float:
+    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none."""
+    skewness, variance = skewed
+    return float(skewness * (variance / total) ** 1.5)
+
+
+def _level(parts: Sequence[Part], apart: float) -> float:
+    """Return the level at which the widths of an interval without skewness are `apart`."""
+    if _weighted(parts, SMALLEST) <= apart:
+        return SMALLEST
     total = fsum(variance for variance, _ in parts)
     if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
         from scipy.special import stdtr
@@ -260,8 +343,36 @@ def _p(parts: Sequence[Part], apart: float, least: float) -> float:
         return float(2 * stdtr(min(freedom, MOST), -apart / sqrt(total)))
     from scipy.optimize import brentq
 
-    level = brentq(lambda exponent: _weighted(parts, 10**exponent) - apart, log10(least), -1e-12)
+    if _weighted(parts, 1 - 1e-9) >= apart:
+        return 1.0
+    level = brentq(lambda exponent: _weighted(parts, 10**exponent) - apart, log10(SMALLEST), log10(1 - 1e-9))
     return float(10**level)
+
+
+def _reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> tuple[float, float]:
+    """Return how far a test at `level` reaches below an estimate, and (negative) above it."""
+    total = fsum(variance for variance, _ in parts)
+    if not total:
+        return 0.0, 0.0
+    error = sqrt(total)
+    critical, skewness = _weighted(parts, level) / error, _skewness(skewed, total)
+    return bent(critical, skewness) * error, bent(-critical, skewness) * error
+
+
+def straightened(t: float, skewness: float) -> float:
+    """Return Student's statistic, transformed so that it is Student's though the mean has some skewness.
+
+    The transformation is monotone, t + g t^2 / 3 + g^2 t^3 / 27 + g / 6 (Hall, 1992: On the removal of skewness by
+    transformation), with the skewness g of the mean.
+    """
+    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+
+
+def bent(straight: float, skewness: float) -> float:
+    """Return the statistic that is `straightened` to a value."""
+    if abs(skewness) < 1e-6:
+        return straight
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (straight - skewness / 6))) - 1)
 
 
 def _detectable(parts: Sequence[Part], power: float) -> float:

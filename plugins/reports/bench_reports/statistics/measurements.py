@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, isfinite, log
+from math import exp, inf, isfinite, log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
+UNSEEN = (
+    1 - 0.1**0.5
+)  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
 LARGEST = 1e150  #: whose variance is a number
 TOO_LARGE = "some of its numbers are so large that their variance is none"
 
@@ -54,7 +57,19 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
         trained=_is_trained(run, cells[0]),
         error=max(_error(number) for number in numbers),
         scale=first.scale or "linear",
+        bounds=_bounds(numbers),
     )
+
+
+def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
+    """Return the bounds of numbers on the scale of their tests: declared, or those of all shares and perplexities."""
+    scale = numbers[0].scale
+    declared = [number.bounds for number in numbers if number.bounds]
+    low = min((low for low, _ in declared), default=0.0 if scale in ("share", "log") else -inf)
+    high = max((high for _, high in declared), default=100.0 if scale == "share" else inf)
+    if scale != "log":
+        return low, high
+    return log(low) if low > 0 else -inf, log(high) if high > 0 else inf
 
 
 def _error(number: Number) -> float:
@@ -74,22 +89,26 @@ def alone(one: Measured) -> Estimate | Share:
 
 
 def interval_of(one: Measured) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean over seeds, as it is printed; None where nothing varies.
+    """Return the 95 % interval of a mean over seeds, as it is printed; None where there is none.
 
-    With one seed it is about other examples for this training alone.
+    There is none where nothing varies, and of trainings that differ in kind. With one seed it is about other examples
+    for this training alone. Of two trainings with a share, it allows for a kind that neither is of.
     """
+    if one.is_mixed:
+        return None
     found = alone(one)
     if isinstance(found, Estimate) and not (found.varies or found.floor.variance):
         return None
-    return printed(one.scale, found.interval())
+    low, high = printed(one.scale, found.interval())
+    if len(one.values) == 2 and one.trained and one.scale == "share":
+        low, high = low - UNSEEN * low, high + UNSEEN * (100.0 - high)
+    return low, high
 
 
 def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of an interval on the scale of the numbers; a share stays within 0 and 100 %."""
+    """Return the ends of an interval on the scale of the numbers."""
     low, high = interval
-    if scale == "log":
-        return _exp(low), _exp(high)
-    return (max(0.0, low), min(100.0, high)) if scale == "share" else (low, high)
+    return (_exp(low), _exp(high)) if scale == "log" else (low, high)
 
 
 def _exp(value: float) -> float:

@@ -1,10 +1,16 @@
-"""Exact statements about a share of the examples of one training (Clopper and Pearson, 1934)."""
+"""Exact statements about a share of examples, of one training or of several without a case (Clopper, Pearson, 1934).
+
+If none of N examples is a case in any of several trainings, the mean of their true shares is above u with probability
+(1 - u)^N at most, however alike trainings are on an example: the one with the greatest share has shown none, too.
+Of *other* trainings this says little: of S trainings without a case, up to 1 - 0.05^(1/S) of all could be of another
+kind (63 % for three).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench_reports.statistics.estimate import LEVEL, Measured
+from bench_reports.statistics.estimate import LEVEL, SMALLEST, Measured
 
 
 @dataclass(frozen=True)
@@ -13,6 +19,7 @@ class Share:
 
     cases: int
     examples: int
+    of_these_trainings: bool = True  # others are left out, as in an `Estimate`
 
     @property
     def value(self) -> float:
@@ -32,22 +39,30 @@ class Share:
         return min(1.0, 2 * min(self.p_above(null), self.p_below(null)))
 
     def p_above(self, null: float = 0.0) -> float:
-        """Return the p-value of the statement that the true share is above `null`: P(as many cases, or more)."""
+        """Return the p-value of the statement that the true share is above `null`: P(as many cases, or more).
+
+        No p-value is 0.
+        """
         from scipy.special import bdtrc
 
         share = min(max(null / 100, 0.0), 1.0)
-        return float(bdtrc(self.cases - 1, self.examples, share)) if self.cases else 1.0
+        return max(SMALLEST, float(bdtrc(self.cases - 1, self.examples, share))) if self.cases else 1.0
 
     def p_below(self, null: float = 0.0) -> float:
         """Return the p-value of the statement that the true share is below `null`: P(as many cases, or fewer)."""
         from scipy.special import bdtr
 
-        return float(bdtr(self.cases, self.examples, min(max(null / 100, 0.0), 1.0)))
+        return max(SMALLEST, float(bdtr(self.cases, self.examples, min(max(null / 100, 0.0), 1.0))))
 
 
 def share_of(measured: Measured) -> Share | None:
-    """Return what a measurement counted, if it is a share of independent examples of one training; else None."""
-    if measured.scale != "share" or len(measured.values) != 1 or measured.draws is None or measured.block > 1:
+    """Return what a measurement counted, if it is a share of independent examples; else None.
+
+    Of several trainings, this is known only where none has a case, or all examples of each are cases.
+    """
+    if measured.scale != "share" or measured.draws is None or measured.block > 1:
+        return None
+    if len(measured.values) > 1 and not (measured.is_constant and measured.mean in (0.0, 100.0)):
         return None
     examples = int(measured.units)
     cases = measured.mean / 100 * examples
