@@ -19,7 +19,14 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
-from bench_reports.content.permutation_tests import FILE, MARGIN, keep_permutations, pair_name, permutations
+from bench_reports.content.permutation_tests import (
+    FILE,
+    MARGIN,
+    keep_permutations,
+    pair_name,
+    permutations,
+    write_permutations,
+)
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.diff.contrasts import contrast
@@ -27,6 +34,7 @@ from bench_reports.diff.example_diff import StoredExamples
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
 from bench_reports.statistics.permutation import DRAWS
+from bench_reports.verification.run import verify_run
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
     "rows: [decoder], columns: [model]", "rows: [model, decoder]"
@@ -177,3 +185,16 @@ def test_a_run_keeps_its_tests_and_carries_them_elsewhere(made, tmp_path):
     with ZipFile(tmp_path / "run.zip") as bundle:
         name = next(name for name in bundle.namelist() if name.endswith(FILE))
         assert json.loads(bundle.read(name)) == kept
+
+
+def test_a_forged_p_value_is_found_by_the_examples_in_the_store(run, store):
+    keep_permutations(run, grids(run), store)
+    assert [*verify_run(run, store)] == []
+    kept = permutations(run)
+    name, true = next((name, one) for name, one in kept.items() if 0 < one.p < 1)
+    write_permutations(run.folder, {**kept, name: true.model_copy(update={"p": true.p / 2})})
+    (remark,) = verify_run(run, store)
+    assert remark.wrong
+    assert f"p is {true.p / 2}, and {true.p} by the examples in the store" in remark.text
+    (remark,) = verify_run(run, None)
+    assert (remark.wrong, remark.text) == (False, f"{run.folder / FILE}: the store is not here")
