@@ -47,7 +47,7 @@ def contracts_of_small_size(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.full_contracts:
             patch.setattr(leaks, "STEPS", 30)
-            patch.setattr(models, "DRAWS", 2_000)
+            patch.setattr(models, "DRAWS", 5_000)
         yield
 
 
