@@ -200,24 +200,25 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
     Were both shares equal, an example that is a case of one alone would be a case of either with probability 1/2
     (McNemar, 1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates gives their number.
     """
-    both, examples = (ours, theirs), ours.units
-    if any(one.scale != "share" or len(one.values) != 1 or one.draws is None or one.block > 1 for one in both):
-        return None
-    if ours.sample is None or ours.sample != theirs.sample or ours.units != theirs.units:
+    counted = all(len(one.values) == 1 and share_of(one) for one in (ours, theirs))
+    if (
+        not counted
+        or ours.sample is None
+        or ours.sample != theirs.sample
+        or ours.draws is None
+        or theirs.draws is None
+    ):
         return None
     from scipy.special import bdtrc
 
-    assert ours.draws is not None
-    assert theirs.draws is not None
+    examples = ours.units
     ahead = round((ours.mean - theirs.mean) / 100 * examples)
     spread = float((ours.draws[0, 0] - theirs.draws[0, 0]).var()) * (examples / 100) ** 2
-    unlike = abs(ahead) + 2 * max(
-        0, round((spread + ahead**2 / examples - abs(ahead)) / 2)
-    )  # it has the parity of `ahead`
+    more = spread + ahead**2 / examples - abs(ahead)
+    unlike = abs(ahead) + 2 * max(0, round(more / 2))  # which has the parity of `ahead`
 
     def at_least(cases: int) -> float:
-        more, equal = bdtrc(cases, unlike, 0.5), bdtrc(cases - 1, unlike, 0.5) if cases else 1.0
-        return float(more + equal) / 2
+        return float(bdtrc(cases, unlike, 0.5) + (bdtrc(cases - 1, unlike, 0.5) if cases else 1.0)) / 2
 
     return Pair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
 
