@@ -15,6 +15,8 @@ from bench_core.suites import extras
 
 pytest_plugins = ["cpu_seconds"]
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other take CPU seconds too
+
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
     str(package.parent.relative_to(Path(__file__).parent))
