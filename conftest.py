@@ -46,7 +46,7 @@ def contracts_of_small_size(request):
 
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.full_contracts:
-            patch.setattr(leaks, "STEPS", 60)
+            patch.setattr(leaks, "STEPS", 30)
             patch.setattr(models, "DRAWS", 5_000)
         yield
 
@@ -68,6 +68,27 @@ def small():
 
     with registry.extra(bench_small.plugin):
         yield
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Return the folder of the small suite, with its `store` and its `runs`; tests read it, or copy it and go on."""
+    import bench_small.plugin
+
+    import bench_core
+    from bench_core import registry
+
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "suite.yaml").write_text(dedent(SUITE))
+    with registry.extra(bench_small.plugin):
+        bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
+    before = _contents(folder)
+    yield folder
+    assert _contents(folder) == before, "a test has changed the run that others read"
+
+
+def _contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ def test_a_plugin_has_at_most_fifty_lines_in_all(made, kind):
     assert sum(len(path.read_text().splitlines()) for path in files) <= 50
 
 
+@pytest.mark.slow
 def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed):
     told = run(made, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(
         made / f"bench-fresh-{kind}" for kind in PARTS
@@ -92,6 +93,7 @@ def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed)
     assert re.search(r"\b(\d+) passed", told)[1] == "7"
 
 
+@pytest.mark.slow
 def test_the_parts_are_found_and_work_together(made, installed):
     listed = json.loads(run(made, BIN / "bench", "list", "--json", **installed))
     found = {(part["kind"], part["name"]) for part in listed["parts"]}
@@ -100,6 +102,7 @@ def test_the_parts_are_found_and_work_together(made, installed):
     assert re.search(r"daring +\*?[\d.]+", run(made, BIN / "bench", "run", "suite.yaml", **installed))
 
 
+@pytest.mark.slow
 def test_a_new_suite_runs_to_its_report(tmp_path):
     new("suite", "first-question", "--folder", tmp_path)
     told = run(tmp_path, BIN / "bench", "run", "first-question.yaml", "--profile", "quick", "--seeds", "1")

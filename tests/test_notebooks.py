@@ -51,6 +51,7 @@ from bench_core.errors import StoreError
 from bench_core.kit import ExampleMetricConfig, LanguageModel, LanguageModelConfig
 from bench_core.runs import evaluate as evaluate_module
 from bench_core.runs.adhoc_parts import AdHocParts
+from bench_core.runs.results import read_run
 from bench_core.runs.shown_results import as_html, as_markdown, as_text
 from bench_decoders.plugin import GreedyConfig, ProcessorConfig
 
@@ -116,8 +117,8 @@ def cells():
 # The same as a suite
 
 
-def test_numbers_are_those_of_the_same_suite_to_the_last_digit(suite_file, tmp_path):
-    written = run(suite_file(), store=tmp_path / "one", out=tmp_path / "runs")
+def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, tmp_path):
+    written = read_run(next((finished / "runs").iterdir()))
     given = bench_core.evaluate(
         tasks={"words": "letters"},
         models={"one": BigramConfig(), "two": BigramConfig(scale=2.0)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -54,6 +55,13 @@ def go(tmp_path, suite_file):
     return run
 
 
+@pytest.fixture
+def begun(finished, tmp_path):
+    """Let the suite be stored already where `go` runs it."""
+    for name in ("store", "runs"):
+        shutil.copytree(finished / name, tmp_path / name)
+
+
 def values(run):
     return [(row["model"], row["decoder"], row["seed"], row["ended"], row["nats"]) for row in run.rows()]
 
@@ -68,7 +76,7 @@ def test_every_cell_is_done_and_each_training_once(go):
     assert heard.kinds().count("prepare") == 1
 
 
-def test_a_second_run_computes_nothing_and_finds_the_same(go):
+def test_a_second_run_computes_nothing_and_finds_the_same(begun, go):
     first, _ = go()
     second, heard = go()
     assert heard.stages == []
@@ -76,8 +84,7 @@ def test_a_second_run_computes_nothing_and_finds_the_same(go):
     assert first.folder == second.folder
 
 
-def test_an_added_decoder_or_metric_trains_nothing(go, suite_file):
-    go()
+def test_an_added_decoder_or_metric_trains_nothing(begun, go, suite_file):
     _, heard = go(
         suite_file(**{"  draw: {name: draw}": "  draw: {name: draw}\n  again: {name: argmax, max_tokens: 3}"})
     )
@@ -86,7 +93,7 @@ def test_an_added_decoder_or_metric_trains_nothing(go, suite_file):
     assert set(heard.kinds()) == {"measure"}
 
 
-def test_the_seed_decides_the_draws_and_nothing_else_does(go):
+def test_the_seed_decides_the_draws_and_nothing_else_does(begun, go):
     run, _ = go()
     found = {(model, decoder, seed): nats for model, decoder, seed, _, nats in values(run)}
     assert found["one", "argmax", 0] == found["one", "draw", 0]
@@ -121,7 +128,7 @@ def test_a_failure_is_no_result_and_is_tried_again(go, suite_file, tmp_path):
     assert "train" in heard.kinds()
 
 
-def test_a_damaged_number_is_set_aside_and_made_again(go, tmp_path):
+def test_a_damaged_number_is_set_aside_and_made_again(begun, go, tmp_path):
     first, _ = go()
     path = next((tmp_path / "store" / "measure").glob("*/number.json"))
     path.write_text(path.read_text() + " ")
@@ -132,7 +139,7 @@ def test_a_damaged_number_is_set_aside_and_made_again(go, tmp_path):
     assert list((tmp_path / "store" / "set-aside").iterdir())
 
 
-def test_damaged_weights_are_set_aside_and_trained_again(go, suite_file, tmp_path):
+def test_damaged_weights_are_set_aside_and_trained_again(begun, go, suite_file, tmp_path):
     first, _ = go()
     for path in (tmp_path / "store" / "train").glob("*/weights.safetensors"):
         content = bytearray(path.read_bytes())
@@ -144,7 +151,7 @@ def test_damaged_weights_are_set_aside_and_trained_again(go, suite_file, tmp_pat
     assert [row["nats"] for row in first.rows()] == [row["nats"] for row in run.rows()]
 
 
-def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(go, suite_file, tmp_path):
+def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(begun, go, suite_file, tmp_path):
     first, _ = go()
     weights = [*(tmp_path / "store" / "train").glob("*/weights.safetensors")]
     for path in weights:
@@ -246,7 +253,7 @@ def test_phases_change_settings_and_go_on_with_the_best_weights(go, suite_file):
         go(suite_file(**{"training: {": "training: {" + phases.replace("noisy", "noisi")}))
 
 
-def test_a_training_can_begin_with_given_weights(go, suite_file, tmp_path):
+def test_a_training_can_begin_with_given_weights(begun, go, suite_file, tmp_path):
     first, _ = go()
     weights = tmp_path / "store" / "train" / first.cells[0].artifacts["train"] / "weights.safetensors"
     initial = f"training: {{initial: {weights}, updates: 1, lr: 1e-9, select: {{metric: nats}}}}"
@@ -311,7 +318,7 @@ def test_what_is_not_generated_in_a_row_is_kept_word_by_word():
     assert _course(Case.of(toys.RecurrentConfig()).model, task, outcome) == {}
 
 
-def test_reports_show_outputs_word_by_word_where_a_run_has_that(go, tmp_path):
+def test_reports_show_outputs_word_by_word_where_a_run_has_that(begun, go, tmp_path):
     run, _ = go()
     write_report(run, tmp_path / "without")
     assert "word after word" not in (tmp_path / "without" / "report.md").read_text()

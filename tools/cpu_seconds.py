@@ -64,7 +64,7 @@ class Spent:
         return f"{self.total:.0f} CPU seconds, {kinds}; each in {TABLE}"
 
     def _kinds(self) -> dict[str, dict[str, float]]:
-        return {"tests": self.tests, "shared fixtures": self.fixtures, "imports during tests": self.imports}
+        return {"tests": self.tests, "shared fixtures": self.fixtures, "first imports": self.imports}
 
 
 class Clock:

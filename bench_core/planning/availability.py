@@ -10,6 +10,7 @@ from typing import Any
 
 from bench_core.config import ModelConfig, TaskConfig
 from bench_core.errors import DataError
+from bench_core.files import digest
 from bench_core.planning.hardware import missing_device
 from bench_core.planning.path_settings import located, paths, places
 from bench_core.suites.partial import Unreadable
@@ -30,6 +31,9 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems) -> None:
             for text in _unread(settings, data, suite.folder):
                 if not any(str(path) in text for path in files):
                     problems.add(keys, text)
+    with suppress(Unreadable):
+        if any(table.reference and table.reference.same_examples for table in suite.tables):
+            _report_other_examples(suite, data, problems)
     with suppress(Unreadable):
         if suite.models:
             _report_devices(suite, problems)
@@ -88,6 +92,24 @@ def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
         reason = error.strerror if isinstance(error, OSError) else error
         yield f"its files cannot be read ({reason}). Correct their names."
+
+
+def _report_other_examples(suite: Suite, data: Path, problems: Problems) -> None:
+    """Report digests of published test sets that no task reads."""
+    read = [one for task in suite.tasks.values() for one in _digests(task, data, suite.folder)]
+    for place, table in enumerate(suite.tables):
+        said = table.reference.same_examples if table.reference else ""
+        if said and read and said.removeprefix("sha256:") not in read:
+            text = f"no task reads a file with the digest {said}. Leave it out where the test set is another one."
+            problems.add(("tables", place, "reference", "same_examples"), text)
+
+
+def _digests(task: TaskConfig, data: Path, suite: Path) -> list[str]:
+    """Return the digests of files that a task reads; none where one cannot be read, which is reported elsewhere."""
+    with suppress(DataError, OSError, ValueError):
+        found = located(task, data, suite)
+        return [*found.reads(data).values(), *(digest(path) for path, _ in paths(vars(found)) if path.is_file())]
+    return []
 
 
 def _report_devices(suite: Suite, problems: Problems) -> None:

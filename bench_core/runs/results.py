@@ -178,7 +178,9 @@ def cell_as_json(one: CellResult) -> dict[str, Any]:
 
 
 def _number_as_json(number: Number) -> dict[str, Any]:
-    return {**vars(number), "value": None if number.value is None else as_json(number.value)}
+    known = {**vars(number), "value": None if number.value is None else as_json(number.value)}
+    bounds = known.pop("bounds")
+    return known if bounds is None else {**known, "bounds": [as_json(float(end)) for end in bounds]}
 
 
 def number_digest(number: Number, draws: Draws | None) -> str:

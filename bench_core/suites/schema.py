@@ -56,8 +56,9 @@ class Reference(Strict):
     rows: dict[str, str | None] = {}  #: their names mapped to ours; equal names need no entry, null omits a row
     columns: dict[str, str | None] = {}  #: likewise
     differs: str = ""  #: why our numbers are not comparable with the published ones, in any profile
-    #: the digest of the test set, `sha256:` and 64 hexadecimal digits, if theirs are the same examples
-    same_examples: str = Field(default="", pattern="^(sha256:[0-9a-f]{64})?$")
+    same_examples: str = Field(
+        "", pattern="^(sha256:[0-9a-f]{64})?$"
+    )  #: digest of the test set, if theirs is the same
 
 
 class Choice(Strict):

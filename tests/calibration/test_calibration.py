@@ -22,13 +22,8 @@ QUICK = [
     promises.claims,
 ]
 QUICK += [promises.shares, promises.power, promises.published, promises.of_streams]
-QUICK += [
-    promises.other_worlds,
-    promises.other_cells,
-    promises.gaussian_cells,
-    promises.looks,
-    promises.other_test_sets,
-]
+QUICK += [promises.other_cells, promises.gaussian_cells, promises.looks]
+LONGER = [promises.other_worlds, promises.other_test_sets]
 
 
 def outside(table, repetitions, seed=None, quick=False):
@@ -38,6 +33,12 @@ def outside(table, repetitions, seed=None, quick=False):
 
 @pytest.mark.parametrize("table", QUICK, ids=lambda table: table.__name__)
 def test_a_hundred_experiments_keep_every_promise(table):
+    assert not outside(table, 100, 11, quick=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", LONGER, ids=lambda table: table.__name__)
+def test_a_hundred_experiments_of_other_kinds_keep_every_promise(table):
     assert not outside(table, 100, 11, quick=True)
 
 
@@ -86,6 +87,7 @@ def misses_of(worlds, most, count, repetitions=1_000):
     return [text for row in rows for text in promises.misses(row, repetitions)]
 
 
+@pytest.mark.slow
 def test_a_thousand_experiments_find_students_test_where_skewed_means_stand_against_each_other(monkeypatch):
     opposed = {name: world for name, world in promises.EQUAL.items() if name.startswith("opposed")}
     assert opposed
@@ -99,11 +101,13 @@ def test_a_hundred_experiments_find_intervals_of_trainings_that_differ_in_kind(m
     assert [text for text in outside(promises.other_cells, 100, 11, quick=True) if text.startswith("trainings at 0")]
 
 
+@pytest.mark.slow
 def test_a_hundred_experiments_find_looks_that_spend_the_whole_level_each_time(monkeypatch):
     monkeypatch.setattr(promises, "spent", lambda look, looks: 0.05)
     assert outside(promises.looks, 200, 11, quick=True)
 
 
+@pytest.mark.slow
 def test_a_hundred_experiments_find_published_numbers_that_are_taken_for_those_of_our_examples(monkeypatch):
     monkeypatch.setattr(promises, "of_two_samples", lambda ours: SAME)
     assert outside(promises.other_test_sets, 100, 11, quick=True)
@@ -115,6 +119,8 @@ def test_the_page_of_statistics_gets_the_tables_that_are_recorded():
     found = promises.documented(page, {"t": {"title": "T: %.", "rows": rows}})
     assert found == "# x\n\n**T: %.**\n\n| | S=1 |\n| --- | --- |\n| a | 5.0 |\n\nafter\n"
     assert promises.documented(found, {"t": {"title": "T: %.", "rows": rows}}) == found
+    new = promises.documented(f"{found}\n{promises.LAST}: x\n", {"u": {"title": "U.", "rows": rows}})
+    assert new.endswith(f"after\n\n**U.**\n\n| | S=1 |\n| --- | --- |\n| a | 5.0 |\n\n{promises.LAST}: x\n")
 
 
 def recorded():

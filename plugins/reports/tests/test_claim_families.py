@@ -186,7 +186,7 @@ def incoherent(tmp_path, seed, count, pairs_each=20):
 
 
 def test_no_claim_holds_without_what_it_implies(tmp_path):
-    assert [*incoherent(tmp_path, 1, 120)] == []
+    assert [*incoherent(tmp_path, 1, 80)] == []
 
 
 @pytest.mark.nightly
@@ -198,4 +198,4 @@ def test_pairs_find_verdicts_that_do_not_respect_implication(tmp_path, monkeypat
     from bench_reports.content import claim_families
 
     monkeypatch.setattr(claim_families, "_demote", lambda *_: False)
-    assert [*incoherent(tmp_path, 1, 120)]
+    assert [*incoherent(tmp_path, 1, 80)]

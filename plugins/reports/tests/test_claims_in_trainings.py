@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from bench_small.runs import cell, number, run_of, sampled
 from bench_small.suites import SUITE
+from scipy.stats import binom
 
 from bench_core.errors import SuiteError
 from bench_core.suites.expressions import Query, read
 from bench_core.suites.load import load
 from bench_core.suites.schema import Claim
 from bench_reports.content.claims import judge
-from bench_reports.statistics.claim_tests import ClaimTest
+from bench_reports.statistics.claim_tests import ClaimTest, sign_test
+from bench_reports.statistics.estimate import LEVEL, Measured, contrast
 
 LESS = "v('rate', decoder='beam') < v('rate', decoder='greedy')"
 
@@ -164,8 +166,6 @@ def test_a_quantifier_over_a_model_without_training_is_refused(suite_file):
 def test_the_test_of_a_training_is_that_of_this_training_alone():
     generator = np.random.default_rng(3)
     expression = read("in_every_training(v('a') > v('b'))")
-    from bench_reports.statistics.estimate import Measured, contrast
-
     values, draws = generator.normal(size=(2, 3)), generator.normal(size=(2, 3, 1, 200))
     cells = [Measured(values[place], draws[place], 50, sample="s", training="t") for place in range(2)]
     one = ClaimTest({Query("a"): cells[0], Query("b"): cells[1]}).p_values(expression.term)
@@ -177,3 +177,82 @@ def test_the_test_of_a_training_is_that_of_this_training_alone():
         for s in range(3)
     ]
     assert one.true == pytest.approx(max(found.p_above() for found in alone), rel=1e-9)
+
+
+def weights(size):
+    return np.random.default_rng(1).multinomial(size, np.full(size, 1 / size), 1_000) / size
+
+
+def decodings(generator, size, trainings, drawn):
+    """Return the shares of two decoders of the same examples, for each training (only ours, only theirs, both)."""
+    cells = []
+    for ours, theirs, both in trainings:
+        kind = generator.random(size)
+        first = (kind < ours) | ((kind >= ours + theirs) & (kind < ours + theirs + both))
+        second = (kind >= ours) & (kind < ours + theirs + both)
+        cells.append([first, second])
+    cases = 100.0 * np.array(cells)  # [S, 2, N]
+    return [
+        Measured(
+            cases[:, one].mean(1), (cases[:, one] @ drawn.T)[:, None], size, sample="s", training="t", scale="share"
+        )
+        for one in range(2)
+    ]
+
+
+def shares(trainings, repetitions, size=100, seed=4):
+    """Return in how many percent of experiments `in_every_training` holds, and in how many it fails."""
+    term, generator, drawn = (
+        read("in_every_training(v('a') > v('b'))").term,
+        np.random.default_rng(seed),
+        weights(size),
+    )
+    pairs = []
+    for _ in range(repetitions):
+        ours, theirs = decodings(generator, size, trainings, drawn)
+        pairs.append(ClaimTest({Query("a"): ours, Query("b"): theirs}).p_values(term) or (1.0, 1.0))
+    return 100 * (np.array(pairs) <= LEVEL).mean(0)
+
+
+NESTED, BACK, EQUAL, ZERO = (0.1, 0.0, 0.2), (0.11, 0.01, 0.19), (0.05, 0.05, 0.2), (0.0, 0.0, 0.0)
+FOUND = {"10 against 0": (0.1, 0.0, 0.0), "30 against 20": NESTED, "30 against 20, some the other way round": BACK}
+
+
+def keeps_its_promises(repetitions, seed, sizes=(50, 100, 300), differing=(0.01, 0.02, 0.05, 0.1)):
+    error = 300 * (0.05 * 0.95 / repetitions) ** 0.5  # three errors of the simulation, in percent
+    for trainings in FOUND.values():
+        assert shares([trainings] * 3, repetitions, seed=seed)[0] >= 80 - 2 * error
+    assert shares([NESTED, ZERO, NESTED], repetitions, seed=seed)[0] >= 80
+    for size in sizes:
+        for unlike in differing:
+            equal = (unlike, unlike, 0.2)
+            assert max(shares([equal], repetitions, size, seed)) <= 5 + error, (size, unlike)
+    assert shares([EQUAL] * 3, repetitions, seed=seed)[0] <= 1
+    assert shares([NESTED, NESTED, EQUAL], repetitions, seed=seed)[0] <= 5 + error
+
+
+def test_ten_points_in_each_of_three_trainings_are_found_and_equal_decoders_are_not_told_apart():
+    keeps_its_promises(30, 4, (100,), (0.05,))
+
+
+@pytest.mark.nightly
+def test_thousands_of_experiments_find_ten_points_and_tell_no_equal_decoders_apart():
+    keeps_its_promises(3_000, 5)
+
+
+def test_the_test_of_few_examples_that_differ_is_that_of_their_signs():
+    """Of n examples that are a case of one alone, k are of ours: P(more than k of n) + P(k of n) / 2."""
+    generator, drawn = np.random.default_rng(0), weights(200)
+    for ahead, behind, both in ((5, 0, 20), (4, 0, 0), (6, 1, 30), (9, 2, 3), (0, 0, 4), (2, 3, 0)):
+        cases = np.zeros((2, 200))
+        cases[0, :ahead] = cases[1, ahead : ahead + behind] = cases[:, 150 : 150 + both] = 100
+        cases = cases[:, generator.permutation(200)]
+        ours, theirs = (
+            Measured(one.mean(keepdims=True), (one @ drawn.T)[None, None], 200, sample="s", scale="share")
+            for one in cases
+        )
+        signs = binom(ahead + behind, 0.5)
+        expected = signs.sf(ahead) + signs.pmf(ahead) / 2, signs.sf(behind) + signs.pmf(behind) / 2
+        assert sign_test(ours, theirs) == pytest.approx(expected)
+    assert sign_test(ours, replace(theirs, sample="other")) is None
+    assert sign_test(ours, replace(theirs, scale="linear")) is None

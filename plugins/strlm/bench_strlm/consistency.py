@@ -53,9 +53,11 @@ class Consistency(Probe):
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
         """Return what follows where every premise holds."""
-        plain = (
-            type(model) in (RecurrentLM, Construction) and type(model.head) is nn.Linear
-        )  # others may step, or draw, otherwise
+        plain = (  # others may step, or sample, in another way
+            isinstance(model, RecurrentLM)
+            and type(model) in (RecurrentLM, Construction)
+            and type(model.head) is nn.Linear
+        )
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
             return Statement("", "no theorem is about this kind of model")
         if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop

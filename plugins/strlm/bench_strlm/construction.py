@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from bench_core import STOP, TaskInfo
 from bench_rnn.api import RecurrentLM
@@ -22,6 +23,7 @@ class Construction(RecurrentLM):
     def __init__(self, config: ConstructionConfig, info: TaskInfo) -> None:
         tokens = len(info.vocabulary)
         super().__init__(RNNLMConfig(cell="tanh", hidden=TOP + tokens, layers=1, embedding="one-hot"), info)
+        assert isinstance(self.head, nn.Linear)
         weights = dict(self.rnn.layers.named_parameters())
         start = torch.full((TOP + tokens,), WORD_START)
         start[:TOP], start[TOP + STOP] = TOP_START, STOP_START

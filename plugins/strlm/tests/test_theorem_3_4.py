@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Loss, Noise, State, Stepper, Training
+from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
 from bench_core.testing import catches
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -24,6 +24,8 @@ from bench_decoders.plugin import (
     NucleusConfig,
     TopKConfig,
 )
+from bench_strlm.consistency import Consistency
+from bench_strlm.plugin import ConsistencyConfig, ConstructionConfig
 
 A, B = 1, 2  # the words
 LEAST, MOST = 0.0046, 0.06338  # of p(stop), whatever is generated
@@ -292,3 +294,34 @@ def test_where_the_slot_of_stop_outweighs_the_top_units_stop_is_first():
 def test_the_same_slots_do_not_help_stop_where_both_conditions_hold():
     (found,) = decoded(GreedyConfig(max_tokens=300), model=Construction(slots=OTHER_SLOTS))
     assert not found.finished
+
+
+# the model of the plugin, which suites run
+
+
+@pytest.mark.parametrize(("radius", "sight"), [(2.0, 1.0), (0.5, 1.0), (2.0, 0.01)])
+def test_the_model_of_the_plugin_is_the_construction(radius, sight):
+    """Of the same three tokens, after the stop that every opening begins with, and after any words."""
+    model = ConstructionConfig(radius=radius, sight=sight)
+    found = model.load()(model, TaskInfo(["</s>", "a", "b"])).eval()
+    own = Construction(weight=radius / 2, sight=sight, slots=OTHER_SLOTS)
+    words = 1 + (Noise(3).uniform(torch.arange(8), 0, 60) < 0.5).long()
+    with torch.no_grad():
+        log_probs, state = found.start(contexts(8))
+        expected, units = own.start(contexts(8))
+        for chosen in words.T:
+            assert torch.allclose(log_probs.double(), expected, atol=1e-5)
+            log_probs, state = found.step(state, chosen)
+            expected, units = own.step(units, chosen)
+
+
+def test_the_probe_knows_its_own_samples_and_nothing_of_greedy_choice():
+    model = ConstructionConfig()
+    found = model.load()(model, TaskInfo(["</s>", "a", "b"])).eval()
+    probe = Consistency(ConsistencyConfig(limit=3000))
+    with torch.no_grad():
+        complete = probe.statement(found, ConsistentTopKConfig(k=1, max_tokens=3000), [contexts(8)])
+        incomplete = probe.statement(found, GreedyConfig(max_tokens=3000), [contexts(8)])
+    assert complete.source.startswith("Theorem 4.1")
+    assert complete.holds
+    assert incomplete.says.startswith("nothing is proven: there are models of this kind that never end")

@@ -25,7 +25,7 @@ class _Tested:
     term: Term  # with one name for each cell
     true: float
     false: float
-    level: float
+    level: float  # of the test
     notes: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
@@ -33,20 +33,20 @@ class _Tested:
         return "holds" if self.true <= self.level else "fails" if self.false <= self.level else "unclear"
 
 
+def decided(judged: Sequence[Judgement]) -> bool:
+    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
+    primary = [one for one in judged if one.claim.primary] or judged
+    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
+
+
 def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> list[Judgement]:
-    """Return the verdicts of claims that are judged together, at a lower level if seeds were added."""
+    """Return the verdicts of claims that are judged together, at a level that is less if seeds were added."""
     tested = {claim.id: _tested(claim, one, level) for claim, one in found if one.pair}
     _correct([claim for claim, _ in found if claim.primary], tested)
     bounds = {metric: limits for _, one in found for metric, limits in _bounds(one)}
     while _demote([*tested.values()], bounds):
         pass
     return [_judgement(claim, one, tested.get(claim.id)) for claim, one in found]
-
-
-def decided(judged: Sequence[Judgement]) -> bool:
-    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
-    primary = [one for one in judged if one.claim.primary] or judged
-    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
 
 
 def chance(claims: Sequence[Claim], judged: Sequence[Judgement]) -> str:
@@ -67,7 +67,10 @@ def _tested(claim: Claim, found: Evidence, level: float) -> _Tested:
     assert found.term is not None
     assert found.pair is not None
     cells = {one.query: _located(one.query, one.cells) for one in found.values}
-    return _Tested(claim, found, _renamed(found.term, cells), *found.pair, level)
+    tested = _Tested(claim, found, _renamed(found.term, cells), *found.pair, level)
+    if level < LEVEL:
+        tested.notes.append(f"tested at {100 * level:.2g} %, as seeds were added until claims were decided")
+    return tested
 
 
 def _located(query: Query, cells: Mapping[int, CellResult]) -> Query:
@@ -126,8 +129,6 @@ def _judgement(claim: Claim, found: Evidence, tested: _Tested | None) -> Judgeme
     if tested is None or found.pair is None:
         return Judgement(claim, found.verdict, found.values, remarks=found.remarks)
     verdict, remarks = tested.verdict(), [*tested.notes, *found.remarks]
-    if tested.level < LEVEL:
-        remarks = [f"tested at {100 * tested.level:.2g} %, as seeds were added until claims were decided", *remarks]
     if verdict != "unclear":
         verdict += found.where
     elif found.unresolved:
@@ -137,5 +138,5 @@ def _judgement(claim: Claim, found: Evidence, tested: _Tested | None) -> Judgeme
         )
     elif found.where:
         remarks.append(f"judged{found.where}")
-    adjusted = tested.true if tested.notes else None
+    adjusted = tested.true if tested.claim.primary or tested.true != found.pair.true else None
     return Judgement(claim, cast("Verdict", verdict), found.values, found.pair.true, adjusted, remarks)

@@ -21,7 +21,6 @@ from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, 
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.statistics.intervals import summary
-from bench_reports.statistics.looks import level_of
 
 if TYPE_CHECKING:
     from bench_reports.statistics.claim_tests import ClaimTest, Quantified
@@ -34,6 +33,8 @@ SHOWN = 3  # comparisons in a remark
 
 def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
+    from bench_reports.statistics.looks import level_of
+
     made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
     return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
 

@@ -57,24 +57,25 @@ def _stored(run: Run, store: Store) -> Iterator[Endings]:
 
 
 def _of_group(cells: Sequence[CellResult], store: Store) -> Iterator[Endings]:
-    found: list[tuple[CellResult, Mapping[int, Outcome]]] = []
+    found: list[tuple[CellResult, Sequence[Outcome], Mapping[int, bool]]] = []
     for one in cells:
         try:
             outcomes = read_outcomes(store.get("decode", one.artifacts["decode"]).file("outcomes.jsonl.gz"))
         except StoreError:  # names a path, which no report may
             yield Endings(one.cell, reason="what the store kept of its outputs is damaged")
         else:
-            found.append((one, {outcome.id: outcome for outcome in outcomes}))
-    chosen = [*islice(told_apart([outcomes for _, outcomes in found]), MOST_EXAMPLES)]
-    for one, outcomes in found:
-        if known := [_sample(outcomes[number]) for number in chosen if number in outcomes]:
-            yield Endings(one.cell, known)
+            found.append((one, outcomes, {each.id: each.hypotheses[0].finished for each in outcomes}))
+    chosen = {*islice(told_apart([ended for _, _, ended in found]), MOST_EXAMPLES)}
+    for one, outcomes, ended in found:
+        if known := sorted(chosen & ended.keys()):
+            samples = {each.id: _sample(each) for each in outcomes if each.id in chosen}
+            yield Endings(one.cell, [samples[number] for number in known])
 
 
-def told_apart(cells: Sequence[Mapping[int, Outcome]]) -> Iterator[int]:
-    """Yield the examples, by id, whose first output ends in some cells and not in others."""
-    for number in sorted({number for outcomes in cells for number in outcomes}):
-        if len({outcomes[number].hypotheses[0].finished for outcomes in cells if number in outcomes}) > 1:
+def told_apart(cells: Sequence[Mapping[int, bool]]) -> Iterator[int]:
+    """Yield the examples, by id, that end in some cells and not in others."""
+    for number in sorted({number for ended in cells for number in ended}):
+        if len({ended[number] for ended in cells if number in ended}) > 1:
             yield number
 
 
