@@ -357,6 +357,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
         assert verdict("bench_core/waits.py", "time.sleep(PAUSE)", "import os; os._exit(3)") == (
             CAUGHT, "tests/test_all.py::test_a_pause"
         )  # fmt: skip
+        judge = Judge(scratch, judge.selection, 4)  # has confirmed no test yet
         (scratch.place / "tests/test_sums.py").write_text("def test_a_sum():\n    assert False\n")
         assert verdict(PATH, "result = 0", "result = 2") == (CAUGHT, "tests/test_all.py::test_a_mean")
     finally:
