@@ -311,11 +311,31 @@ def test_the_page_in_docs_is_written_from_the_recorded_results():
     assert mutants.PAGE.read_text("utf-8") == page(Results.read(mutants.RECORDS))
 
 
+def committed(project):
+    """Commit all files of a project; return the commit."""
+    who = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
+    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "--message", "all"]):
+        subprocess.run(["git", "-C", project, *words], check=True)
+    return mutants.git(project, "rev-parse", "HEAD").strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [["tests/test_sums.py", PATH, "bench_core/new.py"], ["tests/test_sums.py"]])
+def test_code_of_a_commit_is_joined_with_tests_of_another(project, tmp_path, monkeypatch, changed):
+    monkeypatch.setattr(mutants, "ROOT", project)
+    first = committed(project)
+    for name in changed:
+        (project / name).write_text("x = 1\n")
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.make(first, committed(project))
+    assert (scratch.place / "tests/test_sums.py").read_text() == "x = 1\n"
+    assert scratch.sources() == {name: text.encode() for name, text in FILES.items() if name.startswith("bench_core")}
+    assert mutants.git(scratch.place, "status", "--porcelain", "--untracked-files=no") == ""
+
+
 @pytest.mark.slow
 def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, tmp_path, monkeypatch):
-    who = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
-    for words in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message", "first"]):
-        subprocess.run(["git", "-C", project, *words], check=True)
+    committed(project)
     monkeypatch.setattr(mutants, "ROOT", project)
     monkeypatch.setattr(mutants, "LOOP_SECONDS", 1)
     monkeypatch.setattr(mutants, "HANG_SECONDS", 2)
@@ -346,9 +366,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
 
 @pytest.mark.slow
 def test_all_is_measured_from_a_commit_and_then_nothing_is_left_to_do(project, tmp_path, monkeypatch, capsys):
-    who = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
-    for words in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message", "first"]):
-        subprocess.run(["git", "-C", project, *words], check=True)
+    committed(project)
     monkeypatch.setattr(mutants, "ROOT", project)
     options = argparse.Namespace(
         count=12,

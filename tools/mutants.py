@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,15 @@ class Scratch:
             git(self.place, "rm", "-rq", *PRODUCT)
             git(self.place, "checkout", commit, "--", *PRODUCT)
             who = ("-c", "user.name=mutants", "-c", "user.email=mutants@localhost")
-            git(self.place, *who, "commit", "--quiet", "--message", f"Code of {commit}, tests of {tests_of}")
+            git(
+                self.place,
+                *who,
+                "commit",
+                "--quiet",
+                "--allow-empty",
+                "--message",
+                f"Code of {commit}, tests of {tests_of}",
+            )
         files = git(self.place, "ls-files", *PRODUCT)  # a mutant is no change that the product should report
         git(self.place, "update-index", "--assume-unchanged", "--stdin", given=files)
         self._make_environment()
@@ -115,8 +124,9 @@ class Scratch:
                 (ours / "bin" / script.name).chmod(0o755)
 
     def sources(self) -> dict[str, bytes]:
-        """Return the product's files by path."""
-        files = [path for pattern in PRODUCT for top in self.place.glob(pattern) for path in top.rglob("*.py")]
+        """Return the product's files by path, without plugins that are not installed: their tests do not run."""
+        tops = [top for pattern in PRODUCT for top in self.place.glob(pattern) if find_spec(top.name)]
+        files = [path for top in tops for path in top.rglob("*.py")]
         named = {path.relative_to(self.place).as_posix(): path for path in files}
         return {name: path.read_bytes() for name, path in sorted(named.items()) if not name.startswith(NOT_MUTATED)}
 

@@ -131,6 +131,18 @@ def test_digests_are_those_of_the_files_of_the_pair(tmp_path):
     assert TranslationConfig().reads(tmp_path) == {}
 
 
+def test_splits_of_one_file_divide_every_hundred_of_its_pairs(tmp_path):
+    lines = {language: [f"{language} {number}" for number in range(230)] for language in ("tr", "en")}
+    for language in lines:
+        write(tmp_path / "tatoeba-tr-ro-en" / f"tatoeba-test-v2021-08-07.eng-tur.{LONG[language]}", lines[language])
+    task, _ = prepared(tmp_path, tmp_path / "folder", corpus="tatoeba", pair="tr-en")
+    wanted = {"train": range(80), "valid": range(80, 90), "test": range(90, 100)}
+    for split, share in wanted.items():
+        numbers = [number for number in range(230) if number % 100 in share]
+        assert [*task.sources(split).values()] == [lines["tr"][number] for number in numbers]
+        assert [*task.references(split).values()] == [[lines["en"][number]] for number in numbers]
+
+
 @pytest.mark.parametrize("name", ["wmt-ro-en", "wmt-tr-en", "kftt"])
 def test_a_missing_training_part_is_told_with_its_files_and_their_home(tmp_path, name):
     pair = {"wmt-ro-en": "ro-en", "wmt-tr-en": "tr-en", "kftt": "ja-en"}[name]

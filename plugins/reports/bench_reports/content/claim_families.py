@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import cast
 
 from bench_core.runs.results import CellResult
@@ -43,7 +42,7 @@ def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> l
     """Return the verdicts of claims that are judged together, at a level that is less if seeds were added."""
     tested = {claim.id: _tested(claim, one, level) for claim, one in found if one.pair}
     _correct([claim for claim, _ in found if claim.primary], tested)
-    bounds = {metric: limits for _, one in found for metric, limits in _bounds(one)}
+    bounds = {value.query.metric: value.bounds for _, one in found for value in one.values if value.bounds}
     while _demote([*tested.values()], bounds):
         pass
     return [_judgement(claim, one, tested.get(claim.id)) for claim, one in found]
@@ -82,13 +81,6 @@ def _located(query: Query, cells: Mapping[int, CellResult]) -> Query:
 def _renamed(term: Term, names: Mapping[Query, Query]) -> Term:
     query = names[term.query] if term.query else None
     return replace(term, query=query, parts=tuple(_renamed(part, names) for part in term.parts))
-
-
-def _bounds(found: Evidence) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Yield the bounds of metrics; those of an older run are those of shares alone."""
-    for one in found.values:
-        for number in one.numbers.values():
-            yield one.query.metric, number.bounds or ((0, 100) if number.scale == "share" else (-inf, inf))
 
 
 def _correct(primary: Sequence[Claim], tested: Mapping[str, _Tested]) -> None:

@@ -113,9 +113,7 @@ def _tested(found: Evidence, term: Term, known: Mapping[Query, Measured]) -> Evi
     from bench_reports.statistics.claim_tests import ClaimTest
 
     seeds = min((len(one.values) for one in known.values() if one.trained), default=FEWEST)
-    bounds = {
-        one.query: limits for one in found.values for number in one.numbers.values() if (limits := number.bounds)
-    }
+    bounds = {one.query: one.bounds for one in found.values if one.bounds}
     test = ClaimTest(known, seeds < FEWEST, bounds)
     pair = test.p_values(term)
     mixed = [f"trainings of {query} differ in kind, so others may be of any" for query in dict.fromkeys(test.mixed)]

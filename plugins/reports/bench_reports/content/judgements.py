@@ -65,6 +65,13 @@ class Found:
         value = summarized(self.summary, number.digits) if self.numbers else self.status
         return " ".join(word for word in (name, chosen, sign, value) if word)
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the lowest and highest possible score; None of a metric that declared none when it was run."""
+        number = next(iter(self.numbers.values()), Number())
+        low, high = number.bounds or ((0.0, 100.0) if number.scale == "share" else (None, None))
+        return None if low is None or high is None else (float(low), float(high))
+
     def record(self) -> dict[str, Any]:
         """Return the value as plain data."""
         chosen = {"chosen": self.query.chosen} if self.query.chosen else {}
