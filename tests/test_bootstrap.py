@@ -133,6 +133,7 @@ def test_longer_memory_needs_longer_blocks():
     assert lengths[3] > 20
 
 
+@pytest.mark.slow
 def test_blocks_as_long_as_estimated_show_the_variance_of_the_mean_of_a_stream():
     """That of a first-order chain: (1 + r) / (1 - r) times that of independent numbers."""
     ratios, single = [], []

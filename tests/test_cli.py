@@ -212,6 +212,7 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
     bench("run", "suite.yaml")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, monkeypatch):
     """In this process, where a training begins at once."""
     monkeypatch.chdir(bench.folder)

@@ -101,7 +101,16 @@ def _together(size, number):
     return found
 
 
-@pytest.mark.parametrize(("size", "number"), [(2, 30), (3, 30), (9, 10), (15, 5)])
+@pytest.mark.parametrize(
+    ("size", "number"),
+    [
+        (2, 15),
+        (3, 15),
+        (9, 5),
+        (15, 3),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in [(2, 60), (3, 60), (9, 20)]),
+    ],
+)
 def test_mistakes_are_told_together_as_they_are_told_alone(check, size, number):
     alone = {}
     for names in _together(size, number):

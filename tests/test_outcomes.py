@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from bench_core import Additive, Hypothesis, Outcome, TaskInfo
+from bench_core import Additive, Hypothesis, MetricConfig, Outcome, TaskInfo
 from bench_core.computing.bootstrap import draws
 from bench_core.computing.guards import measured
 from bench_core.storage.json_lines import BLOCK
@@ -133,6 +133,7 @@ def test_metrics_that_sum_give_the_same_bits_whether_statistics_are_listed_or_yi
         better, unit, signature = 0, "", "mean"
 
         def __init__(self, listed):
+            super().__init__(MetricConfig())
             self.listed = listed
 
         def measure(self, outcomes):

@@ -153,6 +153,7 @@ def test_every_kind_of_artifact_of_a_run_has_only_files_that_are_carried_or_left
         assert files == {*carried.FILES[carried.RECORDS.get(kind, kind)]} | left.get(kind, set()), kind
 
 
+@pytest.mark.slow
 def test_a_run_after_an_import_computes_nothing_and_reports_the_same(away, home):
     told = brought(home, away / "run.zip")
     assert sum(told.added.values()) == 1 + 4 + 8 + 4 + 12
@@ -851,6 +852,7 @@ def test_artifacts_with_keys_of_another_scheme_are_left_out(away, home):
     assert len(list((home / "runs").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, tmp_path):
     def bench(*words, code=0):
         command = [Path(sys.executable).parent / "bench", *map(str, words)]

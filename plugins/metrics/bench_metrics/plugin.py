@@ -53,7 +53,7 @@ class PerplexityConfig(MetricConfig):
     unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
 
     def bounds(self) -> tuple[float, float]:
-        return 1, inf
+        return 0, inf  # estimates of probabilities may be above 1
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
@@ -70,7 +70,7 @@ class BitsPerByteConfig(MetricConfig):
     per: Literal["byte", "character"] = "byte"  #: of UTF-8, or of Unicode; each stop is a line break, and one of both
 
     def bounds(self) -> tuple[float, float]:
-        return 0, inf
+        return -inf, inf  # as above
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why targets are no text of their own, if they go on from a prefix."""

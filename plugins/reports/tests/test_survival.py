@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from dataclasses import replace
 
 import pytest
 from bench_small.figures import canvas_of, measured, notes, plotted, rows, the_picture
@@ -17,9 +16,6 @@ import bench_core
 from bench_core.errors import StoreError
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_outcomes
-from bench_core.storage.store import Store
-from bench_reports.content.outputs import samples
-from bench_reports.figures.endings import ENDINGS, told_apart
 from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths, survival
 
 
@@ -131,25 +127,3 @@ def test_a_run_keeps_the_lengths_of_its_outputs(suite_file, tmp_path):
     assert [(one.panel, one.label, one.seeds) for one in picture.series] == [
         ("argmax", "one", 2), ("argmax", "two", 2), ("draw", "one", 2), ("draw", "two", 2),
     ]  # fmt: skip
-
-
-def test_examples_that_not_all_cells_end_come_first_in_a_report_if_prompts_may_be_shown(suite_file, tmp_path):
-    path = suite_file(SUITE.replace("profiles:", FIGURES))
-    run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs")
-    ends: dict[int, set[bool]] = {}
-    for one in (cell for cell in run.cells if cell.cell["seed"] == 0):
-        for outcome in read_outcomes(tmp_path / "store" / "decode" / one.artifacts["decode"] / "outcomes.jsonl.gz"):
-            ends.setdefault(outcome.id, set()).add(outcome.hypotheses[0].finished)
-    expected = sorted(number for number, found in ends.items() if len(found) > 1)[:5]
-    assert expected, "the toys end some outputs and not others"
-    assert [[one["id"] for one in record.samples] for record in ENDINGS.read(run)] == [expected] * 4
-    found = samples(run)
-    assert [sample.records[0]["id"] for sample in found[: len(expected)]] == expected
-    assert {len(sample.outputs) for sample in found} == {4}
-    unknown = replace(run, info={**run.info, "tasks": {}})  # nobody says that its data may be shown
-    assert [*ENDINGS.stored(unknown, Store(tmp_path / "store"))] == []
-
-
-def test_examples_are_told_apart_by_whether_they_end():
-    cells = [{0: True, 1: False, 2: True, 4: False}, {0: True, 1: False, 2: False, 3: True, 4: True}]
-    assert [*told_apart(cells)] == [2, 4]

@@ -24,7 +24,10 @@ VARIANTS = [
     {"generative": "tril", "inverse": False, "inference": "tril", "bidirectional": True},
     {"generative": "2xdiag", "inference": "id", "q_sees_state": True, "samples": 2},
     {"generative": "real-nvp", "masks": (1, 2)},
-    {"generative": "2xreal-nvp", "masks": (2, 1), "fixed_side": True, "inverse": True, "samples": 2},
+    pytest.param(
+        {"generative": "2xreal-nvp", "masks": (2, 1), "fixed_side": True, "inverse": True, "samples": 2},
+        marks=pytest.mark.slow,
+    ),
     {"generative": "2xtril", "shared": True, "state": 4, "embedding": 2},
 ]
 

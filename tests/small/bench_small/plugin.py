@@ -110,7 +110,7 @@ class NatsConfig(MetricConfig):
     by: str | None = None
 
     def bounds(self):
-        return 0, inf
+        return (0, inf) if self.by is None else (-inf, inf)  # estimates of probabilities may be above 1
 
 
 @hookimpl

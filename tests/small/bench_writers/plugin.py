@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from bench_small.plugin import LettersConfig
 
@@ -97,6 +98,9 @@ class TextLengthConfig(MetricConfig):
     """The mean number of characters of first outputs."""
 
     name, target = "text-length", "bench_writers.parts:TextLength"
+
+    def bounds(self):
+        return 0, inf
 
 
 class NamedLettersConfig(LettersConfig):

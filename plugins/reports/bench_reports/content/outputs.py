@@ -15,8 +15,6 @@ from bench_core.terminal import visible
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.numbers import rounded
 from bench_reports.document import Example
-from bench_reports.figures.endings import ENDINGS
-from bench_reports.figures.kept_files import identity
 
 LONGEST = 300  # characters of an output where all stand one below the other
 MOST_STEPS = 30  # of such an output
@@ -38,16 +36,9 @@ def _shown_samples(run: Run) -> list[Mapping[str, Any]]:
     unchosen = {one.place(name) for one in made for name in one.grid.combinations} - best
     return [
         sample
-        for sample in _samples_of(run)
+        for sample in run.info.get("samples") or ()
         if unchosen.isdisjoint((place_of(sample["cell"], "model"), place_of(sample["cell"], "decoder")))
     ]
-
-
-def _samples_of(run: Run) -> list[Mapping[str, Any]]:
-    """Return the outputs that a run keeps, each once: first of examples that not all cells end, if a figure asks."""
-    usual = {(identity(one["cell"]), one.get("id")): one for one in run.info.get("samples") or ()}
-    apart = [{"cell": one.cell, **sample} for one in ENDINGS.read(run) for sample in one.samples]
-    return [*(usual.pop((identity(one["cell"]), one["id"]), one) for one in apart), *usual.values()]
 
 
 def samples(run: Run) -> list[Sample]:
@@ -62,11 +53,6 @@ def samples(run: Run) -> list[Sample]:
         given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
         found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
     return found
-
-
-def order_note(run: Run) -> list[str]:
-    """Return which examples come first, if it is not their order in the data that decides."""
-    return ["Examples whose outputs end in some cells and not in others come first."] if ENDINGS.read(run) else []
 
 
 def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:

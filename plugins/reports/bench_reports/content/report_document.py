@@ -17,7 +17,7 @@ from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.judgements import MEANING, Judgement
 from bench_reports.content.numbers import number
-from bench_reports.content.outputs import order_note, samples, side_by_side, withheld_note
+from bench_reports.content.outputs import samples, side_by_side, withheld_note
 from bench_reports.content.page import comparability, facts, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
@@ -173,7 +173,7 @@ def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
 def _cells(run: Run) -> Iterator[Section]:
     """Yield the outputs of cells, which a page sets side by side, and the cells that have none."""
     shown = samples(run)
-    hidden = [doc.Notes([text]) for text in (*order_note(run), *withheld_note(run, shown))]
+    hidden = [doc.Notes([text]) for text in withheld_note(run, shown)]
     if shown:
         block = doc.SideBySide(side_by_side(shown))
         yield Section("Outputs side by side", [block, *hidden], "outputs-section", "Outputs", PAGE)

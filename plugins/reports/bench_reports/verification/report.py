@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, isnan, nan
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest, Remark, read_manifest
-from bench_core.runs.results import Run, plain_file
+from bench_core.runs.results import Run, cell_as_json, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.csv_files import from_csv
 from bench_core.suites.axes import AXES
@@ -63,7 +63,7 @@ def _beside_run(folder: Path, manifest: Manifest, results: Mapping[str, Any], ru
     from bench_reports.render.code import code_digest
     from bench_reports.render.report import contents
 
-    cells = [json_data(asdict(one)) for one in ordered(run)]
+    cells = [json_data(cell_as_json(one)) for one in ordered(run)]
     told = {cell_name(one["cell"]): one for one in results.get("cells", ())}
     for one in cells:
         name = cell_name(one["cell"])
