@@ -106,7 +106,7 @@ class Place:
     def reports(self, suite: Path) -> list[Report]:
         """Return the reports of a suite, by profile."""
         folder = self.root / "reports" / suite.parent.name
-        return [report_in(folder / name) for name in profiles(suite) if (folder / name).is_dir()]
+        return [report_in(path) for name in profiles(suite) if (path := written(folder / name)).is_dir()]
 
     def cost(self, suite: Path, profile: str | None = "small") -> str:
         """Return the CPU hours that the README beside a suite states for a profile; nothing where it has none.
@@ -135,6 +135,12 @@ def profiles(suite: Path) -> dict[str, str | None]:
     """Return the profiles of a suite by the names of their reports."""
     names = settings(suite).get("profiles", ())
     return {suite.stem: None, **{f"{suite.stem}-{one}": one for one in names}}
+
+
+def written(folder: Path) -> Path:
+    """Return the folder of a report, which has another name if a cell failed, as some are meant to."""
+    failed = folder.with_name(f"{folder.name}-failed")
+    return failed if failed.is_dir() and not folder.is_dir() else folder
 
 
 def tables_in(text: str) -> Iterator[list[list[str]]]:
@@ -171,9 +177,10 @@ def page_text(text: str, place: Place) -> str:
 def table_lines(name: str, place: Place) -> list[str]:
     """Return a table of a report, our numbers with the published ones and verdicts."""
     folder, _, table = name.rpartition("/")
-    if not (place.root / "reports" / folder).is_dir():
+    path = written(place.root / "reports" / folder)
+    if not path.is_dir():
         return _waiting(folder, table, place)
-    report = report_in(place.root / "reports" / folder)
+    report = report_in(path)
     _known(table, report.results["tables"], f"reports/{folder}")
     return [*_grid(report.results["tables"][table], _digits(report)), "", *_about(report, table, place)]
 
