@@ -60,6 +60,7 @@ def uncovered(execution):
     return {name: kinds for name, kinds in execution.uncovered().items() if not name.startswith("cpu_seconds:")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suite",
     [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in SUITES],
@@ -227,6 +228,7 @@ def _with_statements(tree):
     return tree
 
 
+@pytest.mark.slow
 def test_a_statement_in_every_function_changes_every_key(keys):
     assert keys.changed(lambda path, text: ast.unparse(_with_statements(ast.parse(text)))) == {*keys.keys}
 

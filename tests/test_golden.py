@@ -29,6 +29,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_results_are_byte_for_byte_as_recorded(workers):
     recorded = json.loads(RECORDED.read_text())

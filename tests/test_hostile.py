@@ -340,6 +340,7 @@ def child(place):
     return go
 
 
+@pytest.mark.slow
 def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of_where_it_is_not(place, child):
     whole, lacking = child(READ_ONLY)
     assert whole == [0, whole[1], [], place.wanted["report/results.json"].decode()]
@@ -352,6 +353,7 @@ def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of
     )
 
 
+@pytest.mark.slow
 def test_a_full_store_is_told_of_and_goes_on_where_it_was_once_there_is_room(place, child):
     full, roomy = child(FULL)
     assert full[0] == 1

@@ -109,6 +109,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(place, undisturbed):
     store = os.path.relpath(place / "settings" / "store")  # it is found from any working directory
     found = run(place / "settings", *SETTINGS, "gradients", "seed", "ignore", "stdin", store=store)
@@ -119,6 +120,7 @@ def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(p
     assert said.count("it changed") == 2 * len(SETTINGS), "for both models, and for nobody else"
 
 
+@pytest.mark.slow
 def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place, undisturbed):
     found = run(place / "objects", "weights", "shuffled", "buffer", "method", "hook", "batch",
                 metrics="  clear: {name: clear}\n")  # fmt: skip

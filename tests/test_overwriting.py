@@ -181,6 +181,7 @@ def test_a_report_that_is_there_is_not_written_again_and_one_that_is_not_whole_i
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_computes_nothing_imports_no_torch(bench, tmp_path):
     text = Path("suite.yaml").read_text()
     parts = {

@@ -67,6 +67,7 @@ def test_its_model_trains_and_decodes_and_its_metric_measures(written):
     assert "overlap" in results.read_text()
 
 
+@pytest.mark.slow
 def test_the_test_of_the_readme_passes(written):
     test = written / "bench-mine" / "bench_mine" / "test_mine.py"
     assert "1 passed" in run(written, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test)

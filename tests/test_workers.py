@@ -146,6 +146,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(t
     assert not Store(tmp_path / "store").has("prepare", "k" * 64)
 
 
+@pytest.mark.slow
 def test_reading_the_run_again_gives_the_run(suite, tmp_path):
     run = bench_core.run(suite, store=tmp_path / "store", out=tmp_path / "runs", workers=2)
     assert read_run(Path(run.folder)) == run

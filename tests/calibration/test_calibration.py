@@ -18,7 +18,7 @@ QUICK = [
     promises.designs,
     promises.estimators,
     promises.single,
-    promises.columns,
+    pytest.param(promises.columns, marks=pytest.mark.slow, id="columns"),
     promises.claims,
 ]
 QUICK += [promises.shares, promises.power, promises.published, promises.of_streams]

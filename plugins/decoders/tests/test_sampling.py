@@ -191,7 +191,16 @@ LAWS = (
 MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(law, marks=pytest.mark.slow)
+        if law is consistent_sampling_never_makes_stop_less_probable
+        else law
+        for law in LAWS
+    ],
+    ids=str,
+)
 def test_sampling_keeps_its_laws(trial, law):
     law(trial)
 

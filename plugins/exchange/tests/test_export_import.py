@@ -310,6 +310,7 @@ def test_what_was_computed_from_an_artifact_of_another_content_is_left_out_with_
     assert sorted(set(heard.kinds)) == ["decode", "measure", "prepare", "score"], "ours is what goes on being used"
 
 
+@pytest.mark.slow
 def test_what_results_were_computed_with_travels_with_them(away, home):
     brought(home, changed(away / "run.zip", home / "other.zip", lambda all: other_python(all, home)))
     run, heard = go(home, "seeds=[0, 1, 2]")

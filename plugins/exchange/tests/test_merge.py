@@ -90,6 +90,7 @@ def report(tmp_path, run, figures=False):
     return files
 
 
+@pytest.mark.slow
 def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     whole = made()
     imported = []
@@ -302,6 +303,7 @@ def test_cells_that_no_run_has_are_told_of(made, tmp_path):
     assert "words/two/draw/test, seed 1 (not run): in none of the merged runs" in text
 
 
+@pytest.mark.slow
 def test_numbers_computed_differently_stand_together_only_with_a_footnote(made, tmp_path, copied):
     one, two = made("seeds=[0, 2]"), made("seeds=[1]")
     (environment,) = two.info["environments"]

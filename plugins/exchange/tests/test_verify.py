@@ -160,6 +160,7 @@ EDITS = {
 BY_STORE = ("a sample", "costs", "a history")  # where nothing in the run itself contradicts
 
 
+@pytest.mark.slow
 def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     text = verify(RUN, REPORT, code=0)
     assert "not checked" not in text
@@ -463,6 +464,7 @@ def test_a_manifest_that_was_edited_or_removed_is_named(verify):
     assert "reports/tests/small has no manifest.json" in verify(REPORT)
 
 
+@pytest.mark.slow
 def test_what_a_plugin_adds_later_is_listed_and_the_report_of_before_still_holds(verify):
     run = bench_core.run("suite.yaml", store="store", out="again", data=".")
     write_report(run, Path("reports/before"))
@@ -482,6 +484,7 @@ def test_what_a_plugin_adds_later_is_listed_and_the_report_of_before_still_holds
     assert "later.json: the file was changed" in verify(run.folder)
 
 
+@pytest.mark.slow
 def test_a_manifest_cannot_say_that_it_was_another_before(verify):
     digest = json.loads((RUN / "manifest.json").read_text())["digest"]
     old = json.loads((RUN / "manifest.json").read_text())["files"]["log"]
@@ -610,6 +613,7 @@ def test_an_edited_report_is_contradicted_by_its_other_files_though_no_run_is_th
     assert f"reports/tests/small/{told}" in verify(REPORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "edit",
     [
@@ -637,6 +641,7 @@ def test_a_report_of_other_code_is_compared_number_by_number(verify):
     assert "99.0 is the mean of no cells" in verify(REPORT)
 
 
+@pytest.mark.slow
 def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
     number("value", 0.5)
     reseal(RUN)

@@ -188,6 +188,7 @@ def test_no_separator_splits_a_text():
     assert metric.combine(parts[-1:]) == 100
 
 
+@pytest.mark.slow
 def test_hostile_texts_neither_hang_nor_shift_the_scores():
     metric, examples = meteor(), hostile_cell(400)
     parts = [*metric.measure(examples)]

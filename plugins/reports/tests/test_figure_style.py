@@ -204,6 +204,7 @@ def test_ticks_stand_at_the_numbers_of_the_suite_if_these_do_not_touch(tmp_path)
     assert "1,100" not in [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.25), ("page", 6.75), (4, 4.0)])
 def test_figures_are_as_wide_as_they_are_printed_with_letters_of_seven_to_nine_points(tmp_path, width, inches):
     for about in (

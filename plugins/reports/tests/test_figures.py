@@ -297,6 +297,7 @@ def test_points_without_a_number_break_a_curve_and_nothing_else(tmp_path):
     assert b"nan" not in draw(the_picture(run))["svg"].lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_no_number_is_too_large_to_report_on(tmp_path, scale):
     for values in ([1e300, 1e308, 5], [-1e308, 1e308, 0.5], [1, 10**400], [1e-320, 1.5], [-5, -3], [0, 0]):
@@ -367,6 +368,7 @@ def every_kind(tmp_path, *names):
     return replace(run, suite=run.suite.model_copy(update={"figures": figures}))
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes_twice(tmp_path):
     run = every_kind(tmp_path, "rnn", "lstm")
     first = written(run, tmp_path / "a")
@@ -386,6 +388,7 @@ def test_the_same_run_gives_the_same_bytes_twice(tmp_path):
 NAMES = [HOSTILE, "_rnn", "$x$ $", "\\alpha", "\ufffe", "日本", "<text>", "a" * 400]
 
 
+@pytest.mark.slow
 def test_names_are_drawn_as_they_are(tmp_path):
     shown = {re.sub("\ufffe", "\ufffd", visible(name))[:6] for name in NAMES}
     for picture in pictures(every_kind(tmp_path, *NAMES)):

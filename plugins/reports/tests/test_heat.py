@@ -152,6 +152,7 @@ def test_a_metric_left_out_on_purpose_is_not_missed(tmp_path):
     assert not any(note.startswith("Left out") for note in figure_notes(run, the_picture(run)))
 
 
+@pytest.mark.slow
 def test_numbers_without_a_place_among_the_colours_are_written_all_the_same(tmp_path):
     values = {
         ("rnn", "greedy", 0): 1.0,

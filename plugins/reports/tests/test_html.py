@@ -260,6 +260,7 @@ def test_only_the_source_is_linked_to(tmp_path):
     assert {about["href"][1:] for about in found.found("a") if about["href"].startswith("#")} <= ids
 
 
+@pytest.mark.slow
 def test_files_that_a_page_refers_to_are_there(tmp_path):
     files = written(costly(full_run(tmp_path)), tmp_path / "report")
     for name in ("report.html", "costs.html"):

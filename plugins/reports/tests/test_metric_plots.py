@@ -122,6 +122,7 @@ def test_one_seed_has_neither_band_nor_bar_and_a_note_says_so(tmp_path):
         assert not canvas_of(run).axes[0].collections
 
 
+@pytest.mark.slow
 def test_the_bars_of_a_figure_are_the_intervals_of_the_table_to_the_last_digit(tmp_path):
     draw = Random(7).random
     samples = {

@@ -73,6 +73,7 @@ def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([9.0], [75.0])]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("spread", ["interval", "std", "none"])
 @pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}, {"y": "log"}])

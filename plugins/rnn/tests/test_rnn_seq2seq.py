@@ -95,6 +95,7 @@ class ImpatientConfig(Seq2SeqConfig):
         return ImpatientSeq2Seq
 
 
+@pytest.mark.slow
 def test_another_output_layer_with_a_memory_of_its_own_keeps_the_contracts():
     check_model(Case.of(ImpatientConfig(hidden=6, attention="dot")))
 

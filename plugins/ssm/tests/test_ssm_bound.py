@@ -171,6 +171,7 @@ def walk(model, batch):
         yield state
 
 
+@pytest.mark.slow
 def test_affine_flows_cost_the_divergence_of_two_gaussians():
     model = deep(generative="2xtril", inference="tril", steps=1)
     model.emission.weight.data.zero_()

@@ -17,7 +17,7 @@ SMALL = {
     "logged": 2,
 }
 VARIANTS = [
-    {"generative": "id"},
+    pytest.param({"generative": "id"}, marks=pytest.mark.slow),
     {"generative": "diag", "information_draws": 3},
     {"generative": "tril"},
     {"generative": "2xtril", "samples": 3},

@@ -117,6 +117,7 @@ def test_examples_of_another_task_are_refused(ids):
         value(WordCrossEntropyConfig(), scored([-1.0]), TaskInfo(["<stop>", "a"]))
 
 
+@pytest.mark.slow
 def test_many_words_sum_exactly():
     """The mean over 100,000 words of ln p = -T, each by its count, is that of the lengths."""
     number = 100_000
