@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import affected
@@ -50,41 +51,48 @@ def test_tests_of_a_plugin_affect_no_other():
     assert affected.folders(["plugins/text/tests/test_corpora.py"]) == ["tests", "plugins/text/tests"]
 
 
+HOUR = 3600
+
+
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """Return a function that runs git in a new repository with a main branch of two commits."""
+    """Return a function that runs git in a new repository, whose main branch has a landing on each of two days."""
     monkeypatch.setattr(affected, "ROOT", tmp_path)
 
-    def git(*words):
+    def git(*words, hours=0):
         names = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+        when = {"GIT_COMMITTER_DATE": f"{1_700_000_000 + round(hours * HOUR)} +0000"}
+        command = ["git", *names, *words]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, **when})
 
-    def commit(name):
+    def commit(name, hours):
         (tmp_path / name).write_text("text")
         git("add", name)
-        git("commit", "--quiet", "--message", name)
+        git("commit", "--quiet", "--message", name, hours=hours)
 
     git("init", "--quiet", "--initial-branch", "main")
-    commit("first")
+    commit("first", 0)
     assert affected.changed_files() is None, "there is no commit before the last landing"
-    commit("second")
+    commit("second", 24)
+    commit("third", 26)
     git.commit = commit
     return git
 
 
-def test_on_the_main_branch_the_last_landing_counts_as_changed(repository, tmp_path):
-    repository.commit("third")
+def test_on_the_main_branch_all_commits_of_the_last_landing_count_as_changed(repository, tmp_path):
     (tmp_path / "new").write_text("not yet known to git")
     (tmp_path / "first").write_text("edited")
-    assert {*affected.changed_files()} == {"third", "new", "first"}
+    assert {*affected.changed_files()} == {"second", "third", "new", "first"}
+    repository.commit("fourth", 48)
+    assert {*affected.changed_files()} == {"fourth", "new", "first"}
 
 
 def test_on_a_branch_all_of_it_counts_with_the_landing_before(repository):
     repository("checkout", "--quiet", "-b", "branch")
-    repository.commit("third")
-    repository.commit("fourth")
-    assert {*affected.changed_files()} == {"second", "third", "fourth"}
-    assert affected.changed_files("HEAD^") == ["fourth"]
+    repository.commit("fourth", 48)
+    repository.commit("fifth", 72)
+    assert {*affected.changed_files()} == {"second", "third", "fourth", "fifth"}
+    assert affected.changed_files("HEAD^") == ["fifth"]
 
 
 def test_without_the_commit_nothing_is_known(repository):

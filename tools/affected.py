@@ -1,8 +1,8 @@
 """Print the folders of tests that a change affects: of each changed distribution and of those that require it.
 
-`python tools/affected.py [COMMIT]` compares the working tree with a commit, by default the parent of the last one
-that it shares with the main branch, so that the last landing counts as changed too. Without such a commit, as in a
-shallow clone, all folders are printed. `tests/` tries all distributions together and is always printed.
+`python tools/affected.py [COMMIT]` compares the working tree with a commit, by default the last one before the newest
+landing on the main branch, whose commits are made within some hours. Without such a commit, as in a shallow clone,
+all folders are printed. `tests/` tries all distributions together and is always printed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from projects import META, ROOT, Project, projects, split
 
 CORE = "bench-core"
 MAIN = ("origin/main", "main")
+LANDING = 12 * 3600  # seconds within which the commits of a landing are made
 SHARED = ("conftest.py", "constraints.txt", "tests/small/")  # which tests of all distributions use
 
 
@@ -67,8 +68,9 @@ def changed_files(since: str | None = None) -> list[str] | None:
 def _before_last_landing() -> str | None:
     bases = (_git("merge-base", "HEAD", branch) for branch in MAIN)
     last = next(filter(None, bases), "HEAD").strip()
-    found = _git("rev-parse", "--verify", "--quiet", f"{last}^")
-    return found.strip() if found else None
+    made = int(_git("show", "--no-patch", "--format=%ct", last) or 0)
+    found = _git("rev-list", "--max-count=1", f"--min-age={made - LANDING}", last)
+    return found.strip() or None if found else None
 
 
 def _git(*words: str) -> str | None:

@@ -9,7 +9,6 @@ above the limit are listed, and one far above it fails the run.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -19,6 +18,8 @@ from importlib.machinery import PathFinder, SourceFileLoader
 from typing import Any
 
 import pytest
+
+from bench_core.computing.clocks import cpu_seconds
 
 LIMIT = 2.0  # seconds; of 12,000 tests, the 3 % that took more took half of the time of all
 TABLE = ".pytest_cache/cpu-seconds.tsv"
@@ -83,9 +84,9 @@ class Clock:
     @contextmanager
     def test(self, name: str) -> Iterator[None]:
         """Count what happens for a test."""
-        begun = used() - self.apart
+        begun = cpu_seconds() - self.apart
         yield
-        count(self.spent.tests, name, used() - self.apart - begun)
+        count(self.spent.tests, name, cpu_seconds() - self.apart - begun)
 
     @contextmanager
     def other(self, kind: dict[str, float], name: str) -> Iterator[None]:
@@ -93,11 +94,11 @@ class Clock:
         if self.inside:
             yield
             return
-        self.inside, begun = True, used()
+        self.inside, begun = True, cpu_seconds()
         try:
             yield
         finally:
-            self.inside, seconds = False, used() - begun
+            self.inside, seconds = False, cpu_seconds() - begun
             count(kind, name, seconds)
             self.apart += seconds
 
@@ -148,7 +149,9 @@ class Measuring:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand over what was measured, or write it, and fail a run with a test above the limit."""
         config = session.config
-        self.spent.total += used(children=not self.spent.total)  # other processes have counted themselves
+        self.spent.total += (
+            time.process_time() if self.spent.total else cpu_seconds()
+        )  # other processes count themselves
         if hasattr(config, "workeroutput"):
             config.workeroutput["cpu_seconds"] = json.dumps(asdict(self.spent))
             return
@@ -183,12 +186,6 @@ def pytest_configure(config: pytest.Config) -> None:
     clock = Clock()
     sys.meta_path.insert(sys.meta_path.index(PathFinder), clock)
     config.pluginmanager.register(Measuring(clock), "measuring-cpu-seconds")
-
-
-def used(children: bool = True) -> float:
-    """Return the CPU seconds of this process, and of its children that have ended."""
-    times = os.times()
-    return time.process_time() + (times.children_user + times.children_system) * children
 
 
 def count(seconds: dict[str, float], name: str, more: float) -> None:

@@ -360,7 +360,8 @@ def _false_claims(
                     cells = world.experiments(study.repetitions, count, examples, study.generator)
                     found = [[one.true <= LEVEL for one in _both(some)] for some in cells]
                     shares[f"S={count}"] = [100 * float(share) for share in np.mean(found, axis=0)]
-            bounds = dict.fromkeys(shares, (0.0, most[examples])) if most else {}
+            promised = [name for name in shares if name != "S=1" or label.startswith("opposed")]
+            bounds = dict.fromkeys(promised, (0.0, most[examples])) if most else {}
             yield Row(f"{label}, N = {examples}", shares, bounds)
 
 

@@ -378,3 +378,10 @@ def test_with_a_pilot_that_knows_the_variance_the_number_of_seeds_is_that_of_the
 def test_no_number_of_seeds_makes_up_for_too_few_examples():
     assert seeds_needed(Estimate(0.0, Part(1.0, 8.0), Part(1.0, 100), Part(1.0, 100)), 5, 1.0) is None
     assert seeds_needed(Estimate(0.0, None, Part(0.0), Part(1.0, 100)), 1, 9.0) is None
+
+
+def test_a_bound_is_reached_up_to_rounding():
+    perfect = Measured(np.array([100.00000000000004, 100.0, 99.9]), bounds=(0, 100))  # as sacrebleu has it
+    assert perfect.at_bound.tolist() == [True, True, False]
+    assert not Measured(np.array([0.0, 5.0])).at_bound.any()
+    assert Measured(np.array([0.0, 5.0]), bounds=(0, inf)).at_bound.tolist() == [True, False]

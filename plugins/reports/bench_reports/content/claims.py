@@ -113,8 +113,7 @@ def _tested(found: Evidence, term: Term, known: Mapping[Query, Measured]) -> Evi
     from bench_reports.statistics.claim_tests import ClaimTest
 
     seeds = min((len(one.values) for one in known.values() if one.trained), default=FEWEST)
-    bounds = {one.query: one.bounds for one in found.values if one.bounds}
-    test = ClaimTest(known, seeds < FEWEST, bounds)
+    test = ClaimTest(known, seeds < FEWEST)
     pair = test.p_values(term)
     mixed = [f"trainings of {query} differ in kind, so others may be of any" for query in dict.fromkeys(test.mixed)]
     remarks = [*_tested_in(test), *_limits(term, known), *mixed, *found.remarks]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bench_core.suites.expressions import QUANTIFIER, Query, Term
 from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
-from bench_reports.statistics.estimate import SMALLEST, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import EVERYWHERE, SMALLEST, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
 
 
@@ -40,7 +40,6 @@ class ClaimTest:
 
     measured: Mapping[Query, Measured]
     only_these: bool = False  # of these trainings, whatever others would do
-    bounds: Mapping[Query, tuple[float, float]] = field(default_factory=dict)  # of the scores, where they are known
     comparisons: int = 0
     vacuous: list[str] = field(default_factory=list)  # comparisons that could not be otherwise
     unresolved: list[str] = field(default_factory=list)  # whose difference is below the error of an estimator
@@ -117,7 +116,7 @@ class ClaimTest:
         own = [self.measured[query] for query in slopes]
         if len(own) == 1 and own[0].is_mixed:
             self.mixed.extend(slopes)
-        if len(own) > 1 and not (gap.varies or gap.value) and all(map(self._may_be_at_bound, slopes)):
+        if len(own) > 1 and not (gap.varies or gap.value) and all(map(_is_at_bound, own)):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):
             self.unresolved.append(f"{words(low)} and {words(high)}")
@@ -129,12 +128,6 @@ class ClaimTest:
             above = gap.p_above()
             found = _no_surer_than_signs(Pair(above, 1 - above), gap.value, own, [*slopes.values()])
         return Pair(max(found.true, SMALLEST), max(found.false, SMALLEST))
-
-    def _may_be_at_bound(self, query: Query) -> bool:
-        """Return whether a value without variation is the lowest or highest score; also where nobody knows these."""
-        one = self.measured[query]
-        bounds = (0.0, 100.0) if one.scale == "share" else self.bounds.get(query)
-        return bounds is None or _natural(one, one.mean) in bounds
 
     def _gap(self, low: Piece, high: Piece) -> tuple[Estimate, Mapping[Query, float]]:
         """Return high - low, and its slopes in the means behind it.
@@ -221,6 +214,11 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
         return float(bdtrc(cases, unlike, 0.5) + (bdtrc(cases - 1, unlike, 0.5) if cases else 1.0)) / 2
 
     return Pair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
+
+
+def _is_at_bound(one: Measured) -> bool:
+    """Return whether all trainings have the lowest or highest score; also of a metric without these."""
+    return one.bounds == EVERYWHERE or bool(one.at_bound.all())
 
 
 def _natural(one: Measured, value: float) -> float:

@@ -74,12 +74,18 @@ class Measured:
         ends = [end for end in self.bounds if isfinite(end)]
         if not self.trained or len(self.values) < 2 or not ends:
             return False
-        near = ROUNDING * max(1.0, *map(abs, ends))
-        at_bound = np.any([np.abs(self.values - end) <= near for end in ends], axis=0)
-        if 3 * int(at_bound.sum()) >= len(self.values):
+        if 3 * int(self.at_bound.sum()) >= len(self.values):
             return True
         deviation = sqrt(max(0.0, float(self.values.var(ddof=1)) - self._by_examples))
         return min(abs(self.mean - end) for end in ends) < deviation
+
+    @property
+    def at_bound(self) -> NDArray[np.bool_]:
+        """Return which trainings are at a bound of the metric [S]."""
+        ends = [end for end in self.bounds if isfinite(end)]
+        near = ROUNDING * max(1.0, *map(abs, ends)) if ends else 0.0
+        found: NDArray[np.bool_] = (np.abs(self.values[:, None] - np.array(ends)) <= near).any(1)
+        return found
 
     @property
     def _by_examples(self) -> float:
