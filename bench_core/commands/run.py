@@ -133,7 +133,11 @@ def command(
 def _looks(suite: Suite) -> list[Suite]:
     """Return a suite with three seeds, with one more, and so on; raise SuiteError if it has fewer or no claim."""
     from bench_core.errors import SuiteError
+    from bench_core.registry import hook
+    from bench_core.runs.reporting import INSTALL
 
+    if not hook().bench_decided.get_hookimpls():
+        raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     numbers = range(FIRST_LOOK, len(suite.seeds) + 1)
     if not numbers or not suite.claims:
         what = "has no claims" if numbers else f"has {counted(len(suite.seeds), 'seed')}: give the most by --seeds"

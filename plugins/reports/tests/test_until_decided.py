@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bench_small.suites import SUITE
 from click.testing import CliRunner
 
+from bench_core import registry
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.runs.results import read_run
@@ -62,4 +64,17 @@ def test_primary_claims_alone_are_waited_for(go):
 def test_what_cannot_be_decided_is_refused_before_anything_runs(go, claims, seeds, problem):
     with pytest.raises(SuiteError, match=problem):
         go(claims, "--seeds", seeds)
+    assert not Path("runs").exists()
+
+
+def test_without_statistics_nothing_runs(go, monkeypatch):
+    manager = registry.installed().manager
+    plugin = next(one.plugin for one in manager.hook.bench_decided.get_hookimpls())
+    monkeypatch.setattr(
+        registry,
+        "hook",
+        lambda: SimpleNamespace(bench_decided=manager.subset_hook_caller("bench_decided", [plugin])),
+    )
+    with pytest.raises(SuiteError, match="needs statistics: install bench-reports"):
+        go(DECIDED, "--seeds", "4")
     assert not Path("runs").exists()
