@@ -87,6 +87,18 @@ def misses_of(worlds, most, count, repetitions=1_000):
     return [text for row in rows for text in promises.misses(row, repetitions)]
 
 
+def test_hundreds_of_experiments_find_tests_that_rely_on_the_skewness_of_small_samples(monkeypatch):
+    """Equal systems with outliers: their difference has no skewness, and that of a sample is chance."""
+    world = promises.World("lognormal", seeds=1, examples=20)
+
+    def covered():
+        return promises.Study(400, np.random.default_rng(11)).covered(world, (0.0,))[0]
+
+    assert covered() > 93
+    monkeypatch.setattr(Estimate, "_spreads", property(lambda self: [(self.skewness, self.alone.variance)]))
+    assert covered() < 90
+
+
 @pytest.mark.slow
 def test_a_thousand_experiments_find_students_test_where_skewed_means_stand_against_each_other(monkeypatch):
     opposed = {name: world for name, world in promises.EQUAL.items() if name.startswith("opposed")}

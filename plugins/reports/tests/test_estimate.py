@@ -108,8 +108,10 @@ def test_one_seed_is_compared_by_pairs_of_examples_as_a_paired_t_test_does():
     hard = DICE.normal(size=60) * 5
     one, other = hard + DICE.normal(size=60), hard + DICE.normal(size=60) + 0.3
     found, theirs = difference(of_examples(one), of_examples(other)), stats.ttest_rel(one, other)
-    assert found.half_width() == pytest.approx(np.ptp(theirs.confidence_interval(0.95)) / 2, rel=0.08)
-    assert replace(found, skewness=0.0).p() == pytest.approx(theirs.pvalue, rel=0.35)
+    assert found.half_width() == pytest.approx(np.ptp(theirs.confidence_interval(0.95)) / 2, rel=0.12)
+    found = replace(found, skewness=0.0)
+    assert found.half_width() == pytest.approx(np.ptp(theirs.confidence_interval(0.95)) / 2, rel=0.05)
+    assert found.p() == pytest.approx(theirs.pvalue, rel=0.35)
 
 
 def test_different_test_sets_are_independent_even_if_their_draws_are_the_same():
@@ -203,7 +205,9 @@ def test_nothing_varies_in_a_known_number():
 
 def test_the_detectable_difference_of_many_examples_is_2_8_errors():
     found = difference(of_examples(DICE.normal(size=900)), of_examples(DICE.normal(size=900)))
-    assert found.detectable() == pytest.approx(2.8 * np.sqrt(found.alone.variance), rel=0.01)
+    wider = found.half_width() / replace(found, skewness=0.0).half_width()
+    assert 1 <= wider < 1.1
+    assert found.detectable() == pytest.approx(wider * 2.8 * np.sqrt(found.alone.variance), rel=0.01)
 
 
 def test_two_seeds_detect_hardly_anything():

@@ -159,27 +159,31 @@ class Estimate:
         """Return the one-sided p-value of the statement that the true number is above `null`.
 
         One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other
-        trainings, it is the one that shows less.
+        trainings, and with and without skewness, it is the one that shows least: the skewness of a small sample with
+        an outlier is itself uncertain, and the population may have none.
         """
-        found = [_p_above(parts, self._spread, self.value - null) for parts in self._parts()]
-        return found[0] if len(found) == 1 else sorted([*found, 0.5])[1]
+        found = [_p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
+        return sorted([min(found), max(found), 0.5])[1]
 
     @property
-    def _spread(self) -> tuple[float, float]:
-        """Return the skewness of what examples add, and its variance."""
-        return self.skewness, self.alone.variance + self.floor.variance
+    def _spreads(self) -> Sequence[tuple[float, float]]:
+        """Return the skewness of what examples add, which may be none, with its variance."""
+        variance = self.alone.variance + self.floor.variance
+        return [(skewness, variance) for skewness in dict.fromkeys((0.0, self.skewness))]
 
     def _ends(self, level: float) -> tuple[float, float]:
         """Return the ends of the interval, wherever its bounds are."""
-        ends = [[self.value - apart for apart in _reach(parts, self._spread, level)] for parts in self._parts()]
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        reached = [_reach(parts, spread, level) for parts in self._parts() for spread in self._spreads]
+        return self.value - max(below for below, _ in reached), self.value - min(above for _, above in reached)
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that another experiment like this one would find with probability `power`.
 
-        The error is itself an estimate: its multiple is such that the probability is right on average.
+        The error is itself an estimate: its multiple is such that the probability is right on average. It is larger
+        by as much as skewness widens the interval.
         """
-        return max(_detectable(parts, power) for parts in self._parts())
+        found = max(_detectable(parts, power) for parts in self._parts())
+        return found * self.half_width() / replace(self, skewness=0.0).half_width() if found else found
 
     def _parts(self) -> Iterator[Sequence[Part]]:
         """Yield the parts of the variance for these trainings and, if it is known, for others."""
