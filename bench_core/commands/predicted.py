@@ -98,7 +98,7 @@ def _training(stage: Stage, number: int, predictions: Predictions, failures: Map
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return rows of trainings for a terminal, without columns that are empty in all of them.
 
-    What is known by wall time alone has nothing under CPU time.
+    The CPU column is empty for trainings of which only the wall time is known.
     """
     found = [
         {

@@ -52,7 +52,7 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
 @click.option(
     "--until",
     type=click.Choice(["decided"]),
-    help="Add seeds, from three to those of the suite, until claims are decided.",
+    help="Start with three seeds and add more, up to all of the suite, until its claims are decided.",
 )
 @click.option("--isolate", is_flag=True, help="Compute each stage in its own process; slower by its start-up.")
 @click.option(

@@ -63,12 +63,12 @@ class _Claims:
                 names.problems.add(keys, problem)
 
     def _without_range(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield metrics without a declared range, of which nobody knows what a claim could not say."""
+        """Yield metrics without declared bounds."""
         for metric in dict.fromkeys(query.metric for query in named):
             config = self.names.suite.metrics.get(metric)
             if config is not None and config.bounds() is None:
                 yield (
-                    f"metric {metric!r} declares no range, so that nobody knows what could refute a claim about it. "
+                    f"metric {metric!r} declares no bounds, so a claim about it cannot be checked. "
                     f"Let `bounds` of {type(config).__name__} return the lowest and the highest possible score."
                 )
 
@@ -122,7 +122,7 @@ class _Claims:
         return suite.profile is not None or any(one.startswith("seeds=") for one in suite.asked)
 
     def _constants(self, term: Term) -> Iterator[str]:
-        """Yield that a claim is true or false whatever is measured, as the ranges of its metrics say."""
+        """Yield that a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
         bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
         truth = hook().bench_claim_proved(term=term, bounds=bounds)
@@ -133,8 +133,8 @@ class _Claims:
                 if name in bounds
             )
             yield (
-                f"this is {'true' if truth else 'false'} whatever is measured ({ranges}), so that it says nothing. "
-                "Claim what could turn out otherwise."
+                f"this is {'true' if truth else 'false'} for all scores within the bounds of its metrics ({ranges}). "
+                "Claim something that a measurement could both support and refute."
             )
 
     def _located(self, term: Term, named: Mapping[Query, Query]) -> Term:

@@ -151,13 +151,13 @@ LINE = SUITE[: SUITE.index("profiles:")].count("\n") + 2
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("v('ended', model='one', decoder='draw') <= 100", "true whatever is measured (ended from 0 to 100)"),
-        ("v('nats', model='one') < 0", "false whatever is measured (nats from 0)"),
+        ("v('ended', model='one', decoder='draw') <= 100", "true for all scores within the bounds of its metrics (ended from 0 to 100)"),
+        ("v('nats', model='one') < 0", "false for all scores within the bounds of its metrics (nats from 0)"),
         ("v('nats', model='one') == v('nats', model='one')", "no test can show that measured numbers are equal"),
-        ("v('nats', model='one') <= v('nats', model='one', split='test')", "true whatever is measured"),
+        ("v('nats', model='one') <= v('nats', model='one', split='test')", "true for all scores within the bounds"),
         ("v('nats', model='one') != 0", "Claim a bound, such as `v('nats', model='one') > 1`"),
         ("v('nats', model='one') == v('nats', model='two')", "such as `abs(v('nats', model='one') - v('nats', model='two')) < 1`"),
-        ("v('clear', model='one', decoder='draw') > 1", "metric 'clear' declares no range"),
+        ("v('clear', model='one', decoder='draw') > 1", "metric 'clear' declares no bounds"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["claim", "premise", "primary"])
