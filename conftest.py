@@ -16,6 +16,9 @@ from bench_core.suites import extras
 pytest_plugins = ["cpu_seconds"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other take CPU seconds too
+# where one is set pytest explains each failure by a whole diff, expected ones too: minutes for long lists
+for name in ("CI", "BUILD_NUMBER"):
+    os.environ.pop(name, None)
 
 # plugins that are not installed, as those for clusters are not by `make setup`
 collect_ignore = [
