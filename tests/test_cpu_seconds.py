@@ -39,6 +39,10 @@ def test_whose_child_computes(): subprocess.run([sys.executable, "-c", "from wor
 def test_whose_fixture_computes(own): pass
 @pytest.mark.slow
 def test_that_may(): work()
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.slow), 2, 3, 4])
+def test_of_cases(case):
+    if case in (1, 3, 4): work()
 def test_that_waits(): time.sleep(0.4)
 def test_that_is_first_to_use_what_others_use(shared): pass
 def test_that_is_first_to_import(): import imported
@@ -52,7 +56,7 @@ def folder(tmp_path_factory):
     (made / "working.py").write_text(WORK)
     (made / "imported.py").write_text("from working import work\nwork()\n")
     (made / "test_it.py").write_text(TESTS)
-    (made / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    (made / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  quick\n")
     return made
 
 
@@ -74,7 +78,9 @@ def test_a_test_above_the_limit_fails_the_run_unless_it_is_slow(folder, processe
     named = {line.split()[0].partition("::")[2] for line in out.splitlines() if "CPU seconds; the limit is" in line}
     assert named == ABOVE
     own = {name.partition("::")[2]: value for (kind, name), value in seconds.items() if kind == "tests"}
-    assert {name for name, value in own.items() if value > BUSY / 5} == {*ABOVE, "test_that_may"}
+    assert {name for name, value in own.items() if value > BUSY / 5} == {
+        *ABOVE, "test_that_may", *(f"test_of_cases[{case}]" for case in (1, 3, 4))
+    }  # fmt: skip
     assert seconds["shared fixtures", "test_it.py::shared"] >= BUSY
     assert seconds["first imports", "imported"] >= BUSY
     assert seconds["file", "test_it.py"] == pytest.approx(sum(own.values()), abs=0.01)
@@ -89,6 +95,8 @@ def test_the_limit_is_an_option_and_a_failed_test_stays_what_is_reported(folder)
 
 
 def test_tests_somewhat_above_the_limit_are_listed_and_fail_no_run(folder):
-    code, out, _ = run(folder, f"--cpu-limit={BUSY / 2}")
+    code, out, seconds = run(folder, f"--cpu-limit={BUSY / 2}", "-m", "not slow")
     assert code == 0
+    cases = {name.partition("[")[2] for kind, name in seconds if kind == "tests" and "test_of_cases" in name}
+    assert cases == {"0]", "2]"}, "the first two that are not slow anyway"
     assert "test_that_computes took" in out

@@ -213,6 +213,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
     changed = keys.changed(lambda path, text: HARMLESS[what](text))

@@ -159,6 +159,7 @@ def test_every_family_keeps_the_contracts(family):
     assert streaming == (family.name in {"toy-recurrent", "toy-self-terminating", "toy-codes"})
 
 
+@pytest.mark.quick(4)
 @by_family
 @pytest.mark.parametrize("prefix", [0, 3])
 def test_every_family_keeps_the_contracts_whatever_the_prefix(family, prefix):

@@ -101,6 +101,7 @@ def test_what_is_taken_up_lies_in_memory_as_what_was_computed_did(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_model_with_memory_that_is_stopped_again_and_again_is_trained_as_if_undisturbed(tmp_path, monkeypatch):
     suite = tmp_path / "suite.yaml"
     suite.write_text(SUITES["stream"].replace("updates: 800", "updates: 60").replace("evaluate_every: 100, ", ""))

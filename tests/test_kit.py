@@ -75,6 +75,7 @@ def test_decoders_keep_the_contracts_with_it(config, decoder):
     check_decoder(Case.of(config, decoder))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 def test_it_keeps_the_contracts_on_a_gpu_that_is_pretended(config):
     with Pretended():

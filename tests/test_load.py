@@ -15,6 +15,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import LoadedRun, Outcome, PluginError, SuiteError, load, registry
+from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.runs.quoting import may_quote, why_withheld, withheld
 from bench_core.runs.results import read_run
@@ -303,6 +304,20 @@ def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_compute
         assert shown(run) == [{"words", "news"} - {*hidden}] * 2
         assert {*Store(tmp_path / "store").entries()} == stored
         assert run.rows() == first.rows()
+
+
+def test_a_suite_says_how_many_outputs_are_shown_and_nothing_is_computed_again(tmp_path, run_news):
+    first, store = run_news("quote: true\n").info["samples"], Store(tmp_path / "store")
+    stored = {*store.entries()}
+    for number in (1, 3, 5):
+        run = run_news(f"quote: true\nsamples: {number}\n")
+        assert {*store.entries()} == stored
+        assert run.info["samples"] == [
+            {"cell": cell.cell} | sample_of(outcome)
+            for cell in run.cells
+            for outcome in read_outcomes(store.get("decode", cell.artifacts["decode"]).file(OUTCOMES))[:number]
+        ]
+        assert (run.info["samples"] == first) == (number == 3)
 
 
 def test_of_a_task_that_told_nothing_no_text_is_shown():

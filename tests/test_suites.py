@@ -29,6 +29,7 @@ def test_a_shipped_suite_fits_in_every_profile(path):
         assert str(path.relative_to(SUITES).with_suffix("")) == suite.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda folder: folder.name)
 def test_bench_check_says_nothing_against_any_suite_or_profile(folder):
     files = [path for path in FILES if path.parent == folder]

@@ -181,6 +181,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-limit", type=float, default=LIMIT, help=meaning)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of tests that are `quick(number)` as slow, but for so many of each."""
+    left: dict[str, int] = {}
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark is None or any(item.get_closest_marker(name) for name in UNLIMITED):
+            continue
+        test = item.nodeid.partition("[")[0]
+        left[test] = left.get(test, mark.args[0]) - 1
+        if left[test] < 0:
+            item.add_marker("slow")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to measure."""
     clock = Clock()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,13 +248,16 @@ class Record:
 
     def _outputs(self, cell: Cell, key: str, quotable: bool) -> Sequence[Mapping[str, Any]]:
         """Return the sample outputs of a cell, with the data that figures need."""
-        samples: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
+        stored: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
+        samples = stored[: self.suite.samples]
         info = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
 
         def hidden(outcomes: Sequence[Outcome]) -> list[int]:
             return [] if quotable else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
 
         try:
+            if 0 < len(samples) < self.suite.samples:
+                samples = [*samples, *map(sample_of, islice(self._outcomes(key), len(samples), self.suite.samples))]
             answers = hook().bench_samples(
                 figures=[one for one in self.suite.figures if one.covers(cell.axes)],
                 outcomes=lambda: self._outcomes(key),

@@ -55,6 +55,7 @@ REPORTING = (
     "choose",
     "labels",
     "quote",
+    "samples",
 )  #: sections of a suite on which no key depends
 
 

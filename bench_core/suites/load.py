@@ -33,8 +33,8 @@ MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
 AS_WRITTEN = (
-    "title", "source", "labels", "quote", "splits", "limits", "skip", "tables", "figures", "claims", "choose",
-    "hardware",
+    "title", "source", "labels", "quote", "samples", "splits", "limits", "skip", "tables", "figures", "claims",
+    "choose", "hardware",
 )  # fmt: skip
 REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 

@@ -187,6 +187,7 @@ TRAINED = """
 """
 
 
+@pytest.mark.slow
 def test_a_trained_model_and_a_system_that_reads_texts_stand_in_one_suite(suite, tmp_path):
     path = suite()
     path.write_text(dedent(TRAINED))

@@ -31,27 +31,32 @@ def settings_of(one):
     return one if isinstance(one, str) else "-".join(map(str, one.values())) or "default"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("output", OUTPUTS, ids=settings_of)
 def test_every_output_layer_keeps_the_contracts(output):
     check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "output": output})))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("code", CODES, ids=settings_of)
 def test_every_code_keeps_the_contracts(code):
     check_model(Case.of(ECOCLMConfig.model_validate(SMALL | code)))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("inputs", INPUTS, ids=settings_of)
 def test_a_code_keeps_the_contracts_whatever_is_read_in_training(inputs):
     check_model(Case.of(ECOCLMConfig.model_validate({**SMALL, "bits": 4, "inputs": inputs})))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("inputs", ["scheduled", "soft", "clvms", "dlvms"])
 def test_a_hierarchical_softmax_keeps_the_contracts_whatever_is_read_in_training(inputs):
     output = {"kind": "hierarchical", "size": 2}
     check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "output": output, "inputs": inputs})))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("source", [Source.VECTOR, Source.GRID])
 @pytest.mark.parametrize("config", [ECOCLMConfig, SoftmaxLMConfig])
 def test_a_model_with_a_source_keeps_the_contracts(config, source):

@@ -20,7 +20,7 @@ from bench_core.suites.published import plain
 from bench_core.suites.schema import SuiteFile
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
-WHOLE = ("suite", "title", "source", "note", "quote", "training", "choose", "tables", "figures", "claims")
+WHOLE = ("suite", "title", "source", "note", "quote", "samples", "training", "choose", "tables", "figures", "claims")
 TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # of an environment; neither host nor time
 RANKS = {"done": 2, "failed": 1, "not run": 0}
 LONGEST = 200  # characters of a value in a message

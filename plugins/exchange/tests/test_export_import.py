@@ -249,6 +249,7 @@ def reseal(all, folder, manifest):
     all[f"store/{kind}/{key}/manifest.json"] = (place / "manifest.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_here_already_is_kept(away, home):
     brought(home, away / "run.zip")
     store = store_of(home)
@@ -261,6 +262,7 @@ def test_what_is_here_already_is_kept(away, home):
     assert len(list((home / "runs").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_another_run_of_the_same_name_is_kept_beside(away, home):
     first_run = brought(home, away / "run.zip").run
     (first_run / "log").write_text("changed\n")

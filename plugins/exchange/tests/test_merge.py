@@ -37,7 +37,7 @@ figures:
 claims:
   - {id: C, text: something, assert: "v('nats', model='one') < v('nats', model='two')"}
 """
-TEXT = SUITE.strip().replace("seeds: 2", "seeds: 3") + FIGURES
+TEXT = SUITE.strip().replace("seeds: 2", "seeds: 3\nsamples: 5") + FIGURES
 
 
 @pytest.fixture(scope="module")
@@ -364,6 +364,7 @@ def test_runs_of_before_environments_were_told_for_each_cell_can_be_merged(made,
     assert "Computed with: python 3.11, device cpu (seed 0, 2); python 3.12, device cpu (seed 1)" in text
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_report_and_says_where(made, tmp_path):
     runs = [str(made(seeds).folder) for seeds in ("seeds=[0, 2]", "seeds=[1]")]
     options = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "reports")]

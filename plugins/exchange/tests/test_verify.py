@@ -188,6 +188,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, kind):
     text = SUITE.strip()
@@ -516,6 +517,7 @@ def mangled(value, random):
     return [*value[:place], mangled(value[place], random), *value[place + 1 :]]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", [PARTS, STAGES, "run.json", "cells.jsonl", "manifest.json"])
 def test_whatever_json_a_run_holds_it_is_judged_in_words(verify, name):
     path, random = RUN / name, Random(name)

@@ -94,6 +94,7 @@ def test_the_gradient_passes_through_the_exchange():
     assert torch.autograd.gradcheck(Numbering(7, stop=4).of_task, logits)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_pretrained_model_keeps_the_contracts(save, name):
     saved = save(name, padding=3)

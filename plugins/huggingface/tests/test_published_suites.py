@@ -113,6 +113,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
         assert all(name.startswith("network.") for name in digests)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["network.transformer.wte.weight", "network.transformer.h.0.ln_1.bias"])
 def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypatch, name):
     read_weights = Pretrained.read_weights

@@ -59,11 +59,13 @@ SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_lea
 QUICK = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("settings", [{"order": "rnd", "dropout": 0.2}, {"beam": 3}], ids=["rnd", "searched"])
 def test_the_model_keeps_all_contracts(settings):
     check_model(case_of(**settings, layers=1))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -78,6 +80,7 @@ def test_the_model_keeps_the_quick_contracts(settings):
     assert len(check(QUICK, case_of(**settings))) >= 16
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("source", [Source.BAG, Source.GRID, Source.VECTOR])
 def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     bag = {"source_positions": "none"} if source is Source.BAG else {}

@@ -167,6 +167,7 @@ def test_a_drawing_boxes_each_new_word_and_colours_every_relation_inside_of_it(t
     assert shown[0] == "example 7"
 
 
+@pytest.mark.slow
 def test_the_same_run_is_drawn_as_the_same_bytes(tmp_path):
     run = ordered_run(tmp_path, [sample(DREAM, ORDER)])
     assert draw(the_picture(run)) == draw(the_picture(run))

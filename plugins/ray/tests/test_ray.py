@@ -107,6 +107,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(s
     assert all("Traceback" in log and "parts.py" in log for log in logs)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_path):
     suite.write_text(SUITE.replace("{name: bigram}", "{name: bigram, training: {epochs: 1000000}}"))
     told = []
@@ -217,6 +218,7 @@ except SuiteError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_an_error_before_anything_starts():
     done = subprocess.run([sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(

@@ -138,6 +138,7 @@ def test_names_stand_at_the_ends_of_lines_where_they_fit(tmp_path):
     assert beyond(canvas) == []
 
 
+@pytest.mark.slow
 def test_names_that_do_not_fit_at_their_lines_are_in_a_legend(tmp_path):
     for ends, names in (([10.0] * 12, None), ([10, 20], ["a" * 40, "b"]), ([float(end) for end in range(40)], None)):
         run = lines(tmp_path, ends, names)
@@ -311,6 +312,7 @@ def test_points_of_a_series_are_named_as_far_as_there_is_room_beside_a_legend(tm
     assert overlapping(canvas, decoders) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_numbers_at_ticks_never_touch(tmp_path, scale):
     draw = random.Random(11)

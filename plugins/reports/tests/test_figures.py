@@ -454,6 +454,7 @@ figures:
 """
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
     run = bench_core.run(
         suite_file(SUITE.replace("profiles:", f"{FIGURES}profiles:")), store=tmp_path / "store", out=tmp_path / "runs"

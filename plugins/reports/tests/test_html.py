@@ -251,6 +251,7 @@ def test_a_page_loads_nothing(tmp_path):
         assert "unsafe" not in policy["content"]
 
 
+@pytest.mark.slow
 def test_only_the_source_is_linked_to(tmp_path):
     found = Reader(html(full_run(tmp_path), tmp_path / "report"))
     away = [about["href"] for about in found.found("a") if ":" in about["href"]]

@@ -127,6 +127,7 @@ def test_headings_of_fewer_levels_stand_at_the_bottom():
     assert levels([("a", "b", "c"), ("d",)]) == ([["a", ""], ["b", ""]], ["c", "d"])
 
 
+@pytest.mark.slow
 def test_every_format_shows_the_same_headings_and_rows_of_any_design(tmp_path):
     """With labels, groups, averages, ranks, differences, pieces and transposition, in all combinations."""
     settings = product([False, True], ["std", "interval", "none"], [["model"], ["model", "split"]])

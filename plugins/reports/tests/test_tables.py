@@ -271,3 +271,29 @@ def test_sample_outputs_are_shown_with_what_the_run_discloses(tmp_path):
     assert "prompt" not in text
     (long,) = gathered(replace(run, info={"samples": samples("word " * 1000)}))
     assert len(long.outputs[0][1]) < 400
+
+
+@pytest.mark.parametrize(
+    ("asked", "unlike", "wanted"),
+    [
+        (10, {4, 7}, [0, 4, 7]),  # those that end in one cell alone come first, each in its place
+        (10, {2, 5, 6, 9}, [2, 5, 6]),
+        (10, set(), [0, 1, 2]),
+        (10, set(range(10)), [0, 1, 2]),
+        (3, {4, 7}, [*range(10)]),  # those that figures add are shown
+    ],
+)
+def test_of_many_outputs_those_are_shown_that_end_in_some_cells_and_not_in_others(tmp_path, asked, unlike, wanted):
+    outputs = [
+        {"cell": cell("rnn", decoder, 0).cell | {"split": split}, "id": number, "text": f"{decoder} {number}",
+         "finished": split == "test" and (decoder == "beam" or number not in unlike)}
+        for split in ("valid", "test") for decoder in ("greedy", "beam") for number in range(10)
+    ]  # fmt: skip
+    run = run_of(tmp_path, [cell("rnn", "greedy", 0), cell("rnn", "beam", 0)], {}, samples=outputs)
+    run = replace(run, suite=run.suite.model_copy(update={"samples": asked}))
+    files = written(run, tmp_path / "report")
+    for name, heading in (("report.md", "### words/test, example "), ("report.tex", "words/test, example ")):
+        assert [*map(int, re.findall(f"{heading}(\\d)", files[name].decode()))] == wanted
+    assert all(f"beam {number}" in files["report.html"].decode() for number in range(10))
+    elsewhere = re.findall(r"### words/valid, example (\d)", files["report.md"].decode())
+    assert len(elsewhere) == (3 if asked == 10 else 10)

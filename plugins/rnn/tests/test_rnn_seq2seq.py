@@ -40,6 +40,7 @@ def value(one, rows):
     return one.loss(rows, TRAINING).value
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "settings",
     [

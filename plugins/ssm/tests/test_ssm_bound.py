@@ -94,6 +94,7 @@ def logistic():
     return model
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("samples", "wanted"), [(1, -2.553), (2, -2.407), (5, -2.337), (10, -2.316)])
 def test_bounds_of_a_logistic_chain_are_what_they_were_computed_to_be_and_their_weights_unbiased(samples, wanted):
     number = 60_000
@@ -105,6 +106,7 @@ def test_bounds_of_a_logistic_chain_are_what_they_were_computed_to_be_and_their_
     assert weights.mean().item() == pytest.approx(0.108359, abs=4 * weights.std().item() / number**0.5)
 
 
+@pytest.mark.slow
 def test_a_bound_of_one_step_rises_with_the_number_of_samples_to_the_log_probability():
     number, found, errors = 40_000, [], []
     for samples in (1, 2, 5, 10, 50):

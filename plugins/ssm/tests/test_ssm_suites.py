@@ -85,6 +85,7 @@ def greek(tmp_path):
     return path
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["table-1", "table-2", "table-3"])
 def test_every_suite_takes_words_of_another_alphabet(greek, name):
     tasks = YAML(typ="safe").load(SUITES / f"{name}.yaml")["tasks"]

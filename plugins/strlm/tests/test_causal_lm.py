@@ -41,6 +41,7 @@ def rows(prefix, number=3):
     return Batch(ids, opening, gold, torch.tensor([3, 4, 1])[:number])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("context", [False, True])
 def test_it_keeps_the_contracts(context):
     assert check_model(Case.of(config(st_context=context)))

@@ -122,6 +122,7 @@ def test_all_outputs_of_the_training_oracle_are_words(tried):
     assert share == len({outcome.texts[0] for outcome in decoded}) / 400
 
 
+@pytest.mark.slow
 def test_calibrated_samples_of_the_training_oracle_are_as_unique_as_in_the_paper(prepared, tmp_path):
     letters = "abcdefghij"
     words = {first + second + third: 0 for first in letters for second in letters for third in letters}

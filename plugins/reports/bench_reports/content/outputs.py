@@ -18,6 +18,7 @@ from bench_reports.document import Example
 
 LONGEST = 300  # characters of an output where all stand one below the other
 MOST_STEPS = 30  # of such an output
+FEW = 3  # examples of a task and split that stand one below the other; a page has all, side by side
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order"}
 
@@ -53,6 +54,20 @@ def samples(run: Run) -> list[Sample]:
         given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
         found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
     return found
+
+
+def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
+    """Return three examples of each task and split where a suite asks for more.
+
+    Those come first that some cells ended and others did not.
+    """
+    if run.suite.samples <= FEW:
+        return shown
+    kept: dict[tuple[Any, Any], list[Sample]] = {}
+    for sample in sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2):
+        of_task = kept.setdefault((sample.records[0]["cell"].get("task"), sample.records[0]["cell"].get("split")), [])
+        of_task.extend([sample] if len(of_task) < FEW else [])
+    return [sample for sample in shown if any(sample is one for found in kept.values() for one in found)]
 
 
 def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:

@@ -17,7 +17,7 @@ from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.judgements import MEANING, Judgement
 from bench_reports.content.numbers import number
-from bench_reports.content.outputs import samples, side_by_side, withheld_note
+from bench_reports.content.outputs import few, samples, side_by_side, withheld_note
 from bench_reports.content.page import comparability, facts, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
@@ -180,7 +180,7 @@ def _cells(run: Run) -> Iterator[Section]:
     if missing := incomplete(run):
         yield Section("Incomplete cells", [doc.Notes(missing)], "incomplete-section", "Incomplete cells")
     if shown:
-        yield Section("Sample outputs", [*shown, *hidden], formats=OTHERS)
+        yield Section("Sample outputs", [*few(run, shown), *hidden], formats=OTHERS)
 
 
 def _provenance(run: Run, costs: bool) -> Section:
