@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -137,25 +138,31 @@ def content(path: Path) -> str:
 
 def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
     """Read YAML 1.2 text whose root is a mapping, as `read` does."""
-    reader = YAML(typ="safe", pure=True)
-    root = _root(reader, text, path)
+    root, scalars = _root(text, path)
     if not isinstance(root, MappingNode):
         found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
         raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
-    nodes = _Nodes(Located(path, {}), reader.constructor)
+    nodes = _Nodes(Located(path, {}), scalars)
     nodes.found.data = nodes.mapping(root, ())
     if nodes.found.problems and not tolerant:
         raise SuiteError("\n".join(nodes.found.problems))
     return nodes.found
 
 
-def _root(reader: YAML, text: str, path: str) -> Any:
-    """Parse a text to a tree of nodes; raise SuiteError if it is not YAML."""
+@lru_cache(maxsize=32)  # a suite is read again for each of its profiles
+def _composed(text: str) -> tuple[Any, Any]:
+    """Parse a text; return its tree of nodes, and the constructor of its scalars."""
+    reader = YAML(typ="safe", pure=True)
     reader.max_depth = MOST_LEVELS + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about anchors that are used again, and the like
+        return reader.compose(text), reader.constructor
+
+
+def _root(text: str, path: str) -> tuple[Any, Any]:
+    """Parse a text; raise SuiteError if it is not YAML."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about anchors that are used again, and the like
-            return reader.compose(text)
+        return _composed(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{_place(mark)}" if mark else path

@@ -36,7 +36,7 @@ from bench_core import (
 )
 from bench_core.suites.cells import can_pair
 from bench_core.suites.check import misfit
-from bench_core.testing.contracts import float64
+from bench_core.testing.contracts import float64, seed_torch
 
 TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
 WORDS = ("<stop>", "a", "b", "c", "d")
@@ -77,7 +77,7 @@ class Case:
         source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
         info = info or tiny_info(source)
         with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
+            seed_torch(seed)
             model = config.load()(config, info).to(device)
             if batch is None:
                 own = isinstance(model, OwnVocabulary)

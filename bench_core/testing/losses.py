@@ -13,7 +13,7 @@ from bench_core.computing.training.optimizers import optimizers
 from bench_core.computing.training.together import Stack, stacked
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing.cases import Case, can, turned
-from bench_core.testing.contracts import catches, close
+from bench_core.testing.contracts import catches, close, seed_torch
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.mutants import weights as weighing
 
@@ -90,7 +90,7 @@ def settings_of_evaluation_do_not_decide_what_is_trained(case: Case) -> None:
 
 
 def _trained_loss(case: Case) -> Tensor:
-    torch.manual_seed(0)
+    seed_torch(0)
     case.model.train()
     return case.loss().value
 

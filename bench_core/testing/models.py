@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 from bench_core.testing.accelerators import MODELS_ON_ACCELERATORS
 from bench_core.testing.cases import Case, can, crowd, one_row, tiny_info, turned
-from bench_core.testing.contracts import Contract, catches, check, close
+from bench_core.testing.contracts import Contract, catches, check, close, seed_torch
 from bench_core.testing.leaks import leak
 from bench_core.testing.losses import (
     copies_in_a_stack_lose_what_they_lose_alone,
@@ -163,7 +163,7 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
 def what_is_saved_is_what_is_loaded(case: Case) -> None:
     """Without another `setup`: the state_dict holds all that `setup` and training filled."""
     saved = save({name: tensor.clone().contiguous() for name, tensor in case.model.state_dict().items()})
-    torch.manual_seed(99)
+    seed_torch(99)
     model = case.config.load()(case.config, case.info).to(case.batch.ids.device)
     model.load_state_dict(load(saved))
     for found, wanted in zip(_seen(replace(case, model=model.eval())), _seen(case), strict=True):

@@ -74,7 +74,7 @@ def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::pytest.PytestUnraisableExceptionWarning")  # of other tests
 @pytest.mark.parametrize("spread", ["interval", "std", "none"])
 @pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}, {"y": "log"}])
 def test_a_curve_of_any_lengths_is_drawn_on_any_axes_without_a_warning(tmp_path, scale, spread):
