@@ -118,6 +118,7 @@ def test_help_imports_neither_torch_nor_pydantic():
     assert found.stdout.endswith("set()\n")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "words", [["list"], ["check", "suite.yaml"], ["describe", "model", "rnn-lm"], ["schema"], ["plan", "suite.yaml"]]
 )

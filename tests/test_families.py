@@ -141,6 +141,7 @@ def fits(decoder, family):
     return any(issubclass(given, decoder.needs) for given in family.capabilities)
 
 
+@pytest.mark.quick(3)
 @by_family
 def test_every_family_keeps_the_contracts(family):
     tried = check_model(Case.of(family))
@@ -167,6 +168,7 @@ def test_every_family_keeps_the_contracts_whatever_the_prefix(family, prefix):
     check_model(Case.of(family, batch=tiny_batch(source=source, prefix=prefix), source=source, seed=1, scale=1.5))
 
 
+@pytest.mark.quick(16)
 @by_decoder
 @by_family
 def test_every_decoder_keeps_the_contracts_with_every_family_that_fits(family, decoder):

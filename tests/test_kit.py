@@ -69,6 +69,7 @@ def test_a_model_in_one_method_keeps_the_contracts(config):
     assert ("windows_of_a_stream_score_as_the_whole_does" in tried) == (config in (LSTM, MINGRU))
 
 
+@pytest.mark.quick(11)
 @pytest.mark.parametrize("decoder", DECODERS, ids=named)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 def test_decoders_keep_the_contracts_with_it(config, decoder):
@@ -432,6 +433,7 @@ class Fading(Head):
         return logits.log_softmax(2), Steps(past.number + states.shape[1])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 @pytest.mark.parametrize("continues", [True, False])
 def test_a_head_with_a_state_goes_on_any_model(config, continues, monkeypatch):

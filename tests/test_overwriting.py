@@ -51,6 +51,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("words", "name"),
     [

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
@@ -29,6 +30,9 @@ def project(path):
 def package(path):
     (name,) = project(path)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     return path.parent / name
+
+
+distributions = cache(packages_distributions)  # it reads the records of all that is installed
 
 
 def normal(name):
@@ -64,7 +68,7 @@ def test_declared_dependencies_are_the_imports(path):
         line for name, lines in about.get("optional-dependencies", {}).items() if name != DEVELOPERS for line in lines
     ]
     declared = {normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in about["dependencies"] + optional}
-    owners = packages_distributions()
+    owners = distributions()
     needed = {normal(owners.get(name, [name])[0]) for name in imported(package(path))}
     assert declared == needed
 
@@ -77,7 +81,7 @@ def test_what_an_extra_brings_is_imported_by_no_module_that_works_without_it(pat
     optional -= {
         normal(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in project(path)["project"]["dependencies"]
     }
-    owners = packages_distributions()
+    owners = distributions()
     for module, names in at_import(package(path)).items():
         if module in ("__init__", "plugin", "api", "settings", "config", "registry", "extras", "cli"):
             assert not optional & {normal(owners.get(name, [name])[0]) for name in names}, module

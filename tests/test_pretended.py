@@ -353,6 +353,7 @@ def run_on(device, suite, folder, *settings):
     return run.cells, failures.found
 
 
+@pytest.mark.slow
 def test_the_diagnostics_compute_on_a_gpu(tmp_path):
     cells, failures = run_on("cuda", "diagnostics.yaml", tmp_path)
     assert not failures

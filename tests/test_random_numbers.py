@@ -21,6 +21,7 @@ DRAWS = {
 by_draws = pytest.mark.parametrize("drawn", DRAWS.values(), ids=DRAWS)
 
 
+@pytest.mark.quick(3)
 @by_draws
 def test_numbers_are_even_and_strictly_between_0_and_1(drawn):
     numbers = drawn()
@@ -29,6 +30,7 @@ def test_numbers_are_even_and_strictly_between_0_and_1(drawn):
     assert abs(_chi_square(torch.histc(numbers, 100, 0, 1)) - 99) < 5 * math.sqrt(2 * 99)
 
 
+@pytest.mark.quick(3)
 @by_draws
 def test_neighbouring_numbers_are_independent(drawn):
     numbers = drawn()

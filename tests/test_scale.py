@@ -158,6 +158,7 @@ def test_a_report_takes_twice_the_work_for_twice_the_cells(tmp_path):
     assert opened(lambda: report(many)) <= 2 * opened(lambda: report(few))
 
 
+@pytest.mark.slow
 def test_a_run_holds_no_draws_but_those_that_are_asked_for(tmp_path):
     run = read_run(many_cells(tmp_path / "run", 200))
     assert (run.folder / "draws.safetensors").stat().st_size > 6_000_000

@@ -314,6 +314,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("way", BROKEN)
 def test_what_a_generator_must_not_give_is_named(go, way):
     run = go(**{"echo: {name: echo}": f"echo: {{name: echo, breaks: {way}}}"})

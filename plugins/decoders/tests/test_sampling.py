@@ -205,12 +205,14 @@ def test_sampling_keeps_its_laws(trial, law):
     law(trial)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
 def test_every_law_catches_its_mutants(trial, law, mutant):
     with pytest.raises(AssertionError):
         law(mutant(trial))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("config", "wanted"),
     [

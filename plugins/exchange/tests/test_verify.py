@@ -208,6 +208,7 @@ def test_each_edit_of_the_audit_names_the_file(verify, name):
     assert re.search(r"^runs/run/\S+: the file was changed", verify(), re.MULTILINE)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", EDITS)
 def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are_written_anew(verify, name):
     edit, told = EDITS[name]

@@ -74,6 +74,7 @@ def searched(after, width, alpha, most, stops_take_places):
     return max(ended)[1]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("width", [2, 4])
 def test_beams_differ_from_generate_only_in_whether_stops_take_places(tiny, width, alpha):

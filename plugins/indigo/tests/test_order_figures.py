@@ -143,6 +143,7 @@ def at(text):
     return (float(found[1]), float(found[2])) if found[1] else (float(text.get("x")), float(text.get("y")))
 
 
+@pytest.mark.slow
 def test_a_drawing_boxes_each_new_word_and_colours_every_relation_inside_of_it(tmp_path):
     root = drawing(ordered_run(tmp_path, [sample(DREAM, ORDER)], by=[], where={"model": "rnn"}))
     _, _, width, height = map(float, root.get("viewBox").split())

@@ -207,6 +207,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(files, tmp_path):
     assert "two systems are called 'a.txt'" in refusal("-r", "ref.txt", "a.txt", "a.txt")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ["a|b", "*", "{x}", "null", "1", "[link](x)"])
 def test_any_name_is_shown_as_it_is(files, name):
     found = score("-r", "ref.txt", "a.txt", "b.txt", "--name", name, "--name", "other")

@@ -187,6 +187,7 @@ def test_numbers_of_two_signatures_share_no_axis(tmp_path):
     assert "rnn: exact; lstm: bound" in the_picture(run).empty
 
 
+@pytest.mark.slow
 def test_a_box_is_told_by_its_numbers(tmp_path):
     run = drawn_run(tmp_path, TWO, {"length": LENGTHS}, kind="box", values=["length"], by=["model"])
     rnn, lstm = rows(run, tmp_path / "report")

@@ -221,6 +221,7 @@ def test_outputs_tell_what_is_known_of_them(tmp_path):
     assert [output["cell"] for output in other["outputs"]] == [2, 3]
 
 
+@pytest.mark.slow
 def test_an_output_is_cut_with_a_note_and_among_many_sooner(tmp_path):
     run = full_run(tmp_path)
     long = Reader(html(run, tmp_path / "report")).data()["examples"][1]["outputs"][0]["text"]

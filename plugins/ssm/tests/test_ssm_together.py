@@ -66,6 +66,7 @@ def trained(config, plan):
 PLAN = TrainingConfig(updates=4, evaluate_every=2, batch_size=12, clip=0.5, schedule="linear", lr=0.01)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_copies_end_as_they_do_alone(name):
     torch.set_default_dtype(torch.float64)

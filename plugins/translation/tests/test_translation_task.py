@@ -49,6 +49,7 @@ def invented(tmp_path_factory):
 BYTE_PAIRS = {"kind": "bpe", "vocab_size": 280}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "settings",
     [
