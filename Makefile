@@ -6,7 +6,8 @@ PACKAGES := bench_core $(wildcard plugins/*/bench_*)
 
 # one process a core, one thread a process: several threads in several processes slow each other down
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+# neighbours share fixtures and imports, so each process has its own part of the tests, and then helps others
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: setup setup-ci demo test test-extras test-slow nightly mutants lint format bench schema papers wheels
 .PHONY: release-check fresh clean
