@@ -320,3 +320,34 @@ def test_values_that_cannot_be_read_do_not_hide_other_mistakes_and_are_told_once
         suite_file(text.replace("name: argmax", "name: argmx").replace("seeds: 2", "seeds: 0"))
     ).splitlines()
     assert [line.split(" ")[0] for line in lines[:-1]] == ["S:3:8:", "S:8:30:", "S:10:12:", "S:16:1:"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: !!int x\n",
+        "a: 1\na: 2\n",
+        "d: 2024-99-99\n",
+        "a: &x {b: 1}\nc: {<<: *x, d: *x}\n",
+        "%YAML 1.1\n---\nb: 010\n",
+    ],
+)
+def test_a_text_that_is_read_again_has_the_same_values_and_problems_whatever_its_first_reader_changed(text):
+    def read(path):
+        try:
+            return located.parse(text, path, tolerant=True)
+        except SuiteError as error:
+            return str(error)
+
+    first = read("a.yaml")
+    wanted = repr(first)
+    if isinstance(first, located.Located):
+        first.data.clear()
+        first.problems.clear()
+    assert repr(read("a.yaml")) == wanted
+    assert repr(read("b.yaml")) == wanted.replace("a.yaml", "b.yaml")
+
+
+@pytest.mark.parametrize("number", [0, 1001, "all"])
+def test_the_number_of_samples_is_bounded(suite_file, number):
+    assert re.search(r"S:\d+:\d+: .*samples", mistakes(suite_file(SUITE + f"samples: {number}\n")))

@@ -149,9 +149,8 @@ class Measuring:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand over what was measured, or write it, and fail a run with a test above the limit."""
         config = session.config
-        self.spent.total += (
-            time.process_time() if self.spent.total else cpu_seconds()
-        )  # other processes count themselves
+        counted = bool(self.spent.total)  # by workers, which are children of this process
+        self.spent.total += time.process_time() if counted else cpu_seconds()
         if hasattr(config, "workeroutput"):
             config.workeroutput["cpu_seconds"] = json.dumps(asdict(self.spent))
             return
@@ -183,7 +182,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of tests that are `quick(number)` as slow, but for so many of each."""
+    """Mark all cases of a test after the first `number` as slow if it is marked `quick(number)`."""
     left: dict[str, int] = {}
     for item in items:
         mark = item.get_closest_marker("quick")

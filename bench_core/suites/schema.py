@@ -253,7 +253,7 @@ class SuiteFile(Strict):
     tables: list[Table] = []  #: the tables of the report
     claims: list[Claim] = []  #: claims that the results must support
     figures: list[Figure] = []  #: the figures of the report
-    samples: PositiveInt = 3  #: outputs of each cell that reports may show
+    samples: int = Field(3, ge=1, le=1000)  #: the number of outputs per cell that reports may show
     profiles: dict[str, dict[str, Any]] = {}  #: sets of changes to the suite, selected by `--profile`
 
     @field_validator("seeds")

@@ -58,7 +58,7 @@ class Suite:
     claims: Sequence[Claim] = field(default_factory=tuple)
     labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
     quote: bool | Sequence[str] = ()  # tasks whose texts may be shown
-    samples: int = 3  # outputs of each cell that reports may show
+    samples: int = 3  # per cell, that reports may show
     choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)

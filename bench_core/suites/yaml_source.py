@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -138,31 +139,32 @@ def content(path: Path) -> str:
 
 def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
     """Read YAML 1.2 text whose root is a mapping, as `read` does."""
-    root, scalars = _root(text, path)
-    if not isinstance(root, MappingNode):
-        found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
-        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
-    nodes = _Nodes(Located(path, {}), scalars)
-    nodes.found.data = nodes.mapping(root, ())
-    if nodes.found.problems and not tolerant:
-        raise SuiteError("\n".join(nodes.found.problems))
-    return nodes.found
+    found = deepcopy(_parsed(text, path))  # callers change it
+    if found.problems and not tolerant:
+        raise SuiteError("\n".join(found.problems))
+    return found
 
 
 @lru_cache(maxsize=32)  # a suite is read again for each of its profiles
-def _composed(text: str) -> tuple[Any, Any]:
-    """Parse a text; return its tree of nodes, and the constructor of its scalars."""
+def _parsed(text: str, path: str) -> Located:
+    """Read YAML, noting problems with values; raise SuiteError if it is not YAML or no mapping."""
     reader = YAML(typ="safe", pure=True)
+    root = _root(reader, text, path)
+    if not isinstance(root, MappingNode):
+        found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
+        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
+    nodes = _Nodes(Located(path, {}), reader.constructor)
+    nodes.found.data = nodes.mapping(root, ())
+    return nodes.found
+
+
+def _root(reader: YAML, text: str, path: str) -> Any:
+    """Parse a text to a tree of nodes; raise SuiteError if it is not YAML."""
     reader.max_depth = MOST_LEVELS + 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about anchors that are used again, and the like
-        return reader.compose(text), reader.constructor
-
-
-def _root(text: str, path: str) -> tuple[Any, Any]:
-    """Parse a text; raise SuiteError if it is not YAML."""
     try:
-        return _composed(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about anchors that are used again, and the like
+            return reader.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{_place(mark)}" if mark else path

@@ -103,8 +103,9 @@ def _laboratory() -> Iterator[None]:
 
 
 def seed_torch(number: int) -> None:
-    """Seed torch's generators; without accelerators that of the processor alone, which is much faster."""
-    (torch if torch.cuda.is_available() else torch.default_generator).manual_seed(number)
+    """Seed torch's generators; those of absent accelerators would record a traceback with every seed."""
+    present = torch.cuda.is_available() or torch.accelerator.is_available()
+    (torch if present else torch.default_generator).manual_seed(number)
 
 
 @contextmanager

@@ -389,3 +389,20 @@ def test_a_bound_is_reached_up_to_rounding():
     assert perfect.at_bound.tolist() == [True, True, False]
     assert not Measured(np.array([0.0, 5.0])).at_bound.any()
     assert Measured(np.array([0.0, 5.0]), bounds=(0, inf)).at_bound.tolist() == [True, False]
+
+
+def test_errors_and_skewness_of_any_size_give_numbers():
+    random = np.random.default_rng(1)
+
+    def part():
+        variance = random.choice([0.0, 1e-300, 1e-12, 1.0, 1e150, 1e300])
+        return Part(float(variance), float(random.choice([1.0, 2.0, 50.0, inf])))
+
+    for _ in range(500):
+        parts = [part(), part(), part(), part()]
+        skewness = random.choice([0.0, 0.1, -0.5, -30.0])
+        found = Estimate(float(random.choice([0.0, 1.0, -3.0, 1e8])), *parts, skewness=float(skewness))
+        low, high = found.interval()
+        assert low <= found.value <= high
+        assert 0 <= found.p_above() <= 1
+        assert found.detectable() >= 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +19,8 @@ from bench_reports.document import Example
 
 LONGEST = 300  # characters of an output where all stand one below the other
 MOST_STEPS = 30  # of such an output
-FEW = 3  # examples of a task and split that stand one below the other; a page has all, side by side
+FEW = 3  # examples of a task and split outside report.html, which has all of them side by side
+EXAMPLE = ", example "  # between the names of a task and split, and an id
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order"}
 
@@ -47,7 +49,7 @@ def samples(run: Run) -> list[Sample]:
     examples: dict[str, list[Mapping[str, Any]]] = {}
     for sample in _shown_samples(run):
         name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
-        examples.setdefault(f"{name}, example {sample.get('id', '')}", []).append(sample)
+        examples.setdefault(f"{name}{EXAMPLE}{sample.get('id', '')}", []).append(sample)
     found = []
     for name, outputs in examples.items():
         first = outputs[0]
@@ -57,17 +59,20 @@ def samples(run: Run) -> list[Sample]:
 
 
 def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
-    """Return three examples of each task and split where a suite asks for more.
+    """Return at most three examples of each task and split if the suite asks for more samples.
 
-    Those come first that some cells ended and others did not.
+    Examples that some cells finished and others did not come first.
     """
     if run.suite.samples <= FEW:
         return shown
-    kept: dict[tuple[Any, Any], list[Sample]] = {}
+    numbers: Counter[str] = Counter()
+    kept = set()
     for sample in sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2):
-        of_task = kept.setdefault((sample.records[0]["cell"].get("task"), sample.records[0]["cell"].get("split")), [])
-        of_task.extend([sample] if len(of_task) < FEW else [])
-    return [sample for sample in shown if any(sample is one for found in kept.values() for one in found)]
+        place = sample.name.rpartition(EXAMPLE)[0]
+        numbers[place] += 1
+        if numbers[place] <= FEW:
+            kept.add(sample.name)
+    return [sample for sample in shown if sample.name in kept]
 
 
 def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:

@@ -29,6 +29,7 @@ LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
 POWER = 0.8  #: with which a detectable difference is found
 SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
 MOST = 1e9  # degrees of freedom; more are as good as infinitely many
+FAR = 1e30  # standard errors; the cube of any number is finite
 ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
 UNDERSTATED = 3.0  #: times 1 / sqrt(N): by how much a sample has less skewness than what it was drawn from, simulated
 EVERYWHERE = (-inf, inf)
@@ -137,8 +138,8 @@ class Estimate:
 
     def half_width(self, level: float = LEVEL) -> float:
         """Return half the width of the interval, wherever its bounds are."""
-        low, high = self._ends(level)
-        return (high - low) / 2
+        below, above = self._reached(level)
+        return (below - above) / 2
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
@@ -146,8 +147,8 @@ class Estimate:
         It stays within the bounds, is never narrower than that of these trainings alone, and no more symmetric than
         the replicates are.
         """
-        (low, high), (least, most) = self._ends(level), self.bounds
-        return min(max(low, least), most), max(min(high, most), least)
+        (below, above), (least, most) = self._reached(level), self.bounds
+        return min(max(self.value - below, least), most), max(min(self.value - above, most), least)
 
     def p(self, null: float = 0.0) -> float:
         """Return the two-sided p-value of `null`: the level at which the interval just reaches it, and never 0."""
@@ -171,10 +172,10 @@ class Estimate:
         variance = self.alone.variance + self.floor.variance
         return [(skewness, variance) for skewness in dict.fromkeys((0.0, self.skewness))]
 
-    def _ends(self, level: float) -> tuple[float, float]:
-        """Return the ends of the interval, wherever its bounds are."""
+    def _reached(self, level: float) -> tuple[float, float]:
+        """Return how far the interval reaches below the value, and (negative) above it, wherever its bounds are."""
         reached = [_reach(parts, spread, level) for parts in self._parts() for spread in self._spreads]
-        return self.value - max(below for below, _ in reached), self.value - min(above for _, above in reached)
+        return max(below for below, _ in reached), min(above for _, above in reached)
 
     def detectable(self, power: float = POWER) -> float:
         """Return the difference that another experiment like this one would find with probability `power`.
@@ -331,15 +332,18 @@ def _p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -
     if not apart or not total:
         return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
     error = sqrt(total)
-    straight = straightened(apart / error, _skewness(skewed, total))
+    straight = straightened(max(-FAR, min(apart / error, FAR)), _skewness(skewed, total))
     tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
     return tail if straight > 0 else 1 - tail
 
 
 def _skewness(skewed: tuple[float, float], total: float) -> float:
-    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none."""
+    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none.
+
+    By chance a few trainings may vary less than their examples explain; even so the part is no more than the whole.
+    """
     skewness, variance = skewed
-    return float(skewness * (variance / total) ** 1.5)
+    return float(skewness * min(1.0, variance / total) ** 1.5)
 
 
 def _level(parts: Sequence[Part], apart: float) -> float:
