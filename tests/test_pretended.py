@@ -221,6 +221,14 @@ def test_parts_of_a_tensor_and_what_it_is_read_into_are_where_they_belong():
 
 
 @pytest.mark.usefixtures("gpu")
+def test_builds_of_torch_for_cuda_ask_no_driver():
+    """Optimizers do before each step, in the builds that Linux installs by default."""
+    assert torch.accelerator.current_device_index() == 0
+    assert not torch.accelerator.current_stream().is_capturing()
+    assert not torch.cuda.is_current_stream_capturing()
+
+
+@pytest.mark.usefixtures("gpu")
 def test_a_module_moves_in_place_with_its_buffers_and_gradients_and_trains():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))

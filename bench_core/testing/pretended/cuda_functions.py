@@ -83,6 +83,9 @@ def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any
             arrive()
             return True
 
+        def is_capturing(self) -> bool:
+            return False
+
         def record_event(self, event: Any = None) -> Event:
             return event or Event()
 
@@ -99,3 +102,8 @@ def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any
     yield torch.cuda, "stream", within
     yield torch.cuda, "current_stream", lambda device=None: default
     yield torch.cuda, "default_stream", lambda device=None: default
+    yield torch.cuda, "is_current_stream_capturing", lambda: False
+    # by which torch asks in builds for CUDA, such as the default one, where no driver is installed
+    yield torch.accelerator, "current_stream", lambda device=None: default
+    yield torch.accelerator, "current_device_index", lambda: 0
+    yield torch.accelerator, "synchronize", lambda device=None: waiting("torch.accelerator.synchronize")

@@ -305,10 +305,11 @@ def test_a_report_whose_run_is_not_here_is_shown_with_the_cells_that_it_has(tmp_
 
 
 def test_reports_of_version_0_1_are_shown():
-    about, data = unpacked(Catalog(Path(__file__).parents[3] / "reports" / "0.1").page())
-    assert len(about) > 30
+    folder = Path(__file__).parents[3] / "reports" / "0.1"
+    about, data = unpacked(Catalog(folder).page())
+    assert len(about) == len([*folder.rglob("results.json")]) > 0
     assert not [one["problem"] for one in about if one["problem"]]
-    assert sum(len(one["cells"]) for one in data.values()) > 300
+    assert all(one["cells"] for one in data.values())
 
 
 def write_over(folder, name, text):
