@@ -24,7 +24,7 @@ from bench_core.computing.clocks import cpu_seconds
 LIMIT = 2.0  # seconds; of 12,000 tests, the 3 % that took more took half of the time of all
 TABLE = ".pytest_cache/cpu-seconds.tsv"
 UNLIMITED = ("slow", "nightly")
-FAILING = 3  # times the limit; on a busy virtual machine the same test took up to 2.4 times as many CPU seconds again
+FAILING = 5  # times the limit; on a busy virtual machine the same test took up to 2.4 times as many CPU seconds again
 
 
 @dataclass
