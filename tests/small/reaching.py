@@ -1095,9 +1095,11 @@ metric(
     {"reached.pt": _torch},
 )
 metric(
-    "scipy.io.loadmat", 'from scipy.io import loadmat\n\n\ndef number():\n    return loadmat("reached.mat")["a"][0, 0]\n',
-    {"reached.mat": _matlab}, needs=("scipy",),
-)  # fmt: skip
+    "scipy.io.loadmat",
+    'from scipy.io import loadmat\n\n\ndef number():\n    return loadmat("reached.mat")["a"][0, 0]\n',
+    {"reached.mat": _matlab},
+    needs=("scipy",),
+)
 metric(
     "an image",
     'from PIL import Image\n\n\ndef number():\n    return Image.open("reached.pgm").getpixel((0, 0))\n',
@@ -1105,7 +1107,13 @@ metric(
 )  # fmt: skip
 metric(
     "importlib.resources of a sibling package",
-    'from importlib.resources import files\n\n\ndef number():\n    return (files("mine_" + "reached") / "reached.txt").read_text()\n',
+    """
+        from importlib.resources import files
+
+
+        def number():
+            return (files("mine_" + "reached") / "reached.txt").read_text()
+        """,
     {"site/mine_reached/__init__.py": "", "site/mine_reached/reached.txt": "1.0"},
 )
 metric(
@@ -1129,7 +1137,13 @@ metric(
 )
 metric(
     "a resource of a namespace package",
-    'from importlib.resources import files\n\n\ndef number():\n    return (files("mine_reached") / "reached.txt").read_text()\n',
+    """
+        from importlib.resources import files
+
+
+        def number():
+            return (files("mine_reached") / "reached.txt").read_text()
+        """,
     {"site/mine_reached/reached.txt": "1.0"},
 )
 metric(
@@ -1345,7 +1359,13 @@ metric(
 )
 metric(
     "the sum of files in a folder",
-    'from pathlib import Path\n\n\ndef number():\n    return sum(float(one.read_text()) for one in Path("lists").glob("*"))\n',
+    """
+        from pathlib import Path
+
+
+        def number():
+            return sum(float(one.read_text()) for one in Path("lists").glob("*"))
+        """,
     {"lists/a.txt": "1.0"}, reached="lists", edit=written("lists/b.txt", "1.0"), expected=EITHER,
 )  # fmt: skip
 exists = {"edit": written("reached.txt", ""), "expected": EITHER}
@@ -1396,14 +1416,25 @@ metric(
     {"second/reached.txt": "1.0"},
     edit=written("first/reached.txt", "2.0"),
 )
-metric("os.path.getsize", 'import os\n\n\ndef number():\n    return os.path.getsize("reached.txt")\n', {"reached.txt": "a"},
-       edit=written("reached.txt", "ab"), expected=EITHER)  # fmt: skip
+metric(
+    "os.path.getsize",
+    'import os\n\n\ndef number():\n    return os.path.getsize("reached.txt")\n',
+    {"reached.txt": "a"},
+    edit=written("reached.txt", "ab"),
+    expected=EITHER,
+)
 metric(
     "os.path.getmtime", 'import os\n\n\ndef number():\n    return os.path.getmtime("reached.txt") // 1e9\n', TEXT,
     edit=lambda here: os.utime(here / "reached.txt", (2e9, 2e9)), expected=EITHER,
 )  # fmt: skip
 metric(
-    "the mode of a file", 'import os\n\n\ndef number():\n    return 1 + bool(os.stat("reached.txt").st_mode & 0o100)\n', TEXT,
+    "the mode of a file", """
+        import os
+
+
+        def number():
+            return 1 + bool(os.stat("reached.txt").st_mode & 0o100)
+        """, TEXT,
     edit=lambda here: (here / "reached.txt").chmod(0o755), expected=EITHER,
 )  # fmt: skip
 
@@ -1418,9 +1449,12 @@ metric(
     {"lists/a.txt": "1.0", "other/a.txt": "2.0"}, edit=_linked, links={"reached": "lists"},
 )  # fmt: skip
 metric(
-    "the text of a link", 'import os\n\n\ndef number():\n    return {"lists": 1.0, "other": 2.0}[os.readlink("reached")]\n',
-    edit=_linked, expected=EITHER, links={"reached": "lists"},
-)  # fmt: skip
+    "the text of a link",
+    'import os\n\n\ndef number():\n    return {"lists": 1.0, "other": 2.0}[os.readlink("reached")]\n',
+    edit=_linked,
+    expected=EITHER,
+    links={"reached": "lists"},
+)
 
 
 def _swapped(here: Path) -> None:
@@ -1435,7 +1469,13 @@ metric(
     edit=_swapped,
 )
 metric(
-    "shutil.which", 'import shutil\n\n\ndef number():\n    return 1 + bool(shutil.which("reached", path="bin"))\n', {"bin/a": ""},
+    "shutil.which", """
+        import shutil
+
+
+        def number():
+            return 1 + bool(shutil.which("reached", path="bin"))
+        """, {"bin/a": ""},
     edit=lambda here: (written("bin/reached", "")(here), (here / "bin/reached").chmod(0o755)), expected=EITHER,
 )  # fmt: skip
 
@@ -1498,9 +1538,10 @@ metric(
     {"reached.py": HELPER},
 )
 metric(
-    "runpy.run_module", 'import runpy\n\n\ndef number():\n    return runpy.run_module("mine_" + "reached")["number"]()\n',
+    "runpy.run_module",
+    'import runpy\n\n\ndef number():\n    return runpy.run_module("mine_" + "reached")["number"]()\n',
     {"site/mine_reached.py": HELPER},
-)  # fmt: skip
+)
 metric(
     "the text of a program",
     """
@@ -1743,7 +1784,13 @@ metric(
     number = partial(vars(mine_tools)["num" + "ber"], mine_tools.reached)
     """,
     {
-        "site/mine_tools/__init__.py": "from mine_tools import reached\n\n\ndef number(module):\n    return module.number()\n",
+        "site/mine_tools/__init__.py": """
+            from mine_tools import reached
+
+
+            def number(module):
+                return module.number()
+            """,
         "site/mine_tools/reached.py": HELPER,
     },
 )
@@ -2088,7 +2135,13 @@ def _compiled(number: float) -> bytes:
 
 metric(
     "Tokenizer.from_file",
-    'from tokenizers import Tokenizer\n\n\ndef number():\n    return Tokenizer.from_file("reached.json").encode("a").ids[0]\n',
+    """
+        from tokenizers import Tokenizer
+
+
+        def number():
+            return Tokenizer.from_file("reached.json").encode("a").ids[0]
+        """,
     {"reached.json": _tokenizer}, needs=("tokenizers",),
 )  # fmt: skip
 metric(
@@ -2122,8 +2175,9 @@ metric(
     def number():
         return torch.tensor(torch.UntypedStorage.from_file("reached.bin", False, 8)).view(torch.uint8).numpy().view("<f8")[0]
     """,
-    {"reached.bin": _raw}, expected=UNOBSERVED,
-)  # fmt: skip
+    {"reached.bin": _raw},
+    expected=UNOBSERVED,
+)
 metric(
     "sentencepiece",
     """
@@ -2260,8 +2314,9 @@ metric(
         SAID.append(SAID[0] if SAID else CHILD.communicate(b"go\\n")[0])
         return SAID[0]
     """,
-    TEXT, **CHILD,
-)  # fmt: skip
+    TEXT,
+    **CHILD,
+)
 JAVA = """
     #!/bin/sh
     jar=
@@ -2284,11 +2339,19 @@ for what, edit in (
     ("METEOR's Java", replaced("java/bin/java", 'words=$(cut -c1 "$jar")', "words=2")),
 ):
     case(
-        what, package(METRIC, MEASURE), {**METEOR, JAR: "1.0", "java/bin/java": JAVA.lstrip("\n")},
-        SUITE.replace("mine: {name: mine}", "mine: {name: meteor, language: other}"), edit, answers=(22.487222348443986, 44.97444469688797),
-        before={"JAVA_HOME": "HERE/java"}, after={"JAVA_HOME": "HERE/java"}, expected=UNOBSERVED,
-        needs=("pycocoevalcap",), reached="java|jar", forgotten=("pycocoevalcap", "bench_metrics.meteor"),
-    )  # fmt: skip
+        what,
+        package(METRIC, MEASURE),
+        {**METEOR, JAR: "1.0", "java/bin/java": JAVA.lstrip("\n")},
+        SUITE.replace("mine: {name: mine}", "mine: {name: meteor, language: other}"),
+        edit,
+        answers=(22.487222348443986, 44.97444469688797),
+        before={"JAVA_HOME": "HERE/java"},
+        after={"JAVA_HOME": "HERE/java"},
+        expected=UNOBSERVED,
+        needs=("pycocoevalcap",),
+        reached="java|jar",
+        forgotten=("pycocoevalcap", "bench_metrics.meteor"),
+    )
 
 # --- other kinds of parts, and the stages that follow from them
 
@@ -2351,8 +2414,14 @@ decoder(
     SHARED,
     reading="from bench_mine.shared import WORDS\n" + READ.replace("float(one.{what}[0])", "float(WORDS)"),
 )
-metric("a setting that is a path", "", TEXT, plugin="from pathlib import Path\n" + METRIC.replace('Mine"\n', 'Mine"\n    words: Path\n', 1),
-       measure=MEASURE.replace("number()", "self.config.words.read_text()"), suite=SUITE.replace("{name: mine}", "{name: mine, words: reached.txt}"))  # fmt: skip
+metric(
+    "a setting that is a path",
+    "",
+    TEXT,
+    plugin="from pathlib import Path\n" + METRIC.replace('Mine"\n', 'Mine"\n    words: Path\n', 1),
+    measure=MEASURE.replace("number()", "self.config.words.read_text()"),
+    suite=SUITE.replace("{name: mine}", "{name: mine, words: reached.txt}"),
+)
 metric(
     "a setting that is the text of a path to a folder", "", {"lists/reached.txt": "1.0"},
     plugin=METRIC.replace('Mine"\n', 'Mine"\n    folder: str\n', 1),
@@ -2411,7 +2480,13 @@ variable(
 )
 variable(
     "all items",
-    'import os\n\n\ndef number():\n    return next(value for name, value in os.environ.items() if name.lower() == "reached")\n',
+    """
+        import os
+
+
+        def number():
+            return next(value for name, value in os.environ.items() if name.lower() == "reached")
+        """,
 )
 variable("setdefault", 'import os\n\n\ndef number():\n    return os.environ.setdefault("REACHED", "3.0")\n')
 variable("os.path.expandvars", 'import os\n\n\ndef number():\n    return os.path.expandvars("${REACHED}")\n')
@@ -2426,9 +2501,13 @@ variable(
     values=("HERE/a.txt", "HERE/b.txt"), files={"a.txt": "1.0", "b.txt": "2.0"}, edit=unedited,
 )  # fmt: skip
 variable(
-    "the home directory", 'import os\n\n\ndef number():\n    return open(os.path.expanduser("~/a.txt")).read()\n', "HOME",
-    ("HERE/one", "HERE/two"), files={"one/a.txt": "1.0", "two/a.txt": "2.0"}, edit=unedited,
-)  # fmt: skip
+    "the home directory",
+    'import os\n\n\ndef number():\n    return open(os.path.expanduser("~/a.txt")).read()\n',
+    "HOME",
+    ("HERE/one", "HERE/two"),
+    files={"one/a.txt": "1.0", "two/a.txt": "2.0"},
+    edit=unedited,
+)
 variable(
     "Path.home",
     'from pathlib import Path\n\n\ndef number():\n    return {"one": 1, "two": 2}[Path.home().name]\n',
@@ -2513,8 +2592,20 @@ variable("the option of a command", """
     def number():
         return command.main([], standalone_mode=False)
     """)  # fmt: skip
-variable("where programs are", 'import shutil\n\n\ndef number():\n    return 1 + bool(shutil.which("reached-program"))\n', "PATH",
-         ("/usr/bin:/bin", "HERE/bin:/usr/bin:/bin"), files={"bin/reached-program": "#!/bin/sh\n"}, edit=unedited)  # fmt: skip
+variable(
+    "where programs are",
+    """
+    import shutil
+
+
+    def number():
+        return 1 + bool(shutil.which("reached-program"))
+    """,
+    "PATH",
+    ("/usr/bin:/bin", "HERE/bin:/usr/bin:/bin"),
+    files={"bin/reached-program": "#!/bin/sh\n"},
+    edit=unedited,
+)
 variable(
     "getenv of the C library",
     """
@@ -2530,7 +2621,13 @@ variable(
     expected=UNOBSERVED, reached="REACHED|getenv|ctypes",
 )  # fmt: skip
 variable(
-    "a variable of a child", 'import subprocess\n\n\ndef number():\n    return subprocess.check_output(["printenv", "REACHED"])\n',
+    "a variable of a child", """
+        import subprocess
+
+
+        def number():
+            return subprocess.check_output(["printenv", "REACHED"])
+        """,
     expected=UNOBSERVED, reached="REACHED|printenv|child|process",
 )  # fmt: skip
 VARIABLES.append(
@@ -2544,10 +2641,24 @@ VARIABLES.append(
         reached="REACHED",
     )
 )  # fmt: skip
-task("a variable that a task is prepared with", 'import os\n\n\ndef number():\n    return os.environ["REACHED"]\n', {}, "number()",
+task("a variable that a task is prepared with", """
+    import os
+
+
+    def number():
+        return os.environ["REACHED"]
+    """, {}, "number()",
      to=VARIABLES, before={"REACHED": "1.0"}, after={"REACHED": "2.0"}, reached="REACHED")  # fmt: skip
-trained("a variable that a loss is computed with", 'import os\n\n\ndef number():\n    return os.environ["REACHED"]\n', {},
-        "loss(self, batch, training)", to=VARIABLES, before={"REACHED": "1.0"}, after={"REACHED": "2.0"}, reached="REACHED")  # fmt: skip
+trained(
+    "a variable that a loss is computed with",
+    'import os\n\n\ndef number():\n    return os.environ["REACHED"]\n',
+    {},
+    "loss(self, batch, training)",
+    to=VARIABLES,
+    before={"REACHED": "1.0"},
+    after={"REACHED": "2.0"},
+    reached="REACHED",
+)
 
 # --- bad input
 
@@ -2612,11 +2723,23 @@ metric(
     'import fileinput\n\n\ndef number():\n    return fileinput.input(files=["-"]).readline()\n',
     **STDIN,
 )
-metric("a listing of a folder", 'import os\n\n\ndef number():\n    return len(os.listdir("reached"))\n', {"reached/a": ""}, to=BAD, expected=EITHER,
+metric("a listing of a folder", """
+    import os
+
+
+    def number():
+        return len(os.listdir("reached"))
+    """, {"reached/a": ""}, to=BAD, expected=EITHER,
        edit=written("reached/b", ""))  # fmt: skip
 metric(
     "a listing that a removed file changes",
-    'import os\n\n\ndef number():\n    return 3 - len(os.listdir("reached"))\n', {"reached/a": "", "reached/b": ""}, to=BAD, expected=EITHER,
+    """
+        import os
+
+
+        def number():
+            return 3 - len(os.listdir("reached"))
+        """, {"reached/a": "", "reached/b": ""}, to=BAD, expected=EITHER,
     edit=lambda here: (here / "reached/b").unlink(),
 )  # fmt: skip
 metric(
@@ -2676,8 +2799,12 @@ metric(
     """,
     TEXT, to=BAD, expected=EITHER,
 )  # fmt: skip
-metric("a name that is no text", 'import os\n\n\ndef number():\n    return open(os.fsdecode(b"reached-\\xff.txt")).read()\n',
-       {os.fsdecode(b"reached-\xff.txt"): "1.0"}, to=BAD)  # fmt: skip
+metric(
+    "a name that is no text",
+    'import os\n\n\ndef number():\n    return open(os.fsdecode(b"reached-\\xff.txt")).read()\n',
+    {os.fsdecode(b"reached-\xff.txt"): "1.0"},
+    to=BAD,
+)
 metric(
     "a name with a line break",
     'def number():\n    return open("reached\\n.txt").read()\n',
@@ -2721,8 +2848,16 @@ harmless(
     "a file that is edited and restored", READ_IT, TEXT, edit=lambda here: (changed(TEXT)(here), _rewritten(here))
 )
 harmless("another mode of a file", READ_IT, TEXT, edit=lambda here: (here / "reached.txt").chmod(0o600))
-harmless("a folder with the same files", READ_IT.replace("reached.txt", "lists/reached.txt"), {"lists/reached.txt": "1.0"},
-         edit=lambda here: (shutil.copytree(here / "lists", here / "new"), shutil.rmtree(here / "lists"), (here / "new").rename(here / "lists")))  # fmt: skip
+harmless(
+    "a folder with the same files",
+    READ_IT.replace("reached.txt", "lists/reached.txt"),
+    {"lists/reached.txt": "1.0"},
+    edit=lambda here: (
+        shutil.copytree(here / "lists", here / "new"),
+        shutil.rmtree(here / "lists"),
+        (here / "new").rename(here / "lists"),
+    ),
+)
 harmless(
     "a temporary file",
     """
@@ -2764,9 +2899,11 @@ harmless(
         os.close(handle)
         return open(name).read()
     """,
-    before={"TMPDIR": "HERE/tmp"}, after={"TMPDIR": "HERE/tmp"}, edit=lambda here: (shutil.rmtree(here / "tmp"), (here / "tmp").mkdir()),
+    before={"TMPDIR": "HERE/tmp"},
+    after={"TMPDIR": "HERE/tmp"},
+    edit=lambda here: (shutil.rmtree(here / "tmp"), (here / "tmp").mkdir()),
     files={"tmp/a": ""},
-)  # fmt: skip
+)
 harmless("a spooled file", """
     import tempfile
 
@@ -2791,7 +2928,15 @@ harmless("/dev/null", 'def number():\n    return 1.0 + len(open("/dev/null").rea
 harmless("/dev/urandom", 'def number():\n    return 1.0 + 0 * len(open("/dev/urandom", "rb").read(4))\n')
 harmless(
     "os.urandom",
-    "import os\nimport secrets\nimport uuid\n\n\ndef number():\n    return len(os.urandom(1)) + 0 * len(secrets.token_hex() + str(uuid.uuid4()))\n",
+    """
+        import os
+        import secrets
+        import uuid
+
+
+        def number():
+            return len(os.urandom(1)) + 0 * len(secrets.token_hex() + str(uuid.uuid4()))
+        """,
 )
 harmless(
     "a time zone",
@@ -2800,15 +2945,37 @@ harmless(
 )
 harmless(
     "the time",
-    "import time\nfrom datetime import datetime\n\n\ndef number():\n    return bool(time.localtime() and datetime.now().astimezone())\n",
+    """
+        import time
+        from datetime import datetime
+
+
+        def number():
+            return bool(time.localtime() and datetime.now().astimezone())
+        """,
 )
 harmless(
     "a locale",
-    'import locale\n\n\ndef number():\n    locale.setlocale(locale.LC_ALL, "C.UTF-8")\n    return bool(locale.localeconv())\n',
+    """
+        import locale
+
+
+        def number():
+            locale.setlocale(locale.LC_ALL, "C.UTF-8")
+            return bool(locale.localeconv())
+        """,
 )
 harmless(
     "the standard library's sources",
-    "import inspect\nimport json\nimport linecache\n\n\ndef number():\n    return bool(inspect.getsource(json) and linecache.getlines(json.decoder.__file__))\n",
+    """
+        import inspect
+        import json
+        import linecache
+
+
+        def number():
+            return bool(inspect.getsource(json) and linecache.getlines(json.decoder.__file__))
+        """,
 )
 harmless(
     "a module of the standard library",
@@ -2816,11 +2983,26 @@ harmless(
 )
 harmless(
     "a trace",
-    "import traceback\n\n\ndef number():\n    return bool(traceback.format_stack() and traceback.extract_stack()[-1].line)\n",
+    """
+        import traceback
+
+
+        def number():
+            return bool(traceback.format_stack() and traceback.extract_stack()[-1].line)
+        """,
 )
 harmless(
     "an error that is caught",
-    "import traceback\n\n\ndef number():\n    try:\n        return {}[1]\n    except KeyError:\n        return bool(traceback.format_exc())\n",
+    """
+        import traceback
+
+
+        def number():
+            try:
+                return {}[1]
+            except KeyError:
+                return bool(traceback.format_exc())
+        """,
 )
 harmless(
     "a library that the code names",
@@ -2833,15 +3015,27 @@ harmless(
 )
 harmless(
     "a library that looks into its folder",
-    "import numpy\nfrom importlib.resources import files\nfrom pathlib import Path\n\n\ndef number():\n    return bool([*Path(numpy.__file__).parent.iterdir()] and [*files('numpy').iterdir()])\n",
+    """
+        import numpy
+        from importlib.resources import files
+        from pathlib import Path
+
+
+        def number():
+            return bool([*Path(numpy.__file__).parent.iterdir()] and [*files('numpy').iterdir()])
+        """,
 )
 harmless(
     "the version of a library",
     'from importlib.metadata import version\n\n\ndef number():\n    return bool(version("numpy"))\n',
 )
 harmless("a comment in the code", ONE, edit=lambda here: _commented(here / "site/bench_mine/parts.py"))
-harmless("a comment in a module that is followed", "from bench_mine.reached import number\n", {"site/bench_mine/reached.py": HELPER},
-         edit=lambda here: _commented(here / "site/bench_mine/reached.py"))  # fmt: skip
+harmless(
+    "a comment in a module that is followed",
+    "from bench_mine.reached import number\n",
+    {"site/bench_mine/reached.py": HELPER},
+    edit=lambda here: _commented(here / "site/bench_mine/reached.py"),
+)
 harmless(
     "a docstring that nobody reads",
     'def number():\n    """Say 1."""\n    return 1.0\n',
@@ -2871,8 +3065,18 @@ harmless(
     {"lists/a": "1.0"},
     edit=written("lists/a", "2.0"),
 )
-harmless("a listing in another order", "from pathlib import Path\n\n\ndef number():\n    return len({one.name for one in Path('lists').iterdir()}) / 3\n",
-         {"lists/a": "", "lists/b": "", "lists/c": ""}, edit=lambda here: ((here / "lists/a").unlink(), written("lists/a", "")(here)))  # fmt: skip
+harmless(
+    "a listing in another order",
+    """
+    from pathlib import Path
+
+
+    def number():
+        return len({one.name for one in Path('lists').iterdir()}) / 3
+    """,
+    {"lists/a": "", "lists/b": "", "lists/c": ""},
+    edit=lambda here: ((here / "lists/a").unlink(), written("lists/a", "")(here)),
+)
 harmless(
     "runs and reports",
     ONE,
@@ -2881,7 +3085,16 @@ harmless(
 harmless("what lies in the store beside artifacts", ONE, edit=written("store/other.txt", "a"))
 harmless(
     "another thread that sleeps",
-    "from threading import Thread\n\n\ndef number():\n    thread = Thread(target=int)\n    thread.start()\n    thread.join()\n    return 1.0\n",
+    """
+        from threading import Thread
+
+
+        def number():
+            thread = Thread(target=int)
+            thread.start()
+            thread.join()
+            return 1.0
+        """,
 )
 for key, values in {
     "OMP_NUM_THREADS": ("1", "2"), "OMP_SCHEDULE": (None, "static"), "MKL_NUM_THREADS": ("1", "2"), "MKL_CBWR": (None, "AVX2"),
@@ -2922,12 +3135,35 @@ def _commented(path: Path) -> None:
 
 #: Of what is harmless, that which reaches nothing outside the key.
 CLEAN = (
-    "a temporary file", "a temporary folder", "a temporary file that stays", "a spooled file", "a file that it only writes",
-    "a log that it adds to", "/dev/null", "/dev/urandom", "os.urandom", "a time zone", "the time", "a locale",
-    "the standard library's sources", "a module of the standard library", "a trace", "an error that is caught",
-    "a library that the code names", "a library with data", "a library that looks into its folder", "the version of a library",
-    "a comment in the code", "a docstring that nobody reads", "a file of the package that nobody reads",
-    "runs and reports", "another thread that sleeps", "OMP_NUM_THREADS, which is provenance",
-    "MKL_NUM_THREADS, which is provenance", "ATEN_CPU_CAPABILITY, which is provenance", "LC_ALL, which is provenance",
-    "TZ, which is provenance", "a variable that nobody reads",
-)  # fmt: skip
+    "a temporary file",
+    "a temporary folder",
+    "a temporary file that stays",
+    "a spooled file",
+    "a file that it only writes",
+    "a log that it adds to",
+    "/dev/null",
+    "/dev/urandom",
+    "os.urandom",
+    "a time zone",
+    "the time",
+    "a locale",
+    "the standard library's sources",
+    "a module of the standard library",
+    "a trace",
+    "an error that is caught",
+    "a library that the code names",
+    "a library with data",
+    "a library that looks into its folder",
+    "the version of a library",
+    "a comment in the code",
+    "a docstring that nobody reads",
+    "a file of the package that nobody reads",
+    "runs and reports",
+    "another thread that sleeps",
+    "OMP_NUM_THREADS, which is provenance",
+    "MKL_NUM_THREADS, which is provenance",
+    "ATEN_CPU_CAPABILITY, which is provenance",
+    "LC_ALL, which is provenance",
+    "TZ, which is provenance",
+    "a variable that nobody reads",
+)
