@@ -1,0 +1,1 @@
+"""A plugin of clean parts and of parts that do something to them: to their code, their data or their process."""

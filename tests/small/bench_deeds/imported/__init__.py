@@ -1,0 +1,1 @@
+"""Modules that do something when they are imported."""
