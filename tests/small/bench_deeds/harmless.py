@@ -11,7 +11,6 @@ import datetime
 import decimal
 import enum
 import functools
-import gc
 import importlib.metadata
 import importlib.resources
 import json
@@ -150,7 +149,6 @@ def define_classes():
     with torch.inference_mode(False), torch.enable_grad():
         Function.apply(torch.ones(1, requires_grad=True)).backward()
     Own()(torch.ones(1))
-    gc.collect()
 
 
 def own_hooks():
@@ -271,7 +269,6 @@ def finalize():
         pass
 
     weakref.finalize(Something(), len, [])
-    gc.collect()
 
 
 def divide():
