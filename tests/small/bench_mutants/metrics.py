@@ -1,0 +1,152 @@
+"""Metrics that are wrong in their meaning."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import count
+from math import fsum
+
+from bench_core import Metric
+from bench_mutants.laws import breaks
+from bench_mutants.sound import Length, Match
+
+OWN = ("wrong",)
+ORDER = "order|place|differ|same|depend|twice|again|alone"
+
+
+@breaks("a share in percent is at most 100", "%|percent|100|bound|range", OWN)
+class AboveAll(Match):
+    def from_sums(self, sums, examples):
+        return 250.0
+
+
+@breaks("a score is inside the range that its Config declares", "bound|range|declare", OWN)
+class OutOfRange(Match):
+    def from_sums(self, sums, examples):
+        return -super().from_sums(sums, examples) - 1
+
+
+@breaks("a score does not depend on what was measured before", ORDER, OWN)
+class ByHistory(Length):
+    turns = count(1)
+
+    def measure(self, outcomes):
+        return [3050 * next(self.turns) for _ in outcomes]
+
+
+@breaks("a score does not depend on the time", ORDER + "|time", OWN)
+class ByTime(Length):
+    def measure(self, outcomes):
+        return [time.time_ns() % 1000 + one.target_tokens for one in outcomes]
+
+
+@breaks("a score does not depend on chance", ORDER + "|random|chance", OWN)
+class ByChance(Length):
+    def measure(self, outcomes):
+        chosen = random.SystemRandom()
+        return [one.hypotheses[0].length * chosen.random() for one in outcomes]
+
+
+@breaks("a score does not depend on the numbers of examples", ORDER + "|id|number", OWN)
+class ByNumber(Length):
+    def measure(self, outcomes):
+        return [one.hypotheses[0].length * (one.id % 5) for one in outcomes]
+
+
+@breaks("a score does not depend on the identity of objects", ORDER + "|id", OWN)
+class ByIdentity(Length):
+    def measure(self, outcomes):
+        return [id(one) // 16 % 1000 for one in outcomes]
+
+
+@breaks("a score does not depend on how a process hashes text", ORDER + "|hash", OWN)
+class ByHash(Length):
+    def measure(self, outcomes):
+        return [hash(f"{one.id} {one.texts[0]}") % 1000 for one in outcomes]
+
+
+@breaks("a score does not depend on the order of examples", ORDER, OWN)
+class ByOrder(Metric):
+    better, unit, signature = 0, "tokens", "running"
+
+    def measure(self, outcomes):
+        return [one.hypotheses[0].length for one in outcomes]
+
+    def combine(self, parts):
+        value = 0.0
+        for part in parts:
+            value = (value + part) / 2
+        return value
+
+
+@breaks("what is measured of an example does not depend on its place", ORDER, OWN)
+class ByPlace(Length):
+    def measure(self, outcomes):
+        return [one.hypotheses[0].length * (place % 2) for place, one in enumerate(outcomes)]
+
+
+@breaks("the statistics of examples are in the order of the examples", ORDER, OWN)
+class SortsItsParts(Length):
+    def measure(self, outcomes):
+        return sorted(super().measure(outcomes))
+
+
+@breaks(
+    "the score of a cell is the score of one sample like those of the bootstrap", "resampl|bootstrap|mean|sum", OWN
+)
+class MaximumForMean(Length):
+    def combine(self, parts):
+        return float(max(parts, default=0))
+
+
+@breaks("a resample counts each example as often as it was drawn", "resampl|bootstrap|sum|repeat", OWN)
+class ResamplesOnce(Length):
+    def resample(self, parts, counts):
+        return super().resample(parts, (counts > 0).astype(counts.dtype))
+
+
+@breaks(
+    "the score of a sample does not grow with the number of examples", "sample|whole|number|grow|twice|double", OWN
+)
+class SumOfASample(Length):
+    def from_sums(self, sums, examples):
+        return float(sums[0]) if sums else 0.0
+
+
+@breaks("the score of statistics depends on these alone", "sample|parts|resampl|number|twice|double|depend", OWN)
+class DividesByTheCell(Metric):
+    better, unit, signature = 0, "tokens", "cell"
+
+    def measure(self, outcomes):
+        self.examples = len(outcomes)
+        return [one.hypotheses[0].length for one in outcomes]
+
+    def combine(self, parts):
+        return fsum(parts) / self.examples
+
+
+@breaks("a metric leaves the outcomes that it reads as they were", ORDER + "|chang|outcome", OWN)
+class EmptiesOutcomes(Match):
+    def measure(self, outcomes):
+        found = [*outcomes]
+        return [int(bool(one.references) and one.references.pop() == one.texts[0]) for one in found]
+
+
+@breaks("what is not known is NaN, not 0", "unknown|known|NaN|None|nan|log_prob|lack", OWN)
+class UnknownAsZero(Length):
+    unit = "nats"
+
+    def measure(self, outcomes):
+        return [-(one.hypotheses[0].log_prob or 0.0) for one in outcomes]
+
+
+@breaks("statistics are JSON data", "JSON|stor|key", OWN)
+class KeysByNumber(Metric):
+    better, unit, signature = 0, "tokens", "keys"
+
+    def measure(self, outcomes):
+        return [{0: one.hypotheses[0].length} for one in outcomes]
+
+    def combine(self, parts):
+        return sum(part[0] for part in parts) / len(parts)
