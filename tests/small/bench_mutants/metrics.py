@@ -106,14 +106,6 @@ class ResamplesOnce(Length):
         return super().resample(parts, (counts > 0).astype(counts.dtype))
 
 
-@breaks(
-    "the score of a sample does not grow with the number of examples", "sample|whole|number|grow|twice|double", OWN
-)
-class SumOfASample(Length):
-    def from_sums(self, sums, examples):
-        return float(sums[0]) if sums else 0.0
-
-
 @breaks("the score of statistics depends on these alone", "sample|parts|resampl|number|twice|double|depend", OWN)
 class DividesByTheCell(Metric):
     better, unit, signature = 0, "tokens", "cell"

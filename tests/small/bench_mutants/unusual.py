@@ -289,6 +289,30 @@ class Total(Length):
         return float(sums[0]) if sums else 0.0
 
 
+class Count(Length):
+    """How many outputs of a sample are long, as its Config declares a count."""
+
+    signature, digits = "count", 0
+
+    def measure(self, outcomes):
+        return [int(one.hypotheses[0].length > 2) for one in outcomes]
+
+    def from_sums(self, sums, examples):
+        return float(sums[0]) if sums else 0.0
+
+
+class Distinct(Metric):
+    """The share of different outputs, which repeated examples lower."""
+
+    better, unit, signature = 1, "%", "distinct"
+
+    def measure(self, outcomes):
+        return [one.texts[0] for one in outcomes]
+
+    def combine(self, parts):
+        return 100 * len({*parts}) / len(parts) if parts else float("nan")
+
+
 class Median(Metric):
     """A median, which is no function of sums."""
 
