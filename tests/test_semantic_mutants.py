@@ -161,9 +161,9 @@ def check_refused(run, mutant):
     why, left = refusal(run, mutant)
     failed = [one for one in cells_of(run, mutant) if one.status == "failed"]
     assert failed, f"not refused, although {law.text}; its numbers: {left}"
+    assert not left, f"numbers are left, although {law.text}: {left}"
     assert mutant.__name__ in why, f"the refusal does not name the class: {why}"
     assert re.search(law.says, why, re.IGNORECASE), f"the refusal does not say that {law.text}: {why}"
-    assert not left, f"numbers are left, although {law.text}: {left}"
 
 
 def check_clean(desk, run, mutants):
