@@ -81,9 +81,9 @@ class Desk:
         out = self.folder / "runs"
         return bench_core.run(path, store=self.folder / store, out=out, workers=0, progress=heard), heard.warnings
 
-    def results(self, name, store="store"):
+    def results(self, name):
         """Return kind and metric of each stored result that comes from a part, the latter of measurements alone."""
-        manifests = self.folder.joinpath(store).glob("*/*/manifest.json")
+        manifests = self.folder.joinpath("store").glob("*/*/manifest.json")
         artifacts = {path.parent.name: (path.parent.parent.name, json.loads(path.read_text())) for path in manifests}
 
         def comes_from(key):
@@ -177,13 +177,16 @@ def check_clean(desk, run, mutants):
         assert names & {*cell.numbers} or cell.status == "done"
 
 
-def check_unstored(desk, mutant, store="store"):
-    """Assert that no result is stored that a mutant spoils."""
-    found = desk.results(part_name(mutant), store)
-    law = laws.LAWS[mutant]
-    wrong = {"wrong": ("measure", part_name(mutant))} if law.spoils == ("wrong",) else {}
-    for spoilt in law.spoils:
-        assert wrong.get(spoilt, ("measure", spoilt)) not in found, f"stored: {found}"
+def check_unstored(desk, mutant):
+    """Assert that no measurement is stored that a mutant spoils, nor the outputs or scores behind it."""
+    stored = desk.results(part_name(mutant))
+    if mutant.__module__ == metrics.__name__:
+        spoilt = {("measure", part_name(mutant))}
+    else:
+        spoils = laws.LAWS[mutant].spoils
+        spoilt = {("measure", f"sound-{name}") for name in spoils}
+        spoilt |= {("score" if name == "nats" else "decode", "") for name in spoils}
+    assert not spoilt & stored
 
 
 @pytest.mark.quick(18)
