@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bench_core.metric import Metric, Additive
     from bench_core.model import Generation, Loss, Model, OwnVocabulary, Sampler, Scorer, Scores, Scoring, Vmappable
     from bench_core.model import State, Stepper, TextGenerator, TextScore, TextScorer, Training
+    from bench_core.observed_inputs import reads
     from bench_core.observer import Evaluation, Event, Hear, Number, Observer, RunEnded, RunStarted, StageEnded
     from bench_core.observer import StageStarted, TrainingEvent, TrainingName, TrainingStarted, Update
     from bench_core.observer import event_from_json, event_to_json
@@ -73,6 +74,7 @@ _HOMES = {
         "Generation", "Loss", "Model", "OwnVocabulary", "Sampler", "Scorer", "Scores", "Scoring", "State", "Stepper",
         "TextGenerator", "TextScore", "TextScorer", "Training", "Vmappable",
     ],
+    "observed_inputs": ["reads"],
     "observer": [
         "Evaluation", "Event", "Hear", "Number", "Observer", "RunEnded", "RunStarted", "StageEnded", "StageStarted",
         "TrainingEvent", "TrainingName", "TrainingStarted", "Update", "event_from_json", "event_to_json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -66,6 +67,11 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
     metavar="N",
     help="Stages that share a GPU, as far as their memory is known to fit [default: as the suite says, else 1].",
 )
+@click.option(
+    "--strict/--no-strict",
+    default=lambda: bool(os.environ.get("CI")),
+    help="Fail a stage that reads files or variables which its key does not cover [default: if $CI is set].",
+)
 @click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`.")
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 @click.option(
@@ -89,6 +95,7 @@ def command(
     isolate: bool,
     stage_timeout: float | None,
     per_gpu: int | None,
+    strict: bool,
     name: str | None,
     given: tuple[str, ...],
     watching: tuple[str, ...],
@@ -121,7 +128,7 @@ def command(
     ):
         end = None if stop_after is None else time.time() + stop_after
         for one in looks:
-            runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear)
+            runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear, strict)
             found = runner.run(runs)
             if until and (runner.stopped or hook().bench_decided(run=found)):
                 break

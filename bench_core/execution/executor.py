@@ -22,6 +22,8 @@ from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
+from bench_core.execution.undeclared import digests, listed, refusal, undeclared, with_earlier
+from bench_core.observed_inputs import Input, Reading, observe, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
@@ -32,6 +34,7 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs, Record
+from bench_core.storage.dependencies import united
 from bench_core.storage.store import Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
@@ -226,23 +229,52 @@ def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
 def _make(runner: StageRunner, request: StageRequest) -> None:
     """Compute and store the artifact of a stage, unless another run already did."""
     stage = request.stage
-    store, about = runner.store, {
-        "label": stage.label, "ingredients": stage.ingredients, "provenance": environment(stage.settings),
-    }  # fmt: skip
+    store, about = runner.store, {"label": stage.label, "ingredients": stage.ingredients}
     with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is computing it", 0.0)):
         if store.has(stage.kind, stage.key):
-            return
+            if not (names := store.changed_inputs(stage.kind, stage.key)):
+                return
+            store.warn(f"{stage.kind} of {stage.label} is computed again, as {', '.join(names)} changed.")
+            store.set_aside(stage.kind, stage.key)
         for name, digest in stage.code.items():
             write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
         with store.writing(stage.kind, stage.key, about) as folder:
-            with _cost() as cost, _unchanged(stage, runner.data):
-                counts = runner.perform(stage, folder)
+            found: dict[Input, Reading] = {}
+            with _cost() as cost, _unchanged(stage, runner.data), _remembering(stage, found, runner.data):
+                counts = observe(lambda: runner.perform(stage, folder), found, runner.home, store.root, folder)
+            about["provenance"] = environment(stage.settings)
+            about["observed"] = _observed(runner, request, found)
             about["cost"] = total = _total(cost, counts)
         _record(store, request, total)
         if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.computing.training.checkpoint import Checkpoints
 
             Checkpoints(store, stage.key, stage.label, math.inf).remove()
+
+
+@contextmanager
+def _remembering(stage: Stage, found: Mapping[Input, Reading], data: Path) -> Iterator[None]:
+    """Remember after the block what a stage read besides what its key covers, also if it fails."""
+    try:
+        yield
+    finally:
+        remember(undeclared(stage, found, data))
+
+
+def _observed(
+    runner: StageRunner, request: StageRequest, found: Mapping[Input, Reading]
+) -> dict[str, dict[str, str]]:
+    """Return the inputs of a stage that no key covers, and those of the artifacts that it read."""
+    stage = request.stage
+    inputs = digests(with_earlier(stage, undeclared(stage, found, runner.data)))
+    if inputs and request.strict:
+        raise StageFailed(refusal(inputs), expected=True)
+    if inputs:
+        runner.warn(
+            f"it read {listed(inputs)}, which its key does not cover, so that it depends on this as it is now."
+        )
+    before = (runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values())
+    return united([*before, inputs])
 
 
 def _total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:

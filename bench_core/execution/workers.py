@@ -117,7 +117,7 @@ class Worker:
                 self.process = subprocess.Popen(
                     [*command, str(theirs.fileno())], pass_fds=[theirs.fileno()], start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=self.words, stderr=self.words,
-                    env={**os.environ, **self._gpus()},
+                    env={**os.environ, "PYTHONHASHSEED": "0", **self._gpus()},
                 )  # fmt: skip
             except OSError as error:
                 ours.close()

@@ -12,6 +12,7 @@ from functools import cache, reduce
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution
+from pathlib import Path
 
 from bench_core.config import Config
 from bench_core.planning import cache_keys as keys
@@ -41,6 +42,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.execution": "sends requests, and starts processes",
     "bench_core.files": "digests files",
     "bench_core.hooks": "declares hooks",
+    "bench_core.observed_inputs": "observes what stages read",
     "bench_core.observer": "declares what observers hear of",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",
@@ -49,6 +51,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.storage.code_listings": "writes and reads listings of code",
     "bench_core.storage.contents": "lists the files of artifacts",
     "bench_core.storage.costs": "remembers what stages cost",
+    "bench_core.storage.dependencies": "compares what stages have read",
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.garbage": "cleans stores",
     "bench_core.storage.locks": "waits for other processes",
@@ -138,6 +141,7 @@ class CodeDigests:
     _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
     _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
     _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _modules: dict[tuple[str, ...], Mapping[str, Path]] = field(default_factory=dict)
     _ancestors: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
@@ -167,6 +171,12 @@ class CodeDigests:
             for place in sorted(self.closure(roots))
             if place.name != ALL
         }
+
+    def modules(self, roots: tuple[str, ...]) -> Mapping[str, Path]:
+        """Return the files of the modules whose code or imports are behind roots, by their names."""
+        if roots not in self._modules:
+            self._modules[roots] = self.code.imported(self.closure(roots))
+        return self._modules[roots]
 
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
         """Return the installed distributions that the code behind roots names."""

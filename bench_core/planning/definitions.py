@@ -91,6 +91,20 @@ class Codebase:
                     waiting.append(target)
         return found
 
+    def imported(self, places: Iterable[Definition]) -> dict[str, Path]:
+        """Return the files of all modules that hold definitions, or that these modules import, in turn, by name."""
+        waiting, found = sorted({place.module for place in places}), dict[str, Path]()
+        while waiting:
+            name = waiting.pop()
+            if name not in found and (path := self.path(name)) is not None:
+                found[name] = path
+                waiting += [name.rpartition(".")[0]] if "." in name else []
+                module = self.module(name)
+                for target in {one for targets in module.imports.values() for one in targets} if module else ():
+                    source, _, inner = target.partition(":")
+                    waiting += [source, *([f"{source}.{inner}"] if inner else [])]
+        return found
+
     def libraries(self, places: Iterable[Definition]) -> set[str]:
         """Return the top-level modules that definitions name and whose code does not count, without Python's own."""
         targets = (target for place in places for _, target in self.uses(place) if isinstance(target, str))

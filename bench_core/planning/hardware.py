@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -15,6 +17,8 @@ from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.stages import Stage
 from bench_core.suites.suite import Suite
+
+ARITHMETIC = ("ATEN_CPU_CAPABILITY", "LC_ALL", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "TZ")
 
 
 def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:
@@ -76,4 +80,18 @@ def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what results may depend on besides keys, without naming the machine."""
     versions = {"python": platform.python_version(), "torch": keys.library("torch")}
     computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
-    return {**versions, "bench": keys.library("bench-core"), **computing}
+    return {**versions, "bench": keys.library("bench-core"), **computing, "process": _process()}
+
+
+def _process() -> dict[str, str]:
+    """Return the variables by which this process computes and sorts, and, with torch, the arithmetic of its CPU."""
+    names = {*ARITHMETIC, *(name for name in os.environ if name.startswith(("OMP_", "MKL_", "ATEN_")))}
+    found = {f"${name}": os.environ.get(name, "not set") for name in sorted(names)}
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "backends"):  # else it is being imported
+        library = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+        found |= {
+            "CPU capability": torch.backends.cpu.get_cpu_capability(),
+            "BLAS": library[1] if library else "unknown",
+        }
+    return found

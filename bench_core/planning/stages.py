@@ -64,6 +64,7 @@ class StageRequest:
     rows: int | None = None  # after how many examples to stop, where that is to be quick
     calibrate: float | None = None  # seconds for which each phase of the training is timed, instead of trained
     cost_key: str = ""  # under which the cost is kept, if at all
+    strict: bool = False  # whether inputs that the key does not cover are an error
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""

@@ -38,6 +38,7 @@ from bench_core.runs.results import (
     write_costs,
 )
 from bench_core.storage.contents import OUTCOMES
+from bench_core.storage.dependencies import united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
@@ -148,6 +149,7 @@ class Record:
             "tasks": self._tasks,
             "models": {model: self._model(model, key) for model, key in trained},
             "samples": list(self._samples()),
+            **({"observed": self._observed} if self._observed else {}),
         }
 
     def _stored(self, kind: str, key: str, name: str) -> Any:
@@ -202,6 +204,15 @@ class Record:
             libraries |= stage.ingredients["libraries"]
             code |= {name: digest[:LETTERS] for name, digest in stage.ingredients["code"].items()}
         return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
+
+    @cached_property
+    def _observed(self) -> dict[str, dict[str, str]]:
+        """The inputs of stages that no key covers, with their digests."""
+        stages = [(self.store.kept_as(one.kind, one.key), one.key) for one in self.plan.stages.values()]
+        found = united(self.store.dependencies[one] for one in stages if self.store.has(*one))
+        return {
+            sort: {self._told(name): mark for name, mark in sorted(names.items())} for sort, names in found.items()
+        }
 
     def _read(self) -> dict[str, Any]:
         """Return the digests of the files that tasks and models read."""

@@ -41,6 +41,7 @@ class Environment(Open):
     __pydantic_extra__: dict[str, Plain]
     libraries: dict[str, str] = {}
     code: dict[str, str] = {}
+    process: dict[str, str] = {}
 
 
 class TaskEntry(Open):
@@ -79,3 +80,4 @@ class Info(Open):
     tasks: dict[str, TaskEntry] = {}
     models: dict[str, ModelEntry] = {}
     samples: list[CellSample] = []
+    observed: dict[str, dict[str, str]] = {}

@@ -20,6 +20,7 @@ from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.execution.progress import Progress, Work
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
+from bench_core.observed_inputs import install
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
@@ -61,6 +62,7 @@ def run(
     only: Sequence[str] = (),
     per_gpu: int | None = None,
     observers: Sequence[ObserverConfig] = (),
+    strict: bool = False,
 ) -> Run:
     """Run a suite file, as `bench run` does, and return the run; failed cells are marked in it.
 
@@ -69,8 +71,9 @@ def run(
     `checkpoint_every` seconds. With `isolate`, each stage has its own process; one that takes longer than
     `stage_timeout` seconds fails. At most `per_gpu` stages share a GPU, by default as the suite says. Only the cells
     that a filter of `only`, such as `model=lstm`, selects are run. `observers` hear of the run while it is under way,
-    and change no byte of it.
+    and change no byte of it. With `strict`, a stage that reads inputs which its key does not cover fails.
     """
+    install()
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
     progress = progress or Progress()
@@ -79,7 +82,7 @@ def run(
         executor(workers, kept, folder, elsewhere, isolate, stage_timeout, per_gpu, suite) as performing,
     ):
         until = None if stop_after is None else time.time() + stop_after
-        runner = Runner(suite, folder, kept, performing, progress, until, checkpoint_every, only, hear)
+        runner = Runner(suite, folder, kept, performing, progress, until, checkpoint_every, only, hear, strict)
         return runner.run(Path(out))
 
 
@@ -131,6 +134,7 @@ class Runner:
     every: float = 300.0  # seconds between the checkpoints of a training
     only: Sequence[str] = ()  # filters of the cells to run; all by default
     hear: Hear = silent  # the observers
+    strict: bool = False  # whether inputs that no key covers are an error
     stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
@@ -326,7 +330,7 @@ class Runner:
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
         order = StageRequest(
             stage, build, self.until, self.every, observed=self.hear is not silent,
-            cost_key=self.predictions.keys.of_record(stage),
+            cost_key=self.predictions.keys.of_record(stage), strict=self.strict,
         )  # fmt: skip
         return self.executor.submit(order, partial(self.progress.tell, stage))
 

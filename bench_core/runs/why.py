@@ -37,7 +37,7 @@ LONGEST = 60  # characters of a value
 class Difference:
     """An ingredient that differs between two artifacts; None if one of them lacks it."""
 
-    what: str  # setting, data, code, library or scheme; new or unknown where there is nothing to compare with
+    what: str  # setting, data, code, library, scheme or input; new or unknown where there is nothing to compare with
     name: str
     before: Any
     now: Any
@@ -158,6 +158,8 @@ def _differences(
 ) -> Iterator[Difference]:
     """Yield the differences of a stage from another artifact, those of its inputs first."""
     if then == stage.key:
+        for name in store.changed_inputs(store.kept_as(stage.kind, then), then):
+            yield Difference("input", name, None, None, f"{name}: changed since it was read")
         return
     try:
         made = store.kept(stage.kind, then).manifest["ingredients"]

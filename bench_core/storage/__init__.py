@@ -10,6 +10,7 @@ PUBLIC = (
     "artifact",
     "contents",
     "csv_files",
+    "dependencies",
     "bootstrap_replicates",
     "file_formats",
     "json_lines",

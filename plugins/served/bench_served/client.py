@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from bench_core import Noise
+from bench_core import Noise, reads
 from bench_served.plugin import ServedConfig
 from bench_served.replies import ServerError, brief
 from bench_served.requests import Request
@@ -91,7 +91,8 @@ class Client:
         Raises the first error, ServerError mostly, after the requests that were under way have ended, so that no
         answer is lost. Being interrupted ends all at once.
         """
-        run(self._send(requests, receive))
+        with reads():  # answers are stored by the keys of their requests
+            run(self._send(requests, receive))
         if self.errors:
             raise self.errors[0]
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench_core import DataError
+from bench_core import DataError, reads
 
 SHORTEST = 8  #: characters: shorter keys are no secrets, such as EMPTY, and may be words of an answer
 HIDDEN = "[secret]"
@@ -23,7 +23,8 @@ class Secret:
         """Read the key from an environment variable; raise DataError that names it if it holds none."""
         if name is None:
             return cls()
-        value = os.environ.get(name, "").strip()
+        with reads():  # the key gives access, and is part of no result
+            value = os.environ.get(name, "").strip()
         if not value:
             raise DataError(
                 f"the environment variable {name} (`key_env`) is not set where the stage is computed, and the "

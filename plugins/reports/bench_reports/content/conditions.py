@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from bench_core.runs.results import Number, Run
+from bench_core.storage.dependencies import described
+from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import names_on
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
@@ -13,7 +15,19 @@ LONGEST = 300  # characters of a reason in a footnote; the list of incomplete ce
 
 def limits(run: Run) -> list[str]:
     """Return the limits that all numbers of a run have in common, and what they were made of."""
-    return [*filter(None, [run_limits(run), corpus_note(run, names_on(run, "task"))])]
+    return [*filter(None, [run_limits(run), corpus_note(run, names_on(run, "task")), observed_inputs(run)])]
+
+
+def observed_inputs(run: Run) -> str:
+    """Return which inputs stages were observed to read that no key covers, and what could not be observed."""
+    found = run.info.get("observed") or {}
+    hidden = [*found.get("unobserved", ())]
+    read = [described(sort, name) for sort, names in found.items() if sort != "unobserved" for name in names]
+    texts = [
+        f"Inputs that no cache key covers, as observed: {abridged(read)}." if read else "",
+        f"Inputs that could not be observed: {abridged(hidden)}." if hidden else "",
+    ]
+    return " ".join(filter(None, texts))
 
 
 def run_limits(run: Run) -> str:

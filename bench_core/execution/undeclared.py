@@ -1,0 +1,95 @@
+"""What a stage read besides what its key covers, as it was observed; kept in its artifact, or refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bench_core.errors import PluginError
+from bench_core.observed_inputs import Input, Reading, earlier, module_of, unchanged_since
+from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, distributions
+from bench_core.planning.stages import Stage
+from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
+
+SHOWN = 5  # inputs in a message
+REMEDY = (
+    "Give files as settings of type `Path` or in a task's `reads`, import modules by `import` statements, give "
+    "values as settings, and declare what a child process or compiled code reads by `with bench_core.reads(...)`."
+)
+
+
+def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
+    """Return which of the inputs that a stage was observed to read are not covered by its key."""
+    files = {*map(str, _modules(stage).values()), *stage.places, *_reads(stage, data)}
+    return {one: reading for one, reading in found.items() if not _is_declared(one, stage, files, found)}
+
+
+def with_earlier(stage: Stage, found: Mapping[Input, Reading]) -> dict[Input, Reading]:
+    """Return undeclared inputs of a stage, and what its modules have read earlier in this process."""
+    dynamic = {module_of(one.name) for one in found if one.sort == "module"}
+    return {**earlier({*_modules(stage)} | dynamic), **found}
+
+
+def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
+    """Return the digests of inputs by sort and name; raise PluginError if a file changed since it was read."""
+    changed = [one.name for one, reading in inputs.items() if not unchanged_since(one, reading)]
+    if changed:
+        raise PluginError(
+            f"{', '.join(changed[:SHOWN])}: changed since it was read, by this stage or another. Nothing was stored. "
+            "Run the suite again; a part may not write what it reads."
+        )
+    kept: dict[str, dict[str, str]] = {}
+    for one, reading in inputs.items():
+        for sort, name in _kept_as(one, reading):
+            kept.setdefault(sort, {})[name] = "" if sort == "unobserved" else current_digest(sort, name)
+    return kept
+
+
+def refusal(inputs: Mapping[str, Mapping[str, str]]) -> str:
+    """Return why a stage with inputs that its key does not cover is refused."""
+    return f"it read {listed(inputs)}, which no key covers (--strict). {REMEDY}"
+
+
+def listed(inputs: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the first inputs in words."""
+    names = [described(sort, name) for sort, found in inputs.items() for name in found]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _modules(stage: Stage) -> dict[str, Path]:
+    """Return the files of the modules whose code takes part in a stage, by name."""
+    code = code_digests()
+    return {name: path for roots in stage.roots.values() for name, path in code.modules(roots).items()}
+
+
+def _reads(stage: Stage, data: Path) -> Iterator[str]:
+    """Yield the paths of the data and of the pretrained files whose digests are in a key."""
+    for section in ("data", "files"):
+        for name in stage.settings.get(section, {}):
+            yield str(data.absolute() / name)
+
+
+def _is_declared(one: Input, stage: Stage, files: set[str], found: Mapping[Input, Reading]) -> bool:
+    """Return whether the key of a stage covers an input, or another input tells more of it."""
+    if one.sort == "unobserved":
+        return False
+    if one.sort == "variable":
+        return one.name.startswith(IN_PROVENANCE)
+    if one.sort == "library":
+        own = one.name in sys.stdlib_module_names or code_digests().code.homes(one.name)
+        return bool(own) or distributions(one.name) <= {*stage.libraries, *CARRYING_LIBRARIES}
+    if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
+        return True
+    others = (Input(sort, one.name) in found for sort in ("file", "module", "listing"))
+    return one.sort == "existence" and (any(others) or bool(module_of(one.name)))
+
+
+def _kept_as(one: Input, reading: Reading) -> Iterator[tuple[str, str]]:
+    """Yield the sort and the name under which an artifact has an input."""
+    if one.sort == "library":
+        yield from ((one.sort, name) for name in distributions(one.name))
+    elif one.sort in ("unobserved", "variable"):
+        yield one.sort, one.name
+    else:
+        yield "file" if one.sort == "module" else one.sort, named(one.name, reading.relative)

@@ -1,0 +1,138 @@
+"""What an artifact depends on besides its key: inputs that its stage was observed to read, with their digests.
+
+An artifact is current if all of them are the same. Paths inside of packages are kept by package, those in the working
+directory as they were given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+from bench_core.files import digest
+from bench_core.observed_inputs import ALL_VARIABLES
+
+#: Sort of input -> name -> digest. Of what is `unobserved` there are names alone.
+Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
+
+ABSENT = "absent"
+SORTS = ("file", "existence", "listing", "variable", "library", "unobserved")
+LETTERS = 32  # of a digest
+#: Variables that change by themselves, or that provenance has, so that reading all variables does not depend on them.
+VOLATILE = (
+    "_", "PWD", "OLDPWD", "SHLVL", "TERM", "SSH_", "XDG_", "PYTEST_", "CUDA_VISIBLE_DEVICES", "BENCH_GPUS", "COLUMNS",
+    "LINES", "WINDOWID", "DBUS_", "INVOCATION_ID", "JOURNAL_STREAM",
+)  # fmt: skip
+#: Variables that provenance records: where they differ, tables have a footnote.
+IN_PROVENANCE = ("OMP_", "MKL_", "KMP_", "ATEN_", "OPENBLAS_", "LC_", "LANG", "TZ")
+SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of variables whose values are not recorded
+
+
+def named(path: str, relative: str = "") -> str:
+    """Return the name of a path: by package if it is inside of a loaded one, else as it was given."""
+    inside = ""
+    for name, module in [*sys.modules.items()]:
+        home = next(iter(getattr(module, "__path__", None) or ()), None) if "." not in name else None
+        if home and path.startswith(f"{home}{os.sep}"):
+            inside = f"<{name}>{path[len(home) :]}"
+    return inside or relative or path
+
+
+def _placed(name: str) -> str:
+    """Return the path that a name stands for."""
+    package, bracket, rest = name[1:].partition(">") if name.startswith("<") else ("", "", "")
+    spec = find_spec(package) if bracket and package.isidentifier() else None
+    homes = spec.submodule_search_locations if spec else None
+    return f"{next(iter(homes))}{rest}" if homes else name
+
+
+def current_digest(sort: str, name: str) -> str:
+    """Return the digest of an input as it is now."""
+    if sort == "variable":
+        return _variable(name)
+    if sort == "library":
+        return _version(name)
+    path = Path(_placed(name))
+    try:
+        status = path.stat()
+        if sort == "existence":
+            size = f" of {status.st_size} bytes" if stat.S_ISREG(status.st_mode) else ""
+            return f"{stat.S_IFMT(status.st_mode):o}{size}"
+        if sort == "listing":
+            names = sorted(one for one in os.listdir(path) if one != "__pycache__")
+            return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
+        marks = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return _digest(path, marks) if stat.S_ISREG(status.st_mode) else "no file"
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except (OSError, ValueError) as error:
+        return f"unreadable ({getattr(error, 'strerror', None) or error})"
+
+
+@cache
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ABSENT
+
+
+@lru_cache(maxsize=100_000)
+def _digest(path: Path, marks: tuple[int, ...]) -> str:
+    """Return the digest of a file with this status."""
+    return digest(path)[:LETTERS]
+
+
+def _variable(name: str) -> str:
+    """Return the digest of a variable, or of all; of one that seems to be secret, whether it is set."""
+    if name == ALL_VARIABLES:
+        values = sorted(one for one in os.environ.items() if not one[0].startswith((*VOLATILE, *IN_PROVENANCE)))
+        return hashlib.sha256(repr(values).encode()).hexdigest()[:LETTERS]
+    value = os.environ.get(name)
+    if value is None or any(word in name.upper() for word in SECRET):
+        return ABSENT if value is None else "set"
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
+
+
+def changed(dependencies: Dependencies) -> list[str]:
+    """Return which of these inputs are not what they were, in words."""
+    return [
+        described(sort, name)
+        for sort, found in dependencies.items()
+        for name, known in found.items()
+        if sort != "unobserved" and current_digest(sort, name) != known
+    ]
+
+
+def described(sort: str, name: str) -> str:
+    """Return an input in words."""
+    if sort == "variable":
+        return "the environment" if name == ALL_VARIABLES else f"${name}"
+    words = {"listing": "the files in ", "existence": "the existence of "}
+    return f"{words.get(sort, '')}{name}"
+
+
+def united(several: Iterable[Dependencies]) -> dict[str, dict[str, str]]:
+    """Return the inputs of several artifacts together."""
+    found: dict[str, dict[str, str]] = {}
+    for one in several:
+        for sort, names in one.items():
+            found.setdefault(sort, {}).update(names)
+    return found
+
+
+def check(dependencies: object) -> None:
+    """Raise ValueError unless these are dependencies, as a manifest has them."""
+    if not isinstance(dependencies, dict) or any(
+        sort not in SORTS or not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values())
+        for sort, found in dependencies.items()
+    ):
+        raise ValueError("its observed inputs are no digests by names")
