@@ -64,6 +64,16 @@ def no_waiting_for_disks():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_watching_of_code():
+    """Do not look after each stage in this process at all code; workers do, and tests of it."""
+    from bench_core.execution.executor import WATCH
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WATCH, "idle", True)
+        yield
+
+
 @pytest.fixture
 def small():
     """Install the plugin of tests/small for the time of a test."""

@@ -18,7 +18,7 @@ from importlib.machinery import PathFinder
 from importlib.util import source_from_cache
 from pathlib import Path
 from threading import local
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -35,6 +35,8 @@ PYTHON = (*(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SI
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 #: Files of the system that libraries read, and that change no result.
 HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/dev/fd/")
+IMPORTING = "<frozen importlib._bootstrap>"
+BODY = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")  # of functions and classes, as events name them
 _WRITING = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
@@ -65,6 +67,7 @@ _written: set[str] = set()  # by that stage
 _ignored: tuple[str, ...] = ()  # prefixes of paths
 _home = ""  # the working directory of stages
 _installed = False
+written: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
 
 
 @contextmanager
@@ -151,7 +154,7 @@ def _handle(handle: Callable[..., None], frame: FrameType, *arguments: Any) -> N
     _state.busy = True
     try:
         handle(frame, *arguments)
-    except (OSError, ValueError, TypeError):  # such as a working directory that has been deleted
+    except Exception:  # such as a working directory that has been deleted
         _add(Input("unobserved", "an input without a name"), None, set())
     finally:
         _state.busy = False
@@ -172,7 +175,7 @@ def _listed(frame: FrameType, path: Any = None, *more: Any) -> None:
 
 
 def _imported(frame: FrameType, name: str, *more: Any) -> None:
-    who, kind = _reader(frame)
+    who, kind = _reader(frame, imports=True)
     if kind == "own":
         _add(Input("library", name.partition(".")[0]), None, who)
 
@@ -193,11 +196,18 @@ def _library(frame: FrameType, name: Any, *more: Any) -> None:
         _escape(frame, f"compiled code, called by ctypes{f' ({name})' if name else ''}")
 
 
+def _changed(frame: FrameType, owner: Any, name: str, value: Any) -> None:
+    """Note what a function or a class had before code, defaults or bases are written."""
+    if name in BODY and issubclass(type(owner), FunctionType | type) and hasattr(owner, name):
+        written.setdefault((owner, name), getattr(owner, name))
+
+
 _HANDLERS: dict[str, Callable[..., None]] = {
     "open": _opened,
     "os.listdir": _listed,
     "os.scandir": _listed,
     "import": _imported,
+    "object.__setattr__": _changed,
     "socket.connect": _connected,
     "ctypes.dlopen": _library,
     "builtins.input": lambda frame, *_: _escape(frame, "standard input"),
@@ -233,7 +243,7 @@ def _note_file(path: Any, frame: FrameType) -> None:
     if place.startswith((CORE, *PYTHON)) and not _is_own(place):
         return
     source = _source_of(place)
-    _add(Input("module", source), _mark(source), _reader(frame)[0])
+    _add(Input("module", source), _mark(source), _reader(frame, imports=True)[0])
 
 
 def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
@@ -241,7 +251,7 @@ def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     if place.startswith(_ignored) or place in _written or (place.startswith(PYTHON) and not _is_own(place)):
         return
     who, kind = _reader(frame)
-    if (kind == "core" and not who) or (kind != "own" and place.startswith((*SYSTEM, *HARMLESS))):
+    if (kind in ("core", "import") and not who) or (kind != "own" and place.startswith((*SYSTEM, *HARMLESS))):
         return
     mark = _mark(place)
     if mark and sort == "file" and stat.S_ISDIR(mark[0]):
@@ -267,24 +277,27 @@ def _add(what: Input, mark: Mark, who: set[str], relative: str = "") -> None:
     readings[what] = Reading(who | known.modules if known else who, mark, relative)
 
 
-def _reader(frame: FrameType | None) -> tuple[set[str], str]:
-    """Return the module of a part in whose code a frame is, and whose code reads: own, core, lib or std.
+def _reader(frame: FrameType | None, imports: bool = False) -> tuple[set[str], str]:
+    """Return the module of a part in whose code a frame is, and whose code reads: own, core, lib, std or import.
 
-    That is the first which is not Python's own; a part may be behind it.
+    That is the first which is not Python's own; a part may be behind it. What a library reads when a part imports it
+    is the library's, unless it is of the imports themselves.
     """
     kind = ""
-    while frame is not None and frame.f_code is not observe.__code__:
-        sort = _sort_of(frame.f_code.co_filename)
+    while frame is not None and (code := frame.f_code) is not observe.__code__:
+        sort = sort_of(code.co_filename)
         kind = kind or ("" if sort == "std" else sort)
         if sort == "own":
             return {frame.f_globals.get("__name__", "")}, kind
+        if code.co_name == "_find_and_load" and code.co_filename == IMPORTING and not imports:
+            return set(), "import"
         frame = frame.f_back
     return set(), kind or "std"
 
 
 def _is_being_imported(frame: FrameType | None) -> bool:
     """Return whether a module of a part is being imported; what else reads outside of stages makes plans."""
-    while frame is not None and (sort := _sort_of(frame.f_code.co_filename)) != "core":
+    while frame is not None and (sort := sort_of(frame.f_code.co_filename)) != "core":
         if sort == "own" and frame.f_code.co_name == "<module>":
             return True
         frame = frame.f_back
@@ -292,7 +305,7 @@ def _is_being_imported(frame: FrameType | None) -> bool:
 
 
 @cache
-def _sort_of(file: str) -> str:
+def sort_of(file: str) -> str:
     """Return whose code is in a file: own of parts, core, lib of an installed library, std of Python."""
     if file.startswith(CORE):
         return "core"
@@ -328,7 +341,7 @@ def _imports(frame: FrameType) -> bool:
 def _quotes(frame: FrameType | None) -> bool:
     """Return whether a source is read to show lines of it in a warning or a traceback."""
     names = set()
-    while frame is not None and _sort_of(frame.f_code.co_filename) == "std":
+    while frame is not None and sort_of(frame.f_code.co_filename) == "std":
         names.add(frame.f_globals.get("__name__"))
         frame = frame.f_back
     return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
@@ -362,7 +375,7 @@ def _mark(path: str) -> Any:
 
 def _started_children() -> str:
     """Return what changes when a process is started by `multiprocessing`."""
-    return repr(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", ""))
+    return repr(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", "count(1)"))
 
 
 class _WrappingFinder:
@@ -422,7 +435,7 @@ def _named(frame: FrameType, name: Any) -> None:
     """Note a module that a part imports by a computed name, also if it is loaded already."""
     who, _ = _reader(frame)
     file = getattr(sys.modules.get(str(name)), "__file__", None)
-    if who and file and _sort_of(file) == "own":
+    if who and file and sort_of(file) == "own":
         _add(Input("module", file), _mark(file), who)
 
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from bench_core.computing.clocks import cpu_seconds
-from bench_core.computing.stage_runner import StageRunner
+from bench_core.computing.stage_runner import StageRunner, work_of
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
-from bench_core.execution.undeclared import digests, listed, refusal, undeclared, with_earlier
+from bench_core.execution.undeclared import code_modules, digests, listed, refusal, undeclared, with_earlier
+from bench_core.execution.watched_code import SHOWN, Watch
 from bench_core.observed_inputs import Input, Reading, observe, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
@@ -39,6 +40,7 @@ from bench_core.storage.store import Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
 
+WATCH = Watch()  #: over the code of this process
 PAUSE = 0.2  # seconds between two looks for what another machine stored
 
 
@@ -146,8 +148,8 @@ def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
             _check_same(asked.stage)
         perform(runner, asked)
     except StageFailed as failure:
-        return {"failed": {"text": str(failure), **vars(failure)}}
-    return {"done": True}
+        return {"failed": {"text": str(failure), **vars(failure)}, "spoilt": WATCH.spoilt}
+    return {"done": True, "spoilt": WATCH.spoilt}
 
 
 def _check_same(stage: Stage) -> None:
@@ -196,15 +198,16 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
     stage, runner.request = request.stage, request
     try:
         if request.build:
-            with _unchanged(stage, runner.data):
+            with _unchanged(stage, runner.data), _watched(runner, stage):
                 runner.build(stage)
         elif request.calibrate is not None:
-            with _unchanged(stage, runner.data):
+            with _unchanged(stage, runner.data), _watched(runner, stage):
                 Costs(runner.store).write(request.cost_key, runner.calibrate(stage, request.calibrate))
         elif request.again is not None:
             if request.same_code:
                 _check_same(stage)
-            runner.perform(stage, Path(request.again))
+            with _watched(runner, stage):
+                runner.perform(stage, Path(request.again))
         else:
             _make(runner, request)
     except Stopped:
@@ -240,7 +243,12 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
             write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
         with store.writing(stage.kind, stage.key, about) as folder:
             found: dict[Input, Reading] = {}
-            with _cost() as cost, _unchanged(stage, runner.data), _remembering(stage, found, runner.data):
+            with (
+                _watched(runner, stage),
+                _unchanged(stage, runner.data),
+                _remembering(stage, found, runner.data),
+                _cost() as cost,
+            ):
                 counts = observe(lambda: runner.perform(stage, folder), found, runner.home, store.root, folder)
             about["provenance"] = environment(stage.settings)
             about["observed"] = _observed(runner, request, found)
@@ -250,6 +258,36 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
             from bench_core.computing.training.checkpoint import Checkpoints
 
             Checkpoints(store, stage.key, stage.label, math.inf).remove()
+
+
+@contextmanager
+def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
+    """Raise StageFailed after the block if it replaced code, and put that back, and settings of the process, too.
+
+    `SPOILT` names what the process cannot be trusted with any more.
+    """
+    work_of(stage.kind)  # with torch, if it computes with that
+    WATCH.begin()
+    failure = ""
+    try:
+        yield
+    except Exception as error:
+        failure = f" It failed with {type(error).__name__}: {error}"
+        raise
+    finally:
+        if restored := WATCH.restored():
+            runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
+        if lingering := WATCH.lingering():
+            runner.warn(f"it left threads running ({', '.join(lingering)}), so its process ends.")
+        names = WATCH.replaced(code_modules(stage))
+        WATCH.spoilt = WATCH.spoilt or bool(names or lingering)
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            raise StageFailed(
+                f"it replaced {', '.join(names[:SHOWN])}{more}, which all other stages would use. Nothing of it was "
+                f"stored. Change objects of the part alone, or put back what it replaces.{failure}",
+                expected=True,
+            )
 
 
 @contextmanager

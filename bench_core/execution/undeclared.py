@@ -21,14 +21,14 @@ REMEDY = (
 
 def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
     """Return which of the inputs that a stage was observed to read are not covered by its key."""
-    files = {*map(str, _modules(stage).values()), *stage.places, *_reads(stage, data)}
+    files = {*map(str, code_modules(stage).values()), *stage.places, *_reads(stage, data)}
     return {one: reading for one, reading in found.items() if not _is_declared(one, stage, files, found)}
 
 
 def with_earlier(stage: Stage, found: Mapping[Input, Reading]) -> dict[Input, Reading]:
     """Return undeclared inputs of a stage, and what its modules have read earlier in this process."""
     dynamic = {module_of(one.name) for one in found if one.sort == "module"}
-    return {**earlier({*_modules(stage)} | dynamic), **found}
+    return {**earlier({*code_modules(stage)} | dynamic), **found}
 
 
 def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
@@ -57,7 +57,7 @@ def listed(inputs: Mapping[str, Mapping[str, str]]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def _modules(stage: Stage) -> dict[str, Path]:
+def code_modules(stage: Stage) -> dict[str, Path]:
     """Return the files of the modules whose code takes part in a stage, by name."""
     code = code_digests()
     return {name: path for roots in stage.roots.values() for name, path in code.modules(roots).items()}

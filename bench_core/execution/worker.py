@@ -25,7 +25,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from bench_core.computing.stage_runner import StageRunner
-from bench_core.execution.executor import answer
+from bench_core.execution.executor import WATCH, answer
 from bench_core.observed_inputs import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
@@ -135,6 +135,7 @@ class Reporter:
 def main() -> None:
     """Perform stages until there are no more."""
     install()
+    WATCH.exclusive = True
     channel = Channel(socket.socket(fileno=int(sys.argv[3])))
     requests: Queue[tuple[str, Any]] = Queue()
     deserted, reporter = Event(), Reporter(channel)

@@ -64,6 +64,8 @@ class Worker:
                 elif "warn" in answer:
                     warn(answer["warn"])
                 elif "done" in answer or "failed" in answer:
+                    if answer.get("spoilt"):
+                        self.kill()
                     return check_answer(answer)
         except Garbled as error:
             raise self._lost(f"the worker process sent something other than its answer ({error}).") from None

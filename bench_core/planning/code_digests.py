@@ -152,7 +152,7 @@ class CodeDigests:
 
     def of_stage(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         """Return the digest of all that takes part in a stage, given their roots: its own function, and parts."""
-        with _without_garbage_collection():
+        with without_garbage_collection():
             reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
             return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
@@ -256,8 +256,8 @@ class CodeDigests:
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage: syntax trees are many small objects that all stay, which costs a third of the time."""
+def without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage among many small objects that all stay, such as syntax trees."""
     collecting = gc.isenabled()
     gc.disable()
     try:
