@@ -65,6 +65,7 @@ _readings: dict[Input, Reading] = {}  # of this process, but for the stage that 
 _current: dict[Input, Reading] | None = None  # of the stage that is performed
 _written: set[str] = set()  # by that stage
 _ignored: tuple[str, ...] = ()  # prefixes of paths
+_above: set[str] = set()  # folders in which these are
 _home = ""  # the working directory of stages
 _installed = False
 written: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
@@ -88,10 +89,11 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
 
 def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *ignored: Path) -> T:
     """Return what `work` returns; note in `found` what it reads, but for what is below ignored folders."""
-    global _current, _ignored, _home
+    global _current, _ignored, _above, _home
     install()
     ways = (os.path.abspath, os.path.realpath)
     _home, _ignored = home, tuple(f"{way(one)}{os.sep}" for one in ignored for way in ways)
+    _above = {f"{parent}{os.sep}" for one in ignored for parent in (one, *one.parents)}
     _current = found
     _written.clear()
     children = _started_children()
@@ -248,7 +250,12 @@ def _note_file(path: Any, frame: FrameType) -> None:
 
 def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     place = _absolute(path)
-    if place.startswith(_ignored) or place in _written or (place.startswith(PYTHON) and not _is_own(place)):
+    if (
+        place.startswith(_ignored)
+        or f"{place}{os.sep}" in _above
+        or place in _written
+        or (place.startswith(PYTHON) and not _is_own(place))
+    ):
         return
     who, kind = _reader(frame)
     if (kind in ("core", "import") and not who) or (kind != "own" and place.startswith((*SYSTEM, *HARMLESS))):
@@ -375,7 +382,7 @@ def _mark(path: str) -> Any:
 
 def _started_children() -> str:
     """Return what changes when a process is started by `multiprocessing`."""
-    return repr(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", "count(1)"))
+    return str(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", "count(1)"))
 
 
 class _WrappingFinder:

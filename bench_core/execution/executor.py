@@ -304,7 +304,7 @@ def _observed(
 ) -> dict[str, dict[str, str]]:
     """Return the inputs of a stage that no key covers, and those of the artifacts that it read."""
     stage = request.stage
-    inputs = digests(with_earlier(stage, undeclared(stage, found, runner.data)))
+    inputs = digests(with_earlier(stage, undeclared(stage, found, runner.data), runner.data))
     if inputs and request.strict:
         raise StageFailed(refusal(inputs), expected=True)
     if inputs:

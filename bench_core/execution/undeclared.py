@@ -20,15 +20,15 @@ REMEDY = (
 
 
 def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
-    """Return which of the inputs that a stage was observed to read are not covered by its key."""
+    """Return which of the inputs that were observed are not covered by the key of a stage."""
     files = {*map(str, code_modules(stage).values()), *stage.places, *_reads(stage, data)}
     return {one: reading for one, reading in found.items() if not _is_declared(one, stage, files, found)}
 
 
-def with_earlier(stage: Stage, found: Mapping[Input, Reading]) -> dict[Input, Reading]:
-    """Return undeclared inputs of a stage, and what its modules have read earlier in this process."""
+def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
+    """Return undeclared inputs of a stage, and those that its modules have read earlier in this process."""
     dynamic = {module_of(one.name) for one in found if one.sort == "module"}
-    return {**earlier({*code_modules(stage)} | dynamic), **found}
+    return {**undeclared(stage, earlier({*code_modules(stage)} | dynamic), data), **found}
 
 
 def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:

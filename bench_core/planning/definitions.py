@@ -101,8 +101,8 @@ class Codebase:
                 waiting += [name.rpartition(".")[0]] if "." in name else []
                 module = self.module(name)
                 for target in {one for targets in module.imports.values() for one in targets} if module else ():
-                    source, _, inner = target.partition(":")
-                    waiting += [source, *([f"{source}.{inner}"] if inner else [])]
+                    waiting.append(target.partition(":")[0])
+                    waiting += [one.module for one in self._follow(target, "") if isinstance(one, Definition)]
         return found
 
     def libraries(self, places: Iterable[Definition]) -> set[str]:
