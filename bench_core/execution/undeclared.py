@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench_core.errors import PluginError
-from bench_core.observed_inputs import Input, Reading, earlier, module_of, unchanged_since
+from bench_core.observed_inputs import Input, Mark, Reading, earlier, module_of, unchanged_since
 from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, distributions
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
 
 SHOWN = 5  # inputs in a message
+_digests: dict[tuple[Input, Mark], str] = {}  # of files as they were read by this process
 REMEDY = (
     "Give files as settings of type `Path` or in a task's `reads`, import modules by `import` statements, give "
     "values as settings, and declare what a child process or compiled code reads by `with bench_core.reads(...)`."
@@ -21,8 +22,12 @@ REMEDY = (
 
 def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
     """Return which of the inputs that were observed are not covered by the key of a stage."""
-    files = {*map(str, code_modules(stage).values()), *stage.places, *_reads(stage, data)}
-    return {one: reading for one, reading in found.items() if not _is_declared(one, stage, files, found)}
+    code, files = {*map(str, code_modules(stage).values())}, {*stage.places, *_reads(stage, data)}
+    kept = {one: reading for one, reading in found.items() if not _is_declared(one, stage, code, files, found)}
+    for one, reading in kept.items():
+        if one.sort in ("file", "module") and unchanged_since(one, reading):
+            _digests.setdefault((one, reading.mark), current_digest("file", one.name))
+    return kept
 
 
 def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
@@ -33,7 +38,7 @@ def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> di
 
 def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
     """Return the digests of inputs by sort and name; raise PluginError if a file changed since it was read."""
-    changed = [one.name for one, reading in inputs.items() if not unchanged_since(one, reading)]
+    changed = [one.name for one, reading in inputs.items() if not _is_same(one, reading)]
     if changed:
         raise PluginError(
             f"{', '.join(changed[:SHOWN])}: changed since it was read, by this stage or another. Nothing was stored. "
@@ -44,6 +49,11 @@ def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
         for sort, name in _kept_as(one, reading):
             kept.setdefault(sort, {})[name] = "" if sort == "unobserved" else current_digest(sort, name)
     return kept
+
+
+def _is_same(one: Input, reading: Reading) -> bool:
+    """Return whether a file is the one that was read, or has the same content."""
+    return unchanged_since(one, reading) or _digests.get((one, reading.mark)) == current_digest("file", one.name)
 
 
 def refusal(inputs: Mapping[str, Mapping[str, str]]) -> str:
@@ -70,7 +80,7 @@ def _reads(stage: Stage, data: Path) -> Iterator[str]:
             yield str(data.absolute() / name)
 
 
-def _is_declared(one: Input, stage: Stage, files: set[str], found: Mapping[Input, Reading]) -> bool:
+def _is_declared(one: Input, stage: Stage, code: set[str], files: set[str], found: Mapping[Input, Reading]) -> bool:
     """Return whether the key of a stage covers an input, or another input tells more of it."""
     if one.sort == "unobserved":
         return False
@@ -79,6 +89,8 @@ def _is_declared(one: Input, stage: Stage, files: set[str], found: Mapping[Input
     if one.sort == "library":
         own = one.name in sys.stdlib_module_names or code_digests().code.homes(one.name)
         return bool(own) or distributions(one.name) <= {*stage.libraries, *CARRYING_LIBRARIES}
+    if one.sort in ("module", "existence") and one.name in code:
+        return True
     if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
         return True
     others = (Input(sort, one.name) in found for sort in ("file", "module", "listing"))
