@@ -85,11 +85,11 @@ def recorded(execution: Execution) -> Iterator[None]:
         execution.stages[stage.key] = stage
         self.loaded.clear()  # as in a process of its own
         gc.collect()  # what is left of other stages ends now, not in this one
+        gc.freeze()  # so that the next collection looks at what this stage leaves alone
         with _profiled(note):
             return perform(self, stage, folder)
 
     StageRunner.perform = traced  # type: ignore[method-assign]
-    gc.freeze()  # so that a collection looks at what stages leave alone
     try:
         yield
     finally:
