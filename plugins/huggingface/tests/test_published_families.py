@@ -15,6 +15,7 @@ from bench_huggingface.pretrained_lm import ALONE, JOINED, PADDED
 
 FAMILIES = [*CAUSAL, *SEQ2SEQ]
 QUICK = ["gpt2", "t5", "mamba"]
+UNLIKE = {"t5", "marian", "gemma2", "mamba", "recurrent_gemma"}  # in what they remember, and in their prompts
 SCORING = Scoring("exact", Noise(0))
 TOKENS = 8
 #: Those that transformers computes in part in float32, whatever the type of weights; and contracts of float64.
@@ -23,8 +24,10 @@ IN_EXACT_NUMBERS = {"the_score_is_the_sum_of_its_steps", "a_row_scores_alike_alo
 ANSWERS = ["abba", "", "c a b", "bee", "face"]
 
 
-def slow_but(quick):
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+def slow_but(quick, slow=FAMILIES):
+    """Return the families, all but some of them slow, or nightly if they are in neither list."""
+    marks = {name: pytest.mark.slow if name in slow else pytest.mark.nightly for name in FAMILIES}
+    return [name if name in quick else pytest.param(name, marks=mark) for name, mark in marks.items()]
 
 
 def greedy(model, asked, tokens=TOKENS, batch=100):
@@ -77,12 +80,12 @@ def equals_generate(tmp_path, name, rows):
     assert len({tuple(row) for row in found}) > 3  # else it would not matter what it has read
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", slow_but(QUICK))
 def test_greedy_choice_of_20_prompts_of_several_lengths_is_that_of_generate(tmp_path, name):
     equals_generate(tmp_path, name, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FAMILIES)
 def test_greedy_choice_of_100_prompts_of_several_lengths_is_that_of_generate(tmp_path, name):
     equals_generate(tmp_path, name, 100)
@@ -104,12 +107,12 @@ def beam_equals_generate(tmp_path, name, rows):
     assert wanted != greedy(model, asked), "a beam finds something else"
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", slow_but(QUICK))
 def test_beam_search_of_10_prompts_of_several_lengths_is_that_of_generate(tmp_path, name):
     beam_equals_generate(tmp_path, name, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FAMILIES)
 def test_beam_search_of_100_prompts_of_several_lengths_is_that_of_generate(tmp_path, name):
     beam_equals_generate(tmp_path, name, 100)
@@ -163,7 +166,7 @@ def test_a_row_is_written_and_scored_alone_as_in_a_batch(tmp_path, name):
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-5 if name in IN_FLOAT32 else 1e-9, atol=0)
 
 
-@pytest.mark.parametrize("name", slow_but(["gpt2"]))
+@pytest.mark.parametrize("name", slow_but(["gpt2"], UNLIKE))
 def test_they_keep_the_contracts(tmp_path, name):
     saved = publish(tmp_path, name)
     settled = saved.config()
