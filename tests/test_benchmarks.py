@@ -1,8 +1,9 @@
-"""Benchmarks run."""
+"""Benchmarks run: the brief ones in continuous integration, all of them every night."""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+BRIEF = {"decoding", "significance", "startup"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
+def test_all_that_it_imports_is_there(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    assert callable(runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"))["main"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in BRIEF else pytest.mark.nightly) for name in BENCHMARKS],
+)
 def test_a_quick_look_prints_every_table(name):
     done = subprocess.run(
         [sys.executable, f"benchmarks/{name}.py", "--quick"],
