@@ -61,31 +61,34 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "code", "said"),
     [
-        (
+        pytest.param(
             "flipped byte",  # told, but not made again
             "from bench_core.runs.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
             "a command ended with 1, not 0",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "killed worker",
             "from bench_core.computing.training.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
             "from bench_core.runs.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
             "a command ended with 0, not 1",
+            marks=pytest.mark.nightly,
         ),
-        (
+        pytest.param(
             "full disk",
             "from bench_core.storage import store\nstore.shutil.rmtree = lambda *given, **more: None\n",
             "something half-written was left behind",
+            marks=pytest.mark.nightly,
         ),
-        (
+        pytest.param(
             "two runs at once",
             "from contextlib import nullcontext\nfrom bench_core.storage.store import Store\n"
             "Store.lock = lambda *given: nullcontext()\n",
             "a training was done 2 times",
+            marks=pytest.mark.nightly,
         ),
     ],
     ids=["unrepaired", "killed", "full", "unlocked"],
@@ -127,6 +130,11 @@ def test_what_a_drill_raises_is_told(monkeypatch, reason, state, said):
 
 
 @pytest.mark.slow
+def test_a_flipped_byte_is_caught(place):
+    assert held("flipped byte", DRILLS["flipped byte"], place).state == "caught"
+
+
+@pytest.mark.nightly
 def test_all_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
