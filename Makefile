@@ -24,9 +24,11 @@ demo: setup
 test: setup
 	$(PYTEST) -m "not slow and not nightly"
 
-# the tests that `make test` skips where extras are not installed
+# the tests that `make test` skips where extras are not installed; only their files are read, each by one process,
+# so that Ray starts once
 test-extras: setup-ci
-	$(PYTEST) -m "extra and not slow and not nightly"
+	$(PYTEST) --dist loadfile -m "extra and not slow and not nightly" \
+		$$(grep -rl --include="test_*.py" "mark\.extra(" tests plugins)
 
 # of some FOLDERS of tests; by default of all
 test-slow: setup

@@ -29,8 +29,9 @@ PLAIN = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.nightly)]
+)
 def test_results_are_byte_for_byte_as_recorded(workers):
     recorded = json.loads(RECORDED.read_text())
     others = recorded.pop("of other processors")

@@ -212,7 +212,9 @@ def test_code_that_was_replaced_is_found_by_verify_again_and_kept_away_by_isolat
     assert "decode of words x one x draw, seed 0, test (decoder 'draw'): example " in text
     assert "score of words x one by exact, seed 0, test: example " in text
     assert "x patch" not in text, "alone, it does again what it did"
-    assert numbers(run(place / "isolated", "patch", settings=ONE, isolate=True)) == wanted
+    fewer = [*ONE, "decoders={patch: {name: bad, deed: patch}, draw: {name: draw}}"]  # each stage has a process
+    isolated = run(place / "isolated", "patch", settings=fewer, isolate=True)
+    assert numbers(isolated) == {name: number for name, number in wanted.items() if name[1] == "draw"}
 
 
 # without processes

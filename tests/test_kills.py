@@ -23,8 +23,13 @@ from bench_core.storage import store as stores
 from bench_core.storage.store import Store
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "workers"), [("sentences", 2), ("stream", 1)])
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [
+        pytest.param("sentences", 2, marks=pytest.mark.slow),
+        pytest.param("stream", 1, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, workers, tmp_path):
     """Fifty kills are those of `tests/drills/kill_runs.py`."""
     suite = SUITES[name].replace("updates: 800", "updates: 300")

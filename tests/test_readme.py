@@ -58,7 +58,7 @@ def test_the_plugin_of_the_readme_has_at_most_45_lines():
 @pytest.mark.slow
 def test_its_model_trains_and_decodes_and_its_metric_measures(written):
     added = ["--set", "models.mine={name: stacked-lstm}", "--set", "metrics.overlap={name: word-overlap}"]
-    run(written, BENCH, "run", "suite.yaml", "--profile", "quick", *added)
+    run(written, BENCH, "run", "suite.yaml", "--profile", "quick", "--workers", "0", *added)
     (folder,) = (path.parent for path in (written / "reports").glob("do-lstms-stop-quick+*/report.md"))
     report = (folder / "report.md").read_text()
     assert re.search(r"\| Decoder +\| +tanh +\| +lstm +\| +mine +\|", report)

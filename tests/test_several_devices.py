@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 from threading import Thread
 
 import psutil
@@ -21,6 +22,7 @@ from torch import nn
 import bench_core
 from bench_core import Batch
 from bench_core.computing.training.batch_stream import share_of
+from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.computing.training.peers import Peers
 from bench_core.errors import SuiteError
 from bench_core.storage.garbage import CHECKPOINT
@@ -81,10 +83,10 @@ def test_two_processes_end_as_one_does(write, tmp_path, changes):
 @pytest.mark.slow
 def test_more_processes_than_rows_end_as_one_does(write, tmp_path):
     """The last batch of an epoch, or every one, leaves some of them without rows."""
-    few = {"batch_size: 8": "batch_size: 3"}
+    few = {"batch_size: 8": "batch_size: 2"}
     run(write("one.yaml", **few), tmp_path / "one")
-    run(write("four.yaml", **few, **{"device: cpu}": "device: cpu, devices: 4}"}), tmp_path / "four")
-    alike(left(tmp_path / "four"), left(tmp_path / "one"))
+    run(write("three.yaml", **few, **{"device: cpu}": "device: cpu, devices: 3}"}), tmp_path / "three")
+    alike(left(tmp_path / "three"), left(tmp_path / "one"))
 
 
 def killed(path, place, *options):
@@ -122,10 +124,14 @@ def test_a_training_of_two_that_is_killed_ends_as_if_undisturbed(write, tmp_path
 
 
 @pytest.mark.slow
-def test_a_training_of_two_stops_at_a_time_limit_and_goes_on(write, tmp_path):
-    path = write("two.yaml", **{"epochs: 3": "epochs: 400"}, **TWO)
-    stopped = run(path, tmp_path / "stopped", stop_after=8.0)
+def test_a_training_of_two_stops_at_a_time_limit_and_goes_on(write, tmp_path, monkeypatch):
+    path = write("two.yaml", **{"epochs: 3": "epochs: 10"}, **TWO)
+    with monkeypatch.context() as patch:
+        asked = count()
+        patch.setattr(Checkpoints, "over", lambda self: next(asked) >= 15)  # of this process, not of the other
+        stopped = run(path, tmp_path / "stopped", stop_after=1e6)
     assert {cell.status for cell in stopped.cells} != {"done"}
+    assert any((tmp_path / "stopped" / "store" / CHECKPOINT).glob("*/manifest.json"))
     run(path, tmp_path / "stopped")
     run(path, tmp_path / "undisturbed")
     same(left(tmp_path / "stopped"), left(tmp_path / "undisturbed"))
@@ -134,18 +140,18 @@ def test_a_training_of_two_stops_at_a_time_limit_and_goes_on(write, tmp_path):
 @pytest.mark.slow
 def test_the_death_of_one_process_is_told_and_takes_the_other_down(write, tmp_path):
     path = write("two.yaml", **{"epochs: 3": "epochs: 100000"}, **TWO)
+    checkpoints = tmp_path / "run" / "store" / CHECKPOINT
 
     def kill():
         deadline = time.monotonic() + 60
-        while not peers() and time.monotonic() < deadline:
+        while not any(checkpoints.glob("*/manifest.json")) and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(8)
         for one in peers():
             one.kill()
 
     thread = Thread(target=kill)
     thread.start()
-    found = run(path, tmp_path / "run", workers=1)
+    found = run(path, tmp_path / "run", workers=1, checkpoint_every=0.0)
     thread.join()
     (reason,) = {cell.reason for cell in found.cells}
     assert "process 1 of the training ended: code -9" in reason

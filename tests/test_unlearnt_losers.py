@@ -55,9 +55,12 @@ def test_a_claim_holds_of_no_model_that_has_learnt_nothing(name):
     assert not can([*wanted, *conditions(UNTRAINED[name])])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("suite", "model", "claims"), [("lag", "rnn", ["R5", "R5-gru"]), ("bidirectional", "bidirectional", ["R7"])]
+    ("suite", "model", "claims"),
+    [
+        pytest.param("lag", "rnn", ["R5", "R5-gru"], marks=pytest.mark.nightly),
+        pytest.param("bidirectional", "bidirectional", ["R7"], marks=pytest.mark.slow),
+    ],
 )
 def test_after_a_single_update_a_model_is_not_said_to_be_incapable(suite, model, claims, tmp_path):
     once = [f"models.{model}.training.{name}=1" for name in ("updates", "evaluate_every")]

@@ -55,20 +55,26 @@ def report(folder, run):
     return {name: (folder / name).read_bytes() for name in ("report.md", "report.tex", "results.json")}
 
 
-@pytest.mark.slow
-def test_any_number_of_workers_gives_the_same_report(suite, tmp_path):
-    found = {}
-    for workers in (0, 1, 2):
-        place = tmp_path / str(workers)
-        run = bench_core.run(suite, store=place / "store", out=place / "runs", workers=workers)
-        assert all(cell.status == "done" for cell in run.cells)
-        found[workers] = report(place / "report", run)
-    assert found[0] == found[1] == found[2]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the run of the suite in this process."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "suite.yaml").write_text(SUITE)
+    run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", workers=0)
+    assert all(cell.status == "done" for cell in run.cells)
+    return run
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_is_one_failed_stage_and_the_next_run_makes_up_for_it(suite, tmp_path):
-    whole = bench_core.run(suite, store=tmp_path / "other", out=tmp_path / "runs")
+def test_two_workers_give_the_report_of_this_process_and_a_run_that_can_be_read_again(suite, whole, tmp_path):
+    run = bench_core.run(suite, store=tmp_path / "store", out=tmp_path / "runs", workers=2)
+    assert all(cell.status == "done" for cell in run.cells)
+    assert report(tmp_path / "two", run) == report(tmp_path / "none", whole)
+    assert read_run(Path(run.folder)) == run
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_one_failed_stage_and_the_next_run_makes_up_for_it(suite, whole, tmp_path):
     store, killed = tmp_path / "store", []
 
     def kill():
@@ -144,9 +150,3 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(t
     assert failure.value.expected
     assert "Traceback" in failure.value.details
     assert not Store(tmp_path / "store").has("prepare", "k" * 64)
-
-
-@pytest.mark.slow
-def test_reading_the_run_again_gives_the_run(suite, tmp_path):
-    run = bench_core.run(suite, store=tmp_path / "store", out=tmp_path / "runs", workers=2)
-    assert read_run(Path(run.folder)) == run

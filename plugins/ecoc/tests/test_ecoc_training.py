@@ -149,12 +149,12 @@ def test_a_full_softmax_learns_a_chain():
     assert ratio(3) < 1.05
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_short_code_does_not_learn_it():
     assert ratio(3, bits=8, loss="exact", order="random") > 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_long_code_that_is_learnt_by_bits_is_sure_of_the_wrong_tokens_of_a_chain():
     assert ratio(3, bits=150, order="random") > 100
 

@@ -82,18 +82,19 @@ def first_training(suite, place, settings=()):
 
 
 @pytest.mark.parametrize("name", ["ray", pytest.param(None, marks=pytest.mark.slow)], ids=["ray", "workers"])
-def test_ray_gives_the_same_report_as_this_process_and_as_workers(suite, tmp_path, name):
-    here = report(tmp_path / "a", run(suite, tmp_path / "here"))
-    assert report(tmp_path / "b", run(suite, tmp_path / "there", name, workers=2)) == here
+def test_ray_gives_the_same_report_as_this_process_and_as_workers_and_observers_hear_the_same(suite, tmp_path, name):
+    runs = {}
 
+    def heard(place, name, workers):
+        def observed(observers):
+            runs[place] = run(suite, tmp_path / place, name, workers, observers=observers)
 
-@pytest.mark.slow
-def test_observers_hear_all_that_tasks_report_in_order(suite, tmp_path):
-    heard = {}
-    for name in (None, "ray"):
-        heard[name] = listened(lambda observers: run(suite, tmp_path / str(name), name, 2, observers=observers))  # noqa: B023
-    assert heard["ray"] == heard[None]
-    assert len(heard["ray"]) == 4
+        return listened(observed)
+
+    here = heard("here", None, 0)
+    assert len(here) == 4
+    assert heard("there", name, 2) == here
+    assert report(tmp_path / "b", runs["there"]) == report(tmp_path / "a", runs["here"])
 
 
 def test_the_failure_of_a_stage_comes_back_in_its_own_words_with_its_traceback(suite, tmp_path):

@@ -93,22 +93,22 @@ def test_debugging_gives_the_same_report_as_this_process(suite, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["local", pytest.param("slurm", marks=pytest.mark.slow)])
-def test_jobs_give_the_same_report_as_this_process(suite, tmp_path, cluster, name):
-    here = report(tmp_path / "a", run(suite, tmp_path / "here"))
-    assert report(tmp_path / "b", run(suite, tmp_path / "there", on(name), workers=2)) == here
-    assert not (tmp_path / "there" / "store-jobs").exists(), "nothing is left"
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_observers_hear_all_that_jobs_report_in_order(suite, tmp_path):
+@pytest.mark.parametrize("name", ["local", "slurm"])
+def test_jobs_give_the_same_report_as_this_process_and_observers_hear_the_same(suite, tmp_path, cluster, name):
     """By files that a job appends to, whatever of it is read when."""
-    heard = {}
-    for name, config in (("here", None), ("jobs", on("local"))):
-        heard[name] = listened(lambda observers: run(suite, tmp_path / name, config, workers=2, observers=observers))  # noqa: B023
-    assert heard["jobs"] == heard["here"]
-    assert len(heard["jobs"]) == 1
+    runs = {}
+
+    def heard(place, config=None):
+        def observed(observers):
+            runs[place] = run(suite, tmp_path / place, config, workers=2 if config else 0, observers=observers)
+
+        return listened(observed)
+
+    here = heard("here")
+    assert len(here) == 1
+    assert heard("there", on(name)) == here
+    assert report(tmp_path / "b", runs["there"]) == report(tmp_path / "a", runs["here"])
+    assert not (tmp_path / "there" / "store-jobs").exists(), "nothing is left"
 
 
 def test_events_are_read_once_also_where_a_line_is_not_yet_whole(tmp_path):
@@ -131,7 +131,7 @@ def test_events_are_read_once_also_where_a_line_is_not_yet_whole(tmp_path):
     assert [*read(), *read()] == events[2:]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_and_brief_jobs_give_the_same_report_too(suite, tmp_path):
     found = report(tmp_path / "a", run(suite, tmp_path / "workers", workers=2))
     assert report(tmp_path / "b", run(suite, tmp_path / "jobs", on("local", brief="job"), workers=2)) == found
@@ -209,7 +209,7 @@ def test_a_killed_job_is_one_failed_cell_with_its_last_words(suite, tmp_path, cl
     assert [path.read_text() for path in (tmp_path / "store-jobs").glob("*/*_log.err")] == ["my last words"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_training_of_two_processes_that_is_killed_ends_as_if_undisturbed(suite, tmp_path):
     suite.write_text(OF_TWO)
 
