@@ -146,7 +146,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("streams", [True, False], ids=["streams", "rows"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_training_that_is_killed_and_taken_up_ends_as_if_undisturbed(name, streams, tmp_path):

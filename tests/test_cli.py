@@ -71,7 +71,7 @@ def finished(tmp_path_factory):
     """Return a folder in which the command has run the suite, and what it printed."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "suite.yaml").write_text(SUITE)
-    return folder, process("run", "suite.yaml", folder=folder).stdout
+    return folder, process("run", "suite.yaml", *HERE, folder=folder).stdout
 
 
 def test_a_suite_runs_to_its_report_and_then_finds_all_stored(finished):

@@ -94,7 +94,7 @@ EXPECTED = {  # the models in which a mutant can be found, by its name, or by co
 }
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @named(MODEL_CONTRACTS)
 def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
     judging = contract is models.a_score_without_steps_does_not_see_what_it_predicts  # others: for their message only
@@ -154,7 +154,7 @@ def test_a_contract_of_metrics_catches_its_mutants(contract, mutant):
     assert caught == applying == {"toy-exact-match", "toy-perplexity"}
 
 
-@pytest.mark.quick(11)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("kind", "contract"),
     [

@@ -235,6 +235,7 @@ WALKS = {
 SAYS = {"nan": "NaN", "inf": "log-probabilities up to inf", "-inf": "all actions the probability 0"}
 
 
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("value", SAYS)
 @pytest.mark.parametrize("step", [1, 2, 16, 17, 18, 19, 20, 30])
 @pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS)

@@ -215,7 +215,7 @@ HARMLESS = {
 }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
     changed = keys.changed(lambda path, text: HARMLESS[what](text))

@@ -160,6 +160,7 @@ def _huge(path):
         file.truncate(2**40)  # takes no room
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_mangled_runs_are_read_or_refused_in_words(made, tmp_path, small, seed):
     for number in range(12):

@@ -113,7 +113,7 @@ def bench_decoders():
 """
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("settings", "inside"),
     [("", False), (", group: {chain: [{weight: 2}]}", True), (", named: {one: {}}", True), (", group: {}", False)],

@@ -63,6 +63,7 @@ def named(config):
     return config.name
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 def test_a_model_in_one_method_keeps_the_contracts(config):
     tried = check_model(Case.of(config))

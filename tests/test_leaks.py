@@ -177,7 +177,7 @@ def test_a_latent_trajectory_that_costs_nothing_is_told():
     assert said(alone, Case.of(WithoutDivergenceConfig())).startswith(SEEN)
 
 
-@pytest.mark.quick(7)
+@pytest.mark.quick(4)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.EncoderDecoderConfig])
 @pytest.mark.parametrize("mistake", OTHERS)
@@ -185,7 +185,7 @@ def test_other_mistakes_are_not_taken_for_it(config, mistake):
     assert "sees" not in said(steps, OTHERS[mistake](Case.of(config())))
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not leaks.reads_what_it_predicts])
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])

@@ -365,7 +365,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
     assert subprocess.run(["git", "-C", scratch.place, "diff", "--quiet", "--", "bench_core"]).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_is_measured_from_a_commit_and_then_nothing_is_left_to_do(project, tmp_path, monkeypatch, capsys):
     committed(project)
     monkeypatch.setattr(mutants, "ROOT", project)

@@ -242,7 +242,7 @@ def test_a_run_that_is_observed_is_byte_by_byte_the_run_that_is_not(go, suite_fi
         assert [path for path in results(run) if path.name == "weights.safetensors"]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("ends", ["stopped", "killed"])
 @pytest.mark.parametrize("changes", [{}, TOGETHER], ids=["alone", "together"])
 def test_a_resumed_training_continues_its_curves(go, suite_file, monkeypatch, ends, changes):

@@ -121,8 +121,8 @@ def test_memory_does_not_grow_with_the_number_of_outcomes(tmp_path, monkeypatch)
 
     for work in (compute, read):
         work(500)
-        few, many = (peak(lambda number=number, work=work: work(number)) for number in (2_000, 16_000))
-        assert many < few + 14_000 * 60  # the lines have 300 bytes each, the objects 3,000
+        few, many = (peak(lambda number=number, work=work: work(number)) for number in (2_000, 8_000))
+        assert many < few + 6_000 * 60  # the lines have 300 bytes each, the objects 3,000
 
 
 @pytest.mark.parametrize("few", [True, False])

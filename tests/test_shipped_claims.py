@@ -32,6 +32,7 @@ AGAINST = "Ours, against the text"  # how a note says that a claim is not the pa
 WHY_NOT = "No tolerance"  # how a reference file says that a number has none, and why
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "suites")))
 def test_nothing_can_be_said_against_the_claims_of_a_shipped_suite(path):
     for profile in (None, *located.read(path).data.get("profiles", ())):

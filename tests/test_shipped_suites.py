@@ -36,6 +36,7 @@ EPOCH, LOOKS = 100, 50  # updates of an epoch, whatever the corpus; places at wh
 EQUALITIES = {"==", "!="}
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))
 def test_no_profile_of_a_shipped_suite_has_a_known_fault(path):
     for profile in (None, *located.read(path).data.get("profiles", ())):

@@ -515,7 +515,7 @@ def test_help_imports_neither_torch_nor_pydantic(words):
     assert found.stdout.endswith("set()\n")
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "words", [["store", "ls"], ["store", "verify"], ["store", "gc", "--keep", "runs/one"], ["verify", "runs/one"]]
 )

@@ -20,6 +20,7 @@ SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES)))
 def test_a_shipped_suite_fits_in_every_profile(path):
     for profile in (None, *located.read(path).data.get("profiles", ())):

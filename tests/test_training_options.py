@@ -93,7 +93,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(7)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_training_that_is_killed_ends_as_if_undisturbed(name, tmp_path):
     make = lambda kept=None, seed=0: trainer(Net(0.3, seed), checkpoints=kept, **OPTIONS[name])  # noqa: E731

@@ -46,6 +46,7 @@ def conditions(*texts):
     return [one for text in texts for one in comparisons(read(text).term)]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name", UNTRAINED)
 def test_a_claim_holds_of_no_model_that_has_learnt_nothing(name):
     suite, _, claim = name.partition(" ")

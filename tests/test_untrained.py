@@ -49,7 +49,7 @@ def only_asked(suite_file, tmp_path, read, way):
     assert Purpose.TRAIN not in {purpose for _, purpose in read}
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_no_split_is_read_that_nobody_asked_for(suite_file, tmp_path, read, way):
     only_asked(suite_file, tmp_path, read, way)
@@ -58,7 +58,7 @@ def test_no_split_is_read_that_nobody_asked_for(suite_file, tmp_path, read, way)
         assert json.loads((folder / "training.json").read_text())["updates"] == 0
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_task_without_the_other_splits_is_evaluated(suite_file, tmp_path, monkeypatch, way):
     batches = Letters.batches

@@ -31,7 +31,7 @@ def outside(table, repetitions, seed=None, quick=False):
     return [text for row in table(study) for text in promises.misses(row, repetitions)]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("table", QUICK, ids=lambda table: table.__name__)
 def test_a_hundred_experiments_keep_every_promise(table):
     assert not outside(table, 100, 11, quick=True)

@@ -100,7 +100,7 @@ def test_extreme_captions_score_as_those_of_pycocoevalcap(monkeypatch):
     assert score(CiderDConfig(), EXTREMES) == pytest.approx(100 * Cider().compute_score(*captions)[0], rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_meteor_is_that_of_pycocoevalcap(monkeypatch):
     outcomes = CELL[:20]
     theirs = Meteor()

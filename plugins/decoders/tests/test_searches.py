@@ -358,7 +358,7 @@ def plain_beam(model, one, config, chains):
     return preferred(found, model, config)
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize(("finish", "candidates"), SETTINGS)

@@ -31,13 +31,13 @@ def settings_of(one):
     return one if isinstance(one, str) else "-".join(map(str, one.values())) or "default"
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("output", OUTPUTS, ids=settings_of)
 def test_every_output_layer_keeps_the_contracts(output):
     check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "output": output})))
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("code", CODES, ids=settings_of)
 def test_every_code_keeps_the_contracts(code):
     check_model(Case.of(ECOCLMConfig.model_validate(SMALL | code)))

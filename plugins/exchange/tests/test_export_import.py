@@ -185,6 +185,7 @@ def test_a_metric_added_after_an_import_is_measured_on_what_was_carried(away, ho
     assert all(one.numbers["third"].value is not None for one in run.cells)
 
 
+@pytest.mark.slow
 def test_a_training_without_weights_is_no_trained_model(away, home):
     brought(home, away / "run.zip")
     store = store_of(home)

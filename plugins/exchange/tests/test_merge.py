@@ -195,7 +195,7 @@ def test_metrics_that_only_one_machine_measured_are_united(made, tmp_path):
         assert one.status == "done"
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("settings", "replaced", "message"),
     [

@@ -188,7 +188,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, kind):
     text = SUITE.strip()
@@ -208,7 +208,7 @@ def test_each_edit_of_the_audit_names_the_file(verify, name):
     assert re.search(r"^runs/run/\S+: the file was changed", verify(), re.MULTILINE)
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", EDITS)
 def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are_written_anew(verify, name):
     edit, told = EDITS[name]
@@ -518,7 +518,7 @@ def mangled(value, random):
     return [*value[:place], mangled(value[place], random), *value[place + 1 :]]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", [PARTS, STAGES, "run.json", "cells.jsonl", "manifest.json"])
 def test_whatever_json_a_run_holds_it_is_judged_in_words(verify, name):
     path, random = RUN / name, Random(name)

@@ -68,6 +68,7 @@ def impatient(request):
     return model
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("context", [False, True])
 def test_a_model_with_another_head_keeps_the_contracts(context):
     info = TaskInfo(WORDS, range(len(WORDS)))

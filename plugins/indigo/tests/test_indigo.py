@@ -65,7 +65,7 @@ def test_the_model_keeps_all_contracts(settings):
     check_model(case_of(**settings, layers=1))
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "settings",
     [

@@ -133,7 +133,12 @@ def test_a_sample_scores_as_meteor_scores_it(tmp_path):
 
 @pytest.mark.parametrize(
     "language",
-    [pytest.param(code, marks=[] if code in ("es", "ru", "sv") else pytest.mark.slow) for code in LANGUAGES],
+    [
+        pytest.param(code, marks=[] if code in ("es", "ru", "sv") else pytest.mark.slow)
+        for code in LANGUAGES
+        if code != "en"
+    ]
+    + [pytest.param("en", marks=pytest.mark.nightly)],  # whose paraphrases take long to load
 )
 def test_parameters_are_those_of_meteor(tmp_path, language):
     known = LANGUAGES[language]

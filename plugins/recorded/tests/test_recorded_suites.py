@@ -281,6 +281,7 @@ BESIDE = """
 """
 
 
+@pytest.mark.slow
 def test_300_lines_have_the_digits_of_the_command_of_sacrebleu_in_one_table_with_a_trained_model(go, tmp_path):
     (tmp_path / "theirs.txt").write_text("a\n" * 300)
     key = of(go(BESIDE), "bigram").artifacts["decode"]

@@ -151,6 +151,7 @@ def test_a_stop_that_no_draw_hits_makes_no_sample_end():
 # 3 and 4: numbers that are none
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 @pytest.mark.parametrize("value", [1e38, 3e38, float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("cell", ["tanh", "lstm", "relu"])

@@ -288,7 +288,7 @@ KINDS = [
 by_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @by_kind
 def test_the_model_keeps_the_contracts(kind):
     tried = check_model(case(**kind))

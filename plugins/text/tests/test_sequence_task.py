@@ -65,7 +65,7 @@ def words(vocabulary, rows, lengths):
 TOKENIZERS = ["word", "char", {"kind": "bpe", "vocab_size": 270}]
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["word", "char", "bpe"])
 @pytest.mark.parametrize("kind", [*Source])
 def test_a_task_in_one_method_keeps_the_contracts(kind, tokenizer, tmp_path):
