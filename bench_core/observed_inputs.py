@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Sort: TypeAlias = Literal["file", "module", "existence", "listing", "variable", "library", "unobserved"]
+Sort: TypeAlias = Literal["file", "module", "existence", "listing", "variable", "library", "unobserved", "refused"]
 Mark: TypeAlias = tuple[int, ...] | None  #: the status of a file when it was read; None of all else
 
 ALL_VARIABLES = "*"
@@ -41,7 +41,7 @@ _WRITING = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
 class Input(NamedTuple):
-    """Something that was read: a path, the name of a variable or of a library, or what could not be observed."""
+    """Something that was read: a path, a variable, a library; or what is unobserved, or `refused`."""
 
     sort: Sort
     name: str
@@ -184,7 +184,7 @@ def _imported(frame: FrameType, name: str, *more: Any) -> None:
 
 def _connected(frame: FrameType, socket: Any, address: Any) -> None:
     where = ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)
-    _escape(frame, f"a connection to {where}")
+    _escape(frame, f"a connection to {where}", "refused")
 
 
 def _child(frame: FrameType, *arguments: Any) -> None:
@@ -212,7 +212,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "object.__setattr__": _changed,
     "socket.connect": _connected,
     "ctypes.dlopen": _library,
-    "builtins.input": lambda frame, *_: _escape(frame, "standard input"),
+    "builtins.input": lambda frame, *_: _escape(frame, "standard input", "refused"),
     **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec"), _child),
     **dict.fromkeys(("os.system", "os.fork", "os.forkpty", "pty.spawn"), lambda frame, *_: _child(frame)),
 }
@@ -265,17 +265,17 @@ def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
         sort = "listing"
     if place.startswith(SYSTEM) or (mark and sort == "file" and not stat.S_ISREG(mark[0])):
         if not place.startswith(HARMLESS):
-            _escape(frame, place)
+            _escape(frame, place, "refused")
         return
     given = os.fsdecode(path)
     _add(Input(sort, place), mark, who, given if not os.path.isabs(given) and os.getcwd() == _home else "")
 
 
-def _escape(frame: FrameType, what: str) -> None:
+def _escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
     """Note something that cannot be observed, if a part does it."""
     who, _ = _reader(frame)
     if who:
-        _add(Input("unobserved", what), None, who)
+        _add(Input(sort, what), None, who)
 
 
 def _add(what: Input, mark: Mark, who: set[str], relative: str = "") -> None:

@@ -22,7 +22,7 @@ from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.stage_runner import StageRunner, work_of
 from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
-from bench_core.execution.undeclared import code_modules, digests, listed, refusal, undeclared, with_earlier
+from bench_core.execution.undeclared import code_modules, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watched_code import SHOWN, Watch
 from bench_core.observed_inputs import Input, Reading, observe, remember
 from bench_core.observer import Event, Hear, silent
@@ -304,15 +304,14 @@ def _observed(
 ) -> dict[str, dict[str, str]]:
     """Return the inputs of a stage that no key covers, and those of the artifacts that it read."""
     stage = request.stage
-    inputs = digests(with_earlier(stage, undeclared(stage, found, runner.data), runner.data))
-    if inputs and request.strict:
-        raise StageFailed(refusal(inputs), expected=True)
+    inputs = with_earlier(stage, undeclared(stage, found, runner.data), runner.data)
+    if why := refusal(inputs, request.strict):
+        raise StageFailed(why, expected=True)
+    kept = digests(inputs)
     if inputs:
-        runner.warn(
-            f"it read {listed(inputs)}, which its key does not cover, so that it depends on this as it is now."
-        )
+        runner.warn(warning(inputs))
     before = (runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values())
-    return united([*before, inputs])
+    return united([*before, kept])
 
 
 def _total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:

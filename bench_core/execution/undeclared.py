@@ -47,7 +47,8 @@ def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
     kept: dict[str, dict[str, str]] = {}
     for one, reading in inputs.items():
         for sort, name in _kept_as(one, reading):
-            kept.setdefault(sort, {})[name] = "" if sort == "unobserved" else current_digest(sort, name)
+            mark = ", ".join(sorted(reading.modules)) if sort == "unobserved" else current_digest(sort, name)
+            kept.setdefault(sort, {})[name] = mark
     return kept
 
 
@@ -56,14 +57,39 @@ def _is_same(one: Input, reading: Reading) -> bool:
     return unchanged_since(one, reading) or _digests.get((one, reading.mark)) == current_digest("file", one.name)
 
 
-def refusal(inputs: Mapping[str, Mapping[str, str]]) -> str:
-    """Return why a stage with inputs that its key does not cover is refused."""
-    return f"it read {listed(inputs)}, which no key covers (--strict). {REMEDY}"
+def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
+    """Return why a stage that read inputs is refused; empty if it is not."""
+    refused = {one: reading for one, reading in inputs.items() if one.sort == "refused"}
+    if refused:
+        return f"it read {listed(refused)}, which cannot be read again. Read a file, or declare it by a setting."
+    return f"it read {listed(inputs)}, which no key covers (--strict). {REMEDY}" if inputs and strict else ""
 
 
-def listed(inputs: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the first inputs in words."""
-    names = [described(sort, name) for sort, found in inputs.items() for name in found]
+def warning(inputs: Mapping[Input, Reading]) -> str:
+    """Return the warning about inputs that a key does not cover."""
+    hidden = {one: reading for one, reading in inputs.items() if one.sort == "unobserved"}
+    known = {one: reading for one, reading in inputs.items() if one.sort != "unobserved"}
+    texts = [
+        f"it read {listed(known)}, which its key does not cover; its result is used while this is the same"
+        if known
+        else "",
+        f"unobserved: {listed(hidden)}; changes of what this reads are not noticed" if hidden else "",
+    ]
+    return "; ".join(filter(None, texts)) + "."
+
+
+def listed(inputs: Mapping[Input, Reading]) -> str:
+    """Return the first inputs in words, with the modules that read them."""
+    words: dict[str, list[str]] = {}
+    for one, reading in inputs.items():
+        names = [described(sort, name) for sort, name in _kept_as(one, reading)]
+        words.setdefault(", ".join(sorted(reading.modules)), []).extend(names)
+    texts = [f"{abridged(names)}{f' (in {module})' if module else ''}" for module, names in words.items()]
+    return "; ".join(texts)
+
+
+def abridged(names: list[str]) -> str:
+    """Return the first names, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
@@ -82,7 +108,7 @@ def _reads(stage: Stage, data: Path) -> Iterator[str]:
 
 def _is_declared(one: Input, stage: Stage, code: set[str], files: set[str], found: Mapping[Input, Reading]) -> bool:
     """Return whether the key of a stage covers an input, or another input tells more of it."""
-    if one.sort == "unobserved":
+    if one.sort in ("unobserved", "refused"):
         return False
     if one.sort == "variable":
         return one.name.startswith(IN_PROVENANCE)
@@ -101,7 +127,7 @@ def _kept_as(one: Input, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield the sort and the name under which an artifact has an input."""
     if one.sort == "library":
         yield from ((one.sort, name) for name in distributions(one.name))
-    elif one.sort in ("unobserved", "variable"):
+    elif one.sort in ("unobserved", "refused", "variable"):
         yield one.sort, one.name
     else:
         yield "file" if one.sort == "module" else one.sort, named(one.name, reading.relative)

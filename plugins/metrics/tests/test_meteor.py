@@ -259,7 +259,7 @@ def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
     assert single[3] == 1 > single[0] > single[2] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_english_matches_synonyms_and_paraphrases():
     metric = meteor("en")
     big, closely = [

@@ -234,8 +234,14 @@ def command_of(process):
         return ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="SIGINT"),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.nightly, id="SIGTERM"),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow, id="SIGKILL"),
+    ],
+)
 def test_ending_a_run_ends_the_ray_that_it_started(suite, tmp_path, number):
     command = [str(Path(sys.executable).parent / "bench"), "run", str(suite), "--executor", "ray", "--set", LONG]
     process = subprocess.Popen(

@@ -292,8 +292,13 @@ def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():
         chosen("slurm", ("partitoin=gpu",))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="SIGINT"),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.nightly, id="SIGTERM"),
+    ],
+)
 def test_interrupting_a_run_ends_its_local_jobs(suite, tmp_path, number):
     words = ["--executor", "slurm", "--with", "cluster=local", "--set", LONG]
     command = [str(Path(sys.executable).parent / "bench"), "run", str(suite), *words]

@@ -21,11 +21,11 @@ def limits(run: Run) -> list[str]:
 def observed_inputs(run: Run) -> str:
     """Return which inputs stages were observed to read that no key covers, and what could not be observed."""
     found = run.info.get("observed") or {}
-    hidden = [*found.get("unobserved", ())]
+    hidden = [f"{name} (in {module})" for name, module in found.get("unobserved", {}).items()]
     read = [described(sort, name) for sort, names in found.items() if sort != "unobserved" for name in names]
     texts = [
         f"Inputs that no cache key covers, as observed: {abridged(read)}." if read else "",
-        f"Inputs that could not be observed: {abridged(hidden)}." if hidden else "",
+        f"Unobserved inputs: {abridged(hidden)}." if hidden else "",
     ]
     return " ".join(filter(None, texts))
 
