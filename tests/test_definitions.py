@@ -199,22 +199,15 @@ MATTERS = {
     "the conversion in an f-string": of_model(*(f"def f(x): return f'{{x!{n}}}'\n" + MODEL for n in "rs")),
     "the class of an error": of_model(*(f"def f(): raise {n}('no')\n" + MODEL for n in ("ValueError", "TypeError"))),
     "the value of an error": of_model(*(f"def f(): raise ValueError('no', {n})\n" + MODEL for n in (1, 2))),
+    "the message of an error": of_model(*(f"def f(): raise ValueError('{n}')\n" + MODEL for n in ("one", "two"))),
+    "the message of an error with a value": of_model(*(f"def f(x): raise ValueError(f'{n} {{x}}')\n" + MODEL for n in ("one", "two"))),
     "a message that code branches on": of_model(*caught("except RuntimeError as e:\n        return 'one' in str(e)")),
-    "a message that code keeps": of_model(*caught("except Exception as e:\n        text = str(e)")),
-    "a message of a class that is caught by its base": of_model(*caught("except RuntimeError as e:\n        return e.args", "OwnError")),
-    "a message that is a part of one that code reads": of_model(*(
-        text.replace("class Model", "def h():\n    try:\n        g()\n    except ValueError as e:\n        return str(e)\n\nclass Model").replace("x = g", "x = h")
-        for text in caught("except RuntimeError as e:\n        raise ValueError(f'because of {e}') from None")
-    )),
+    "a message of an error whose kind alone is looked at": of_model(*caught("except RuntimeError:\n        return 1")),
     "a message of an error that is made by a function": of_model(*(
         f"def e(): return ValueError('{n}')\ndef f(): raise e()\n" + MODEL for n in ("one", "two")
     )),
-    "a message read by a context manager": of_model(*(
-        f"class C:\n    def __exit__(self, kind, error, trace): self.text = str(error)\ndef f(): raise ValueError('{n}')\n"
-        "class Model:\n    x = f, C\n" for n in ("one", "two")
-    )),
-    "a message in a traceback": of_model(*(
-        f"import traceback\ndef f(): raise ValueError('{n}')\nclass Model:\n    x = f, traceback.format_exc()\n" for n in ("one", "two")
+    "an error of a part that a function of the core makes": of_model(*(
+        f"from bench_core.errors import gave\ndef f(): raise gave('{n}')\n" + MODEL for n in ("one", "two")
     )),
     "its own name, where it is read": (
         package("N = __name__\nclass Model:\n    x = N\n"),
@@ -257,11 +250,6 @@ HARMLESS = {
     "an import that nobody uses": (ONE, "import statistics\n" + ONE),
     "an import for type checkers": (ONE, "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.b import T\n" + ONE),
     "where it is a program": (ONE, ONE + "\nif __name__ == '__main__':\n    print(f(1))\n"),
-    "the message of an error": tuple(f"def f(): raise ValueError('{n}')\n" + MODEL for n in ("one", "two")),
-    "the message of an error with a value": tuple(f"def f(x): raise ValueError(f'{n} {{x}}')\n" + MODEL for n in ("one", "two")),
-    "a message of a class that nobody catches": caught("except RuntimeError as e:\n        return str(e)", "ValueError"),
-    "a message that is raised again": caught("except RuntimeError as e:\n        raise ValueError(f'not {e}') from None"),
-    "a message of an error whose kind alone is looked at": caught("except RuntimeError:\n        return 1"),
     "a type parameter's name": (ONE, ONE.replace("class Model", "T = 3\n\n\nclass Model")),
     "a pass": (ONE, "pass\n" + ONE),
 }  # fmt: skip
@@ -279,6 +267,64 @@ def test_a_change_that_cannot_matter_is_not(what, tmp_path):
     before, after = HARMLESS[what]
     assert before != after
     assert digest(tmp_path / "before", package(before)) == digest(tmp_path / "after", package(after))
+
+
+#: Texts of errors, which do not count in the core.
+MESSAGES = {
+    "a message": "def f(): raise ValueError('{}')\n",
+    "a message with a value": "def f(x): raise ValueError(f'{} {{x}}')\n",
+    "a message by a condition": "def f(x): raise ValueError('{}' if x else 'no')\n",
+    "a sum of messages": "def f(x): raise ValueError('{}' + str(x))\n",
+    "a joined message": "def f(x): raise ValueError(' '.join(['{}', x]))\n",
+    "a message by a keyword": "def f(x): raise ValueError(text='{}')\n",
+    "a message of a cause": "def f(x): raise ValueError from KeyError('{}')\n",
+    "an error that is made first": "def f(x):\n    e = ValueError('{}')\n    raise e\n",
+    "an error that a function makes": "def e() -> ValueError: return ValueError('{}')\ndef f(): raise e()\n",
+    "a text for a function that makes an error": "def e(text) -> ValueError: return ValueError(text)\ndef f(): raise e('{}')\n",
+    "an assertion": "def f(x): assert x, '{}'\n",
+    "what is wrong": "def g(x) -> Fault: return '{}' if x else ''\ndef f(x):\n    if g(x): raise ValueError(g(x))\n",
+    "each thing that is wrong": "def g(x) -> Iterator[Fault]:\n    yield f'{} {{x}}'\ndef f(x):\n    if g(x): raise ValueError(g(x))\n",
+    "a variable of what is wrong": "def f(x):\n    e: Fault = '{}'\n    raise ValueError(e)\n",
+    "a message that a handler quotes": "def f():\n    try: g()\n    except KeyError as e: raise ValueError(f'{} {{e}}') from e\ndef g(): raise KeyError('{}')\n",
+}  # fmt: skip
+CORE = "from bench_core.b import f\n" + MODEL
+
+
+@pytest.mark.parametrize("what", MESSAGES)
+def test_the_text_of_an_error_counts_in_a_part_and_not_in_the_core(what, tmp_path):
+    core, part = (
+        {digest(tmp_path / f"{package}-{n}", files) for n, files in enumerate(of_package(MESSAGES[what], package))}
+        for package in ("bench_core", "a")
+    )
+    assert len(core) == 1
+    assert len(part) == 2
+
+
+def of_package(text, name):
+    """Return two versions of a package of that name, with another text, and the part that uses it."""
+    return [
+        package(CORE.replace("bench_core", name))
+        | {f"{name}/__init__.py": "", f"{name}/b.py": text.replace("{}", word).replace("{{", "{").replace("}}", "}")}
+        for word in ("one word", "two words")
+    ]
+
+
+CORE_MATTERS = {
+    "the class of an error": ("def f(): raise ValueError('no')\n", "def f(): raise TypeError('no')\n"),
+    "a value in an error": ("def f(x): raise ValueError('no', x)\n", "def f(x): raise ValueError('no', x + 1)\n"),
+    "a number in an error": ("def f(x): raise ValueError('no', 1)\n", "def f(x): raise ValueError('no', 2)\n"),
+    "whether anything is wrong": ("def f(x) -> Fault: return 'no' if x else ''\n", "def f(x) -> Fault: return 'no' if x else 'no'\n"),
+    "a text that is no message": ("def f(x): return 'no way'\n", "def f(x): return 'no how'\n"),
+    "a text in a condition of a raise": ("def f(x):\n    if x == 'a b': raise ValueError('no')\n", "def f(x):\n    if x == 'a c': raise ValueError('no')\n"),
+    "an assertion": ("def f(x): assert x, 'no'\n", "def f(x): assert not x, 'no'\n"),
+    "a text beside what is wrong": ("def f(x) -> Fault:\n    y = x.split('a')\n    return y\n", "def f(x) -> Fault:\n    y = x.split('b')\n    return y\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CORE_MATTERS)
+def test_all_else_of_an_error_of_the_core_counts(what, tmp_path):
+    files = [package(CORE) | {"bench_core/__init__.py": "", "bench_core/b.py": text} for text in CORE_MATTERS[what]]
+    assert digest(tmp_path / "1", files[0]) != digest(tmp_path / "2", files[1])
 
 
 def test_a_moved_definition_changes_nothing(tmp_path):

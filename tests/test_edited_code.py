@@ -80,6 +80,25 @@ def test_an_edited_function_is_computed_with_again(copied, tmp_path):
     assert values[-1] == value("fresh")
 
 
+MESSAGES = {  # of the core: in no key; of a part: in the keys of the stages in which it takes part
+    "bench_core/computing/evaluate.py": ("Set a smaller `limits.batch_size`.", False),
+    "bench_core/computing/guards.py": ("it is a list of words, the first of them stop.", False),
+    "bench_core/computing/guarded_tasks.py": ("weights of examples are at least 0", False),
+    "bench_text/corpora.py": ("is not UTF-8", True),
+}
+
+
+@pytest.mark.slow
+def test_an_edited_error_text_of_the_core_changes_no_key_and_one_of_a_part_does(copied, tmp_path):
+    copied("run", "suite.yaml", "--workers", "0", "--store", "store")
+    for name, (words, counts) in MESSAGES.items():
+        path = tmp_path / "copy" / name
+        assert path.read_text().count(words) == 1
+        path.write_text(path.read_text().replace(words, "no"))
+        told = copied("why", "suite.yaml", "--store", "store")
+        assert ("is stored" not in told) == counts, (name, told)
+
+
 PLUGIN = """
 from pathlib import Path
 from bench_core import Metric, MetricConfig, hookimpl

@@ -205,6 +205,29 @@ def _reordered(tree):
     return tree
 
 
+def _imports_reversed(tree):
+    places = [place for place, one in enumerate(tree.body) if isinstance(one, ast.Import | ast.ImportFrom)]
+    places = [place for place in places if getattr(tree.body[place], "module", "") != "__future__"]
+    for place, node in zip(places, [tree.body[place] for place in reversed(places)], strict=True):
+        tree.body[place] = node
+    return tree
+
+
+class _InFunctions(ast.NodeTransformer):
+    """Adds `pass` to functions, and annotations to their variables."""
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        node.body = [*map(_annotated, node.body), ast.Pass()]
+        return node
+
+
+def _annotated(one):
+    if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
+        return ast.AnnAssign(one.targets[0], ast.Name("object", ast.Load()), one.value, simple=1)
+    return one
+
+
 UNUSED = "\n\nimport statistics as nobodys_module\n\nNOBODYS = 3\n\ndef nobodys(x):\n    return NOBODYS + x\n\nclass Nobodys:\n    x = nobodys(3)\n"
 HARMLESS = {
     "layout and comments": lambda text: ast.unparse(ast.parse(text)),
@@ -212,16 +235,118 @@ HARMLESS = {
     "annotations of functions": lambda text: ast.unparse(_without_annotations(ast.parse(text))),
     "the order of functions": lambda text: ast.unparse(_reordered(ast.parse(text))),
     "what nobody uses": lambda text: text + UNUSED,
-}
+    "line ends": lambda text: text.replace("\n", "\r\n"),
+    "comments for type checkers": lambda text: f"#!/usr/bin/env python\n{text}".replace("\n\n", "  # type: ignore\n\n", 1),
+    "the order of imports": lambda text: ast.unparse(_imports_reversed(ast.parse(text))),
+    "variables with annotations, and passes": lambda text: ast.unparse(_InFunctions().visit(ast.parse(text))),
+    "imports for type checkers": lambda text: text + "\n\nimport typing\nif typing.TYPE_CHECKING:\n    from nowhere import T\n",
+    "what a program does": lambda text: text + "\n\nif __name__ == '__main__':\n    print(1)\n",
+}  # fmt: skip
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
     changed = keys.changed(lambda path, text: HARMLESS[what](text))
-    if what == "annotations of functions":  # which `inspect.signature` tells of
+    if "annotations" in what:  # which `inspect.signature` tells of
         changed = {roots for roots in changed if "model hf-causal-lm" not in dict(roots)}
     assert changed == set()
+
+
+#: Definitions of the core with texts of several words that are in keys: they are warnings, labels, and names of settings.
+WITH_WORDS = {
+    "evaluate:Examples", "evaluate:_out_of_memory", "isolation:apart", "process_state:", "checkpoint:Checkpoints",
+    "compilation:CompiledLoss", "together:JointTrainer", "together:Stack", "host_copies:kept_on_host",
+    "named_classes:REFUSED", "training:TrainingConfig",
+}  # fmt: skip
+
+
+class _OtherWords(ast.NodeTransformer):
+    """Changes every text of several words, whether it stands in an error or makes a part of one elsewhere."""
+
+    def visit_Constant(self, node):
+        words = isinstance(node.value, str) and " " in node.value.strip()
+        return ast.Constant(f"{node.value} indeed") if words else node
+
+
+def _other_words(path, text):
+    if "bench_core" not in path.parts or "testing" in path.parts:
+        return text
+    tree = ast.parse(text)
+    for place, one in enumerate(tree.body):
+        names = [
+            getattr(one, "name", ""),
+            *(target.id for target in getattr(one, "targets", ()) if isinstance(target, ast.Name)),
+        ]
+        if not any(f"{path.stem}:{name}".startswith(known) for name in names for known in WITH_WORDS):
+            tree.body[place] = _OtherWords().visit(one)
+    return ast.unparse(tree)
+
+
+class _OtherMessages(_OtherWords):
+    """Changes texts in `raise` alone."""
+
+    def visit_Raise(self, node):
+        return _OtherWords().visit(node)
+
+    def visit_Constant(self, node):
+        return node
+
+
+def _other_messages(of_core):
+    def change(path, text):
+        if ("bench_core" in path.parts) != of_core:
+            return text
+        return ast.unparse(_OtherMessages().visit(ast.parse(text)))
+
+    return change
+
+
+def test_no_text_of_an_error_of_the_core_is_in_a_key(keys):
+    assert keys.changed(_other_messages(of_core=True)) == set()
+
+
+def test_no_words_of_the_core_that_become_a_part_of_an_error_are_in_a_key(keys):
+    assert keys.changed(_other_words) == set()
+
+
+def test_the_texts_of_the_errors_of_parts_are_in_their_keys(keys):
+    changed = keys.changed(_other_messages(of_core=False))
+    having = {
+        roots for roots in keys.keys
+        for place in frozenset().union(*(keys.digests.closure(one) for _, one in roots))
+        if not place.module.startswith("bench_core.") and _raises(keys.digests.code.module(place.module), place.name)
+    }  # fmt: skip
+    assert having
+    assert changed == having
+
+
+def _raises(module, name):
+    return any(
+        isinstance(node, ast.Raise) and any(isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value.strip() for part in ast.walk(node))
+        for one in (module.bound.get(name, ()) if module else ()) for node in ast.walk(one)
+    )  # fmt: skip
+
+
+def test_no_handler_of_the_core_decides_by_the_text_of_an_error_of_the_core():
+    """Handlers re-raise, quote and report; one looks at a text, of errors of a class that the core never raises."""
+    code = code_digests().code
+    reading, raised = set(), set()
+    for name in code._modules_of("bench_core"):
+        module = code.module(name)
+        if module is None or name.startswith("bench_core.testing"):
+            continue
+        tree = ast.parse(module.path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare | ast.Call) and "str(error)" in ast.unparse(node):
+                inside = isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.Eq) for one in node.ops)
+                matches = isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("re.", "str(error)."))
+                split = ast.unparse(node) == "str(error).split()"  # joined again
+                reading |= {name} if inside or (matches and not split) else set()
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                raised.add(ast.unparse(node.exc.func))
+    assert reading == {"bench_core.computing.memory_errors"}
+    assert "RuntimeError" not in raised
 
 
 def _with_statements(tree):

@@ -9,6 +9,7 @@ import shutil
 import sys
 from dataclasses import replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -21,6 +22,7 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
 from bench_core.planning.cache_keys import key_of
+from bench_core.runs.manifest import _digest
 from bench_core.runs.provenance import PARTS, STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
@@ -60,8 +62,8 @@ def verify(made, tmp_path, monkeypatch, capsys, small):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True, symlinks=True)
     monkeypatch.chdir(tmp_path)
 
-    def run(*paths, code=1, store="store"):
-        monkeypatch.setattr(sys, "argv", ["bench", "verify", *map(str, paths or (RUN,)), "--store", store])
+    def run(*paths, code=1, store="store", more=()):
+        monkeypatch.setattr(sys, "argv", ["bench", "verify", *map(str, paths or (RUN,)), "--store", store, *more])
         with pytest.raises(SystemExit) as stop:
             main()
         out, errors = capsys.readouterr()
@@ -172,8 +174,10 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
     shutil.rmtree("runs")
     text = verify(REPORT, code=0).partition("not checked:")[2]
     assert (
-        "reports/tests/small: its run is not here: what bold numbers, p-values, figures and costs are made of" in text
+        "reports/tests/small: consistent in itself, its run is not here: bold numbers, p-values, figures and costs"
+        in text
     )
+    assert "reports/tests/small: consistent in itself, its run is not here" in verify(REPORT, more=["--require-run"])
 
 
 KINDS = {
@@ -616,21 +620,22 @@ def test_an_edited_report_is_contradicted_by_its_other_files_though_no_run_is_th
     assert f"reports/tests/small/{told}" in verify(REPORT)
 
 
+#: Edits of what a report alone does not contradict, because it is made of its run.
+OF_RUN = {
+    "title": lambda: report("report.html", "Small", "Large"),
+    "terminal": lambda: report("report.txt", "argmax", "argmix"),
+    "costs": lambda: report("costs.html", "words", "wards"),
+    "figure": lambda: report("figures/spread.svg", "</svg>", "<!-- --></svg>"),
+    "p": lambda: record("p", 0.001),
+    "status": lambda: edited_json(REPORT / "results.json", lambda data: data["cells"][0].update(status="failed")),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda: report("report.html", "Small", "Large"),
-        lambda: report("report.txt", "argmax", "argmix"),
-        lambda: report("costs.html", "words", "wards"),
-        lambda: report("figures/spread.svg", "</svg>", "<!-- --></svg>"),
-        lambda: record("p", 0.001),
-        lambda: edited_json(REPORT / "results.json", lambda data: data["cells"][0].update(status="failed")),
-    ],
-)
-def test_a_report_whose_run_is_there_is_what_that_gives_to_the_byte(verify, edit):
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_report_whose_run_is_there_is_what_that_gives_to_the_byte(verify, name):
     assert "no contradictions" in verify(REPORT, code=0)
-    edit()
+    OF_RUN[name]()
     reseal(REPORT)
     assert re.search(r"reports/tests/small/\S+: .*runs/run", verify(REPORT))
 
@@ -657,16 +662,6 @@ def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
         assert "runs/run: words/one/argmax/test, seed 0: nats: value is 0.5, and " in verify(path)
 
 
-def test_reports_of_version_0_1_are_left_out_with_a_line(verify):
-    for name in ("old/a", "old/b"):
-        shutil.copytree(REPORT, f"reports/{name}")
-        Path(f"reports/{name}/manifest.json").unlink()
-        edited_json(Path(f"reports/{name}/results.json"), lambda data: data.pop("format"))
-    text = verify("reports/old", "reports/tests", code=0)
-    assert "reports/old: left out, 2 reports or runs: no manifest: written by version 0.1" in text
-    assert "1 report, 1 run, 8 cells" in text
-
-
 def test_the_report_of_a_run_without_a_manifest_has_one_and_holds(verify):
     (RUN / "manifest.json").unlink()
     (RUN / STAGES).unlink()
@@ -674,18 +669,253 @@ def test_the_report_of_a_run_without_a_manifest_has_one_and_holds(verify):
     edited_json(RUN / "run.json", lambda info: info.pop("format"))
     write_report(read_run(RUN), REPORT)
     assert json.loads((REPORT / "manifest.json").read_text())["run"] == {"name": "run", "digest": None}
-    text = verify(REPORT, RUN, code=0).partition("not checked:")[2]
-    assert "reports/tests/small: its run is not here" in text
-    assert "runs/run: no manifest: written by version 0.1" in text
-    assert "runs/run: it records no stages, as runs of version 0.1" in text
+    text = verify(REPORT, code=0).partition("not checked:")[2]
+    assert "reports/tests/small: consistent in itself, its run is not here" in text
+    assert "runs/run has no manifest.json" in verify(RUN)
 
 
-def test_the_reports_of_this_repository_hold_and_those_of_version_0_1_are_left_out(tmp_path):
+def test_the_reports_of_this_repository_hold_and_those_of_version_0_1_are_known(tmp_path):
     folder = Path(__file__).resolve().parents[3] / "reports"
     verifier = Verifier(Store(tmp_path / "store"), tmp_path / "runs")
     remarks = [remark for path in sorted(folder.iterdir()) for remark in verifier.verify(path)]
     assert [remark.text for remark in remarks if remark.wrong] == []
-    assert any(f"{folder / '0.1'}: left out, " in remark.text for remark in remarks)
+    assert any(f"{folder / '0.1'}: 27 reports of version 0.1" in remark.text for remark in remarks)
+
+
+# downgrades: who edits a file also says that it is of a version that recorded less
+
+
+def without_manifest(folder):
+    (folder / "manifest.json").unlink()
+
+
+def listing_nothing(folder):
+    edited_json(folder / "manifest.json", lambda about: about.update(files={}))
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()))))
+
+
+def sealed(about):
+    return {**about, "digest": _digest(about)}
+
+
+def told_in_manifest(**fields):
+    """Return a function that changes fields of a manifest, or removes those that are None, and seals it."""
+
+    def change(folder):
+        edited_json(folder / "manifest.json", lambda about: about.update(fields))
+        path = folder / "manifest.json"
+        about = {name: one for name, one in json.loads(path.read_text()).items() if one is not None}
+        path.write_text(json.dumps(about))
+        reseal(folder)
+
+    return change
+
+
+def in_place_of_manifest(make):
+    def change(folder):
+        (folder / "manifest.json").rename("manifest.json")
+        make(folder / "manifest.json")
+
+    return change
+
+
+NONE = object()
+MANIFESTS = {
+    "no manifest": without_manifest,
+    "resealed": reseal,
+    "a manifest that lists nothing": listing_nothing,
+    "a manifest of version 0.1.0": told_in_manifest(bench="0.1.0"),
+    "an empty manifest": in_place_of_manifest(lambda path: path.write_text("{}")),
+    "a link for a manifest": in_place_of_manifest(lambda path: path.symlink_to(Path("manifest.json").absolute())),
+    "a folder for a manifest": in_place_of_manifest(Path.mkdir),
+}
+FORMATS = {
+    "": 2,
+    "format 1": 1,
+    "no format": NONE,
+    "format 0": 0,
+    "format '1'": "1",
+    "format null": None,
+    "format 99": 99,
+}
+VERSIONS = {"": None, "version 0.1": "0.1.0"}
+STAGES_OF = {
+    "": lambda: None,
+    "no stages": lambda: stages_forgotten(),
+    "merged, no stages": lambda: merged_of_old_runs(),
+}
+
+
+def cells_of_no_stages():
+    stages_forgotten()
+    cells(lambda cell: cell | {"artifacts": {}})
+
+
+def merged_of_old_runs():
+    stages_forgotten()
+    edited_json(RUN / "run.json", lambda info: info.update(merged=[{"run": "old", "cells": 8}]))
+
+
+STAGES_OF = {
+    "": lambda: None,
+    "no stages": stages_forgotten,
+    "merged, no stages": merged_of_old_runs,
+    "no artifacts": cells_of_no_stages,
+}
+
+
+def downgraded(folder, manifest, form="", version="", stages=""):
+    """Say of a run or a report that it is of a version that recorded less, and seal it, or remove what seals it."""
+
+    def change(data):
+        data.update(format=FORMATS[form])
+        if FORMATS[form] is NONE:
+            data.pop("format")
+        for one in data.get("environments", ()) if VERSIONS[version] else ():
+            one["bench"] = VERSIONS[version]
+
+    STAGES_OF[stages]()
+    path = folder / ("run.json" if folder == RUN else "results.json")
+    if form or version:
+        edited_json(path, change)
+    MANIFESTS[manifest](folder)
+
+
+EVERY = [*product(MANIFESTS, FORMATS, VERSIONS)]
+#: With these every edit is tried; with all of `EVERY` (and every one of `STAGES_OF`) one of a run and one of a report.
+SOME = [("no manifest", "format 1", ""), ("no manifest", "no format", "version 0.1"), ("resealed", "format 1", ""),
+        ("resealed", "no format", "version 0.1"), ("a manifest that lists nothing", "no format", "")]  # fmt: skip
+OF_RUNS = {
+    **{name: edit for name, (edit, _) in EDITS.items()},
+    **{one.__name__: one for one in ATTACKS if one is not other_weights},  # which is an edit of the store
+}
+OF_REPORTS = {
+    **{name: edit for name, (edit, _) in REPORTED.items()},
+    **{f"{name}, of its run": one for name, one in OF_RUN.items()},
+}
+
+
+@pytest.fixture
+def attempts(verify, tmp_path):
+    """Return a function that makes an edit and downgrades, verifies, and puts all back; it returns what was seen."""
+
+    def attempt(folder, edit, *ways, code=1, **options):
+        aside = tmp_path / "aside"
+        shutil.copytree(folder, aside)
+        try:
+            edit()
+            downgraded(folder, *ways)
+            return verify(folder, code=None if code is None else code, **options)
+        finally:
+            shutil.rmtree(folder)
+            aside.rename(folder)
+            for name in ("manifest.json", "costs.csv"):
+                Path(name).unlink(missing_ok=True)
+
+    return attempt
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_no_edit_of_a_run_passes_for_one_of_an_older_version(attempts, name):
+    for manifest, form, version in SOME:
+        if (manifest, name) == ("resealed", "the log"):  # of which nothing else in the run tells
+            continue
+        text = attempts(RUN, OF_RUNS[name], manifest, form, version)
+        assert re.search(r"^runs/run", text, re.MULTILINE), (manifest, form, version)
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("name", OF_REPORTS)
+def test_no_edit_of_a_report_passes_for_one_of_an_older_version(attempts, name):
+    shutil.rmtree("runs")
+    for manifest, form, version in SOME:
+        alone = manifest == "resealed" and name.endswith(", of its run")
+        text = attempts(REPORT, OF_REPORTS[name], manifest, form, version, code=int(not alone))
+        assert not alone or f"{REPORT}: consistent in itself, its run is not here" in text
+        attempts(REPORT, OF_REPORTS[name], manifest, form, version, more=["--require-run"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", STAGES_OF)
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_no_combination_of_claims_hides_an_edited_run(attempts, manifest, stages):
+    """Not even without the store."""
+    for form, version in product(FORMATS, VERSIONS):
+        attempts(RUN, EDITS["a value"][0], manifest, form, version, stages, store="elsewhere")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_no_combination_of_claims_hides_an_edited_report(attempts, manifest):
+    shutil.rmtree("runs")
+    for form, version in product(FORMATS, VERSIONS):
+        attempts(REPORT, REPORTED["markdown"][0], manifest, form, version)
+
+
+def test_what_is_downgraded_and_not_edited_is_not_taken_for_verified(attempts):
+    for folder, form in product((RUN, REPORT), FORMATS):
+        attempts(folder, lambda: None, "no manifest", form)
+
+
+def test_a_folder_does_not_hide_what_lost_the_file_by_which_it_is_known(verify):
+    (REPORT / "results.json").unlink()
+    report("report.md", shown(), "0.01 ± 0")
+    assert "reports/tests/small: results.json is missing" in verify("reports")
+    assert "reports/tests/small: results.json is missing" in verify(REPORT)
+    (REPORT / "manifest.json").unlink()
+    assert "reports/tests/small: results.json is missing" in verify("reports", "runs")
+    (RUN / "cells.jsonl").unlink()
+    for path in (RUN, "runs"):
+        assert "runs/run: cells.jsonl is missing" in verify(path)
+
+
+@pytest.mark.slow
+def test_a_report_cannot_disown_its_run(verify):
+    """The run is here; the report says that it had no manifest, or another name, or was never named."""
+    for named, code in (({"name": "run", "digest": None}, 1), (None, 1), ({"name": "other", "digest": "0" * 64}, 0)):
+        OF_RUN["p"]()
+        told_in_manifest(run=named)(REPORT)
+        text = verify(REPORT, code=code)
+        assert code or f"{REPORT}: consistent in itself, its run is not here" in text
+        assert "contradiction" in verify(REPORT, more=["--require-run"])
+
+
+OLD = Path(__file__).resolve().parents[3] / "reports" / "0.1"
+
+
+def test_reports_of_version_0_1_are_known_by_their_digests_and_by_nothing_else(verify):
+    """All that are committed are, and none of them after any edit, with or without claims."""
+    text = verify(OLD, code=0)
+    number = len([*OLD.rglob("results.json")])
+    assert f"{OLD}: {number} reports of version 0.1, as they were committed" in text
+    assert f"{number} reports of version 0.1: no contradictions" in text
+    assert f"{OLD}: " in verify(OLD, more=["--require-run"])
+    copy = Path("copy") / "results"
+    for name in ("report.md", "results.json", "costs.csv", "more.md", "report.html"):
+        shutil.copytree(OLD / "diagnostics", copy)
+        verify("copy", code=0)
+        with (copy / name).open("a") as file:
+            file.write(" ")
+        assert f"{copy} has no manifest.json" in verify("copy")
+        shutil.rmtree("copy")
+
+
+def test_the_results_of_an_old_report_do_not_excuse_another(verify):
+    shutil.copy(OLD / "diagnostics" / "results.json", REPORT)
+    (REPORT / "manifest.json").unlink()
+    assert "reports/tests/small has no manifest.json" in verify(REPORT)
+    shutil.copytree(OLD / "diagnostics", "reports/old")  # nor one that lies beside it
+    assert "reports/tests/small has no manifest.json" in verify("reports")
+
+
+def test_nothing_verified_is_no_success(verify):
+    (RUN / "manifest.json").write_text("{}")
+    (RUN / "run.json").write_text("{}")
+    (REPORT / "manifest.json").unlink()
+    for paths in ((RUN,), (REPORT,), ("runs", "reports"), (".",)):
+        assert "no contradictions" not in verify(*paths)
 
 
 def test_a_path_with_nothing_to_verify_is_an_error(verify):
