@@ -1,5 +1,10 @@
 """Exceptions whose message is for the user: what is wrong, what was found, what to do."""
 
+from typing import TypeAlias
+
+#: What is wrong, as a text for an error: an edited one changes no key. It may be the empty string.
+Fault: TypeAlias = str
+
 
 class BenchError(Exception):
     """The base class of errors that the command line prints without a traceback."""

@@ -94,8 +94,8 @@ def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
     try:
         missing, more = load_model(model, str(path), strict=not left_out)
         if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
-            raise RuntimeError(f"it lacks or has no place for {', '.join(lost[:SHOWN])}")
-    except (SafetensorError, RuntimeError, OSError) as error:
+            raise LookupError(f"it lacks or has no place for {', '.join(lost[:SHOWN])}")
+    except (SafetensorError, RuntimeError, LookupError, OSError) as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
 

@@ -14,6 +14,7 @@ import torch
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.guards import check_hypotheses, check_scores, named
+from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.texts import Texts, written
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
 from bench_core.decoder import Decoder, TextDecoder
@@ -119,7 +120,7 @@ class Examples:
             try:
                 return decode(batch, SOME)
             except Exception as error:
-                if not _out_of_memory(error):
+                if not is_out_of_memory(error):
                     decode(batch)  # all steps: is it the model's fault?
                 raise
         except RowError as error:
@@ -208,7 +209,7 @@ class Examples:
                 try:
                     result = work(part)
                 except (MemoryError, RuntimeError) as error:
-                    if len(part) == 1 or not _out_of_memory(error):
+                    if len(part) == 1 or not is_out_of_memory(error):
                         raise
                     most = (len(part) + 1) // 2
                 else:
@@ -295,11 +296,6 @@ def _split(batch: Batch, most: int) -> Iterator[Batch]:
     """Split a batch into parts of at most so many rows."""
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
     yield from map(batch.select, torch.split(rows, most))
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Return whether an error is out-of-memory: of a GPU, of torch on the CPU, or of Python."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 def _rows(batch: Batch) -> tuple[list[int], list[list[int]]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bench_core.computing.guards import all_whole, are_between, check_hypotheses, gave, named, room, shown
 from bench_core.data import Batch, Hypothesis
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.model import Sampler, State, Stepper
 
 Highest: TypeAlias = tuple[int, Tensor, torch.dtype]  # a step from 1, the highest of each row [N], of which type
@@ -61,7 +61,7 @@ def _check_highest(steps: Sequence[Highest], model: object, method: str = "") ->
     for step, highest, dtype in steps:
         wrong = highest[~((highest > -math.inf) & (highest <= room(dtype)))]
         if len(wrong):
-            gave = f"{named(model, method or ('start' if step == 1 else 'step'))} gave"
+            gave: Fault = f"{named(model, method or ('start' if step == 1 else 'step'))} gave"
             raise _wrong(wrong[0].item(), gave, _at(step))
 
 
@@ -69,17 +69,17 @@ def _check_sums(log_probs: Tensor, model: object, method: str, step: int) -> Non
     sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
     total = sums[(sums - 1).abs().argmax()].item()
     if not abs(total - 1) <= room(log_probs.dtype):
-        due = "they sum to 1 (is something masked or added after the log_softmax?)."
+        due: Fault = "they sum to 1 (is something masked or added after the log_softmax?)."
         raise RowError(f"{named(model, method)} gave probabilities that sum to {total:.6g}{_at(step)}", due)
 
 
-def _at(step: int) -> str:
+def _at(step: int) -> Fault:
     return f" at step {step}" if step else ""
 
 
 def _wrong(worst: float, who: str, at: str) -> RowError:
     """Return the problem of a row, by its highest log-probability."""
-    due = "log-probabilities are at most 0, and -inf where an action is impossible"
+    due: Fault = "log-probabilities are at most 0, and -inf where an action is impossible"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
     if worst == -math.inf:
@@ -134,7 +134,7 @@ class Steps:
     def _check_types(self, found: Any, method: str, rows: int) -> None:
         pair = isinstance(found, tuple) and len(found) == 2
         if not (pair and isinstance(found[0], torch.Tensor) and _is_table(found[0], rows)):
-            due = f"it is to give log-probabilities, floating-point numbers [{rows}, actions], and a State."
+            due: Fault = f"it is to give log-probabilities, floating-point numbers [{rows}, actions], and a State."
             raise gave(self.model, method, shown(found[0] if pair else found), due)
         if not isinstance(found[1], State):
             raise gave(self.model, method, f"{shown(found[1])} for a state", "it is a State.")
@@ -195,7 +195,7 @@ def _sample(
 def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Batch) -> Tensor | None:
     found = ask(batch)
     if found is not None and not are_between(found, len(batch), 1):
-        due = f"it is the most tokens of each of {len(batch)} rows, whole numbers of 1 at least, or None."
+        due: Fault = f"it is the most tokens of each of {len(batch)} rows, whole numbers of 1 at least, or None."
         raise gave(model, "limit", shown(found), due)
     return found
 

@@ -9,11 +9,16 @@ from typing import Any, TypeVar
 
 from bench_core.computing.guards import are_between, gave, is_whole, named, shown
 from bench_core.data import Batch, Purpose, Source, TaskInfo
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.random_numbers import Noise
 from bench_core.task import Size, Split, Task, TextSize
 
 T = TypeVar("T")
+
+ONE_TEXT: Fault = "it is one text by each id."
+ONE_NUMBER: Fault = "it is one whole number by each id."
+ONE_SIZE: Fault = "it is one TextSize by each id."
+TEXTS: Fault = "it is a list of texts by each id."
 
 
 class CheckedTask(Task):
@@ -60,23 +65,23 @@ class CheckedTask(Task):
         return found
 
     def sources(self, split: Split) -> Mapping[int, str]:
-        return self._by_id("sources", self.task.sources(split), _is_text, "it is one text by each id.")
+        return self._by_id("sources", self.task.sources(split), _is_text, ONE_TEXT)
 
     def groups(self, split: Split) -> Mapping[int, int]:
-        return self._by_id("groups", self.task.groups(split), _is_whole, "it is one whole number by each id.")
+        return self._by_id("groups", self.task.groups(split), _is_whole, ONE_NUMBER)
 
     def example_names(self, split: Split) -> Mapping[int, str]:
-        return self._by_id("example_names", self.task.example_names(split), _is_text, "it is one text by each id.")
+        return self._by_id("example_names", self.task.example_names(split), _is_text, ONE_TEXT)
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
         found = self.task.target_sizes(split)
-        return self._by_id("target_sizes", found, _is_size, "it is one TextSize by each id.")
+        return self._by_id("target_sizes", found, _is_size, ONE_SIZE)
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         found = self.task.references(split)
-        return self._by_id("references", found, _are_texts, "it is a list of texts by each id.")
+        return self._by_id("references", found, _are_texts, TEXTS)
 
-    def _by_id(self, method: str, found: T, fits: Callable[[object], bool], due: str) -> T:
+    def _by_id(self, method: str, found: T, fits: Callable[[object], bool], due: Fault) -> T:
         """Return a mapping that checks its values; anything else is checked itself."""
         for one in found.values() if isinstance(found, Mapping) else [found]:
             if not fits(one):
@@ -111,7 +116,7 @@ def check_known(task: Task, split: Split, references: Collection[int], examples:
         )
 
 
-def misfit(batch: object, info: TaskInfo) -> str:
+def misfit(batch: object, info: TaskInfo) -> Fault:
     """Return the problem of a batch, and what is expected; the empty string if there is none."""
     if not isinstance(batch, Batch):
         return f"{shown(batch)}; it is to give Batches"
@@ -133,7 +138,7 @@ def misfit(batch: object, info: TaskInfo) -> str:
     return _source(batch, info, rows)
 
 
-def _source(batch: Batch, info: TaskInfo, rows: int) -> str:
+def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
     source, kind = batch.source, Source(info.source)
     if kind is Source.NONE:
         return "" if source is None else f"the source {shown(source)}; the task's Config says that there is none"
@@ -152,7 +157,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> str:
     return ""
 
 
-def _table(tokens: Any, rows: int, words: int) -> str:
+def _table(tokens: Any, rows: int, words: int) -> Fault:
     """Return the problem of tokens [N, *]; the empty string if there is none."""
     if not is_whole(tokens, 2) or len(tokens) != rows:
         return f"{shown(tokens)}; it is int64 [{rows}, tokens]"
@@ -162,5 +167,5 @@ def _table(tokens: Any, rows: int, words: int) -> str:
     return "" if low >= 0 and high < words else f"with tokens from {low} to {high}; there are {words}, the first is 0"
 
 
-def _described(numbers: Any) -> str:
+def _described(numbers: Any) -> Fault:
     return f"from {numbers.min()} to {numbers.max()}" if is_whole(numbers, 1) and len(numbers) else shown(numbers)

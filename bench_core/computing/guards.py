@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from bench_core.data import STOP, Batch, Hypothesis, Kind, Outcome, TaskInfo
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State, TextScore
 from bench_core.probe import Finding, Statement
@@ -96,7 +96,7 @@ def check_info(info: object, task: object) -> None:
         raise gave(task, "prepare", shown(info), "it is to give TaskInfo.")
     words = info.vocabulary
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        found = f"the vocabulary {shown(words)}"
+        found: Fault = f"the vocabulary {shown(words)}"
         raise gave(task, "prepare", found, "it is a list of words, the first of them stop.")
 
 
@@ -107,7 +107,7 @@ def check_loss(loss: object, model: object, method: str = "loss") -> None:
         raise PluginError(f"{named(model, method)} gave {wrong}.")
 
 
-def _misfit(loss: object) -> str:
+def _misfit(loss: object) -> Fault:
     """Return the problem of a loss, and what is expected; the empty string if there is none."""
     if not isinstance(loss, Loss):
         return f"{shown(loss)}; it is to give Loss(value, weight)"
@@ -121,7 +121,7 @@ def _misfit(loss: object) -> str:
     return _memory(loss.memory)
 
 
-def _memory(memory: object) -> str:
+def _memory(memory: object) -> Fault:
     return "" if memory is None or isinstance(memory, State) else f"{shown(memory)} as memory; it is a State, or None"
 
 
@@ -135,20 +135,24 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
         raise gave(model, "score", shown(scores), "it is to give Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
         if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
-            due = f"it is one number for each of {len(batch)} rows."
-            raise gave(model, "score", f"{shown(column)} as {name}", due)
+            raise gave(
+                model, "score", f"{shown(column)} as {name}", f"it is one number for each of {len(batch)} rows."
+            )
     if _memory(scores.memory):
         raise PluginError(f"{named(model, 'score')} gave {_memory(scores.memory)}.")
     examples, found = batch.ids.tolist(), scores.log_probs.tolist()
     most = room(scores.log_probs.dtype) if kind is Kind.EXACT else math.inf
     for example, log_prob in zip(examples, found, strict=True):
         if math.isnan(log_prob) or log_prob == math.inf:
-            due = "it is the logarithm of a probability, -inf where that is 0."
-            due += " NaN mostly means that weights have diverged."
-            raise gave(model, "score", f"{log_prob} for example {example}", due)
+            raise gave(
+                model, "score", f"{log_prob} for example {example}", "it is the logarithm of a probability, -inf "
+                "where that is 0. NaN mostly means that weights have diverged.",
+            )  # fmt: skip
         if log_prob > most:
-            due = "exact log-probabilities are at most 0 (is a log_softmax missing?)."
-            raise gave(model, "score", f"{log_prob:.4g} for example {example}", due)
+            raise gave(
+                model, "score", f"{log_prob:.4g} for example {example}",
+                "exact log-probabilities are at most 0 (is a log_softmax missing?).",
+            )  # fmt: skip
     for name, column in scores.values.items():
         for example, log_prob, value in zip(examples, found, column.tolist(), strict=True):
             if log_prob > -math.inf and not math.isfinite(value):
@@ -166,7 +170,7 @@ def check_text_scores(found: object, model: object, examples: Sequence[int], kin
             raise gave(model, "score_texts", f"{fault} for example {example}", "it is a TextScore, in nats.")
 
 
-def _unfit_score(one: object, kind: Kind) -> str:
+def _unfit_score(one: object, kind: Kind) -> Fault:
     if not isinstance(one, TextScore):
         return shown(one)
     if type(one.tokens) is not int or one.tokens < 0:
@@ -190,7 +194,7 @@ def check_hypotheses(found: object, who: named, examples: Sequence[int], limits:
                 raise PluginError(f"{who} gave example {example} {reason}.")
 
 
-def _unfit(one: object, limit: int, words: int) -> str:
+def _unfit(one: object, limit: int, words: int) -> Fault:
     """Return the problem of a hypothesis, and what is expected; the empty string if there is none."""
     if not isinstance(one, Hypothesis):
         return f"{shown(one)}; it is a Hypothesis"
@@ -209,7 +213,7 @@ def _unfit(one: object, limit: int, words: int) -> str:
     if type(one.finished) is not bool:
         return f"a hypothesis that is finished: {shown(one.finished)}; that is True or False"
     if len(one.tokens) + one.finished > limit:
-        stop = ", stop included" if one.finished else ""
+        stop: Fault = ", stop included" if one.finished else ""
         return f"{len(one.tokens) + one.finished} tokens{stop}; {limit} is the most that it may have"
     if not (one.text is None or isinstance(one.text, str)):
         return f"{shown(one.text)} as the text; it is a str, or None"
@@ -300,7 +304,7 @@ def check_finding(found: object, probe: object) -> None:
             raise gave(probe, "ask", f"{shown(one)} among statements", "each is a Statement.")
 
 
-def diverged(model: Any) -> str:
+def diverged(model: Any) -> Fault:
     """Return the first weights that are not finite, such as "`table.weight` holds NaN"; else the empty string.
 
     Buffers are checked too, and may hold -inf, the logarithm of 0.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench_core.config import Config, ModelConfig
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.model import Scorer
 
 
@@ -20,7 +20,8 @@ def part_class(config: Config) -> type[Any]:
     kind: Any = _loaded(config)
     if isinstance(kind, type):
         missing = sorted(getattr(kind, "__abstractmethods__", ()))
-        problems = [f"{_lack(kind, missing)} Write what its base classes leave to it."] if missing else []
+        abstract: Fault = f"{_lack(kind, missing)} Write what its base classes leave to it."
+        problems = [abstract] if missing else []
         if isinstance(config, ModelConfig):
             problems += _undeserved(config, kind)
         if problems:
@@ -36,22 +37,25 @@ def _loaded(config: Config) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        found = f"there is no module {error.name}"
+        found: Fault = f"there is no module {error.name}"
     except AttributeError:
         if module not in sys.modules or hasattr(sys.modules[module], attribute):
             raise
-        found = f"{module} has no {attribute}"
-    name = f"{_of(type(config))}: its target is {config.target!r}, and {found}."
-    raise PluginError(f'{name} Add the class, or declare another `target = "module:Class"`.')
+        found = _without(module, attribute)
+    raise PluginError(
+        f"{_of(type(config))}: its target is {config.target!r}, and {found}. "
+        'Add the class, or declare another `target = "module:Class"`.'
+    )
 
 
-def _undeserved(config: ModelConfig, kind: type) -> Iterable[str]:
+def _undeserved(config: ModelConfig, kind: type) -> Iterable[Fault]:
     """Yield what the Config declares and the class does not give, a sentence each."""
     for capability in sorted(config.capabilities, key=lambda one: one.__name__):
         if not issubclass(kind, capability):
             name = capability.__name__
             missing = sorted(one for one in capability.__abstractmethods__ if not callable(getattr(kind, one, None)))
-            lacks = _lack(kind, missing) if missing else f"{_of(kind)} has its methods, but does not inherit it."
+            inherits: Fault = f"{_of(kind)} has its methods, but does not inherit it."
+            lacks = _lack(kind, missing) if missing else inherits
             yield f"it declares the capability {name}; {lacks} Inherit {name} there, or correct `capabilities` here."
     if config.likelihoods and not issubclass(kind, Scorer):
         yield f"it declares likelihoods, and {_of(kind)} is no Scorer. Inherit Scorer there."
@@ -59,7 +63,11 @@ def _undeserved(config: ModelConfig, kind: type) -> Iterable[str]:
         yield f"it declares no likelihoods, and {_of(kind)} is a Scorer. Declare `likelihoods`."
 
 
-def _lack(kind: type, methods: list[str]) -> str:
+def _without(module: str, attribute: str) -> Fault:
+    return f"{module} has no {attribute}"
+
+
+def _lack(kind: type, methods: list[str]) -> Fault:
     listed = ", ".join(f"`{one}`" for one in methods)
     return f"{_of(kind)} lacks the method{'' if len(methods) == 1 else 's'} {listed}."
 

@@ -1,7 +1,7 @@
 """The canonical text of Python code: independent of layout, comments and the version of Python.
 
-Docstrings, annotations of functions and variables, and the messages of raised errors are kept apart: they decide
-nothing unless code reads them. The types of a class's fields are part of the text, as dataclasses read them.
+Docstrings and annotations of functions and variables are kept apart: they decide nothing unless code reads them. The
+types of a class's fields are part of the text, as dataclasses read them. The core's texts of errors are left out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 #: Decorators that do not read annotations.
 _PLAIN = {
@@ -21,24 +20,13 @@ _WITHOUT_EFFECT = _PLAIN | {"dataclass", "inference_mode", "runtime_checkable", 
 #: Fields of syntax trees that decide nothing.
 _SILENT = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _ALL_MODULES = {"sys.modules.items", "sys.modules.values"}
-_NOTED = (ast.AsyncFunctionDef, ast.AugAssign, ast.Call, ast.ExceptHandler, ast.FunctionDef, ast.Subscript)
+_NOTED = (ast.AugAssign, ast.Call, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
-_EVERY_ERROR = "Exception"
-
-
-class Message(NamedTuple):
-    """The message of an error that is raised."""
-
-    error: str  # the dotted name of its class; "" if it is not a plain call of a name
-    text: str
-
-
-class Relay(NamedTuple):
-    """A handler that puts the message of what it catches into another error."""
-
-    caught: str
-    raised: str
+_FAULT = "Fault"  #: what the core calls a text for an error: see `bench_core.errors`
+_RESULTS = (ast.Return, ast.Yield, ast.YieldFrom)
+#: Fields of expressions that decide which text an error has, and are no part of it.
+_DECIDING = {"comparators", "ifs", "keys", "slice", "test"}
 
 
 @dataclass
@@ -53,9 +41,6 @@ class Text:
     lookups: set[str] = field(default_factory=set)  # ways to find a definition by a computed name
     docstrings: list[str] = field(default_factory=list)
     annotations: list[str] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    relays: list[Relay] = field(default_factory=list)
-    inspected: set[str] = field(default_factory=set)  # classes of caught errors whose message is read
 
     @property
     def form(self) -> str:
@@ -68,10 +53,13 @@ class Writer:
 
     Empty fields are left out, and the others are sorted by name, so that a field which a later version of Python adds
     has no effect until it is used. Text is ASCII, as which letters are printable differs by version.
+    If `silent`, texts of errors are left out, and those of functions and variables annotated as `Fault`; names in
+    them are followed.
     """
 
-    def __init__(self, package: str) -> None:
-        self.package, self.text = package, Text()
+    def __init__(self, package: str, silent: bool = False) -> None:
+        self.package, self.silent, self.text = package, silent, Text()
+        self.in_error = self.in_fault = False  # whether texts are those of an error; results those of a Fault
 
     def add(self, word: str) -> None:
         """Append to the text."""
@@ -92,31 +80,14 @@ class Writer:
                 self.text.imports.setdefault(name, set()).add(target)
         elif isinstance(one, ast.AnnAssign) and not of_class:
             self.annotation(one.annotation)
+            self.in_error = self.silent and _is_fault(one.annotation)
             if one.value is not None:
                 self.node(ast.Assign(targets=[one.target], value=one.value))
+            self.in_error = False
         elif isinstance(one, ast.If) and is_for_type_checkers(one):
             self.statements(one.orelse)
-        elif isinstance(one, ast.Raise):
-            self.raised(one)
         else:
             self.node(one)
-
-    def raised(self, one: ast.Raise) -> None:
-        """Write a raise without its message."""
-        self.add("(Raise ")
-        for part in (one.exc, one.cause):
-            if isinstance(part, ast.Call):
-                self.node(part.func)
-                self.add("(")
-                for argument in [*part.args, *(keyword.value for keyword in part.keywords)]:
-                    if isinstance(argument, ast.JoinedStr) or is_text(argument):
-                        self.text.messages.append(Message(dotted_name(part.func), self._aside(argument)))
-                    else:
-                        self.node(argument)
-                self.add(")")
-            elif part is not None:
-                self.node(part)
-        self.add(")")
 
     def annotation(self, one: ast.AST | None) -> None:
         """Keep an annotation apart; names in it are not followed."""
@@ -126,16 +97,17 @@ class Writer:
             kept.annotations.append(self.text.form)
             self.text = kept
 
-    def _aside(self, one: ast.AST) -> str:
-        """Return the text of an expression that is not written; names in it are followed."""
-        words, self.text.words = self.text.words, []
+    def message(self, one: ast.AST) -> None:
+        """Write that there is a text; names in it are followed."""
+        words, self.in_error = [*self.text.words, "text "], False
         self.node(one)
-        form, self.text.words = self.text.form, words
-        return form
+        self.text.words, self.in_error = words, True
 
     def node(self, node: ast.AST) -> None:
         """Write an expression or a compound statement."""
-        if isinstance(node, ast.Name):
+        if self.in_error and (isinstance(node, ast.JoinedStr) or (is_text(node) and node.value != "")):  # type: ignore[attr-defined]
+            self.message(node)
+        elif isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Store):
                 self.text.names.add(node.id)
             self.add(f"${node.id} ")
@@ -150,7 +122,11 @@ class Writer:
         else:
             if isinstance(node, _NOTED):
                 self.note(node)
+            before = self.in_error, self.in_fault
+            self.in_error |= self.silent and (_is_error(node) or (self.in_fault and isinstance(node, _RESULTS)))
+            self.in_fault = _is_fault(node.returns) if isinstance(node, ast.FunctionDef) else self.in_fault
             self.fields(node)
+            self.in_error, self.in_fault = before
 
     def attribute(self, node: ast.Attribute) -> None:
         """Write `a.b.c`, which is a name if `a` is one."""
@@ -190,6 +166,9 @@ class Writer:
                 self.annotation(value)
                 continue
             self.add(f"{name}=")
+            before, compared = self.in_error, isinstance(node, ast.Compare)
+            self.in_error |= self.silent and name == "msg"  # of an assertion
+            self.in_error &= name not in _DECIDING and not compared
             if name in _BLOCKS and isinstance(value, list):
                 self.statements(value, isinstance(node, ast.ClassDef), documented and name == "body")
             elif isinstance(value, ast.arguments):
@@ -197,6 +176,7 @@ class Writer:
             else:
                 for item in value if isinstance(value, list) else [value]:
                     self.value(item)
+            self.in_error = before
         self.add(")")
 
     def arguments(self, one: ast.arguments, typed: bool) -> None:
@@ -224,7 +204,7 @@ class Writer:
             self.add(constant(value))
 
     def note(self, node: ast.AST) -> None:
-        """Note lookups by computed names, and handlers that read the message of an error."""
+        """Note lookups by computed names."""
         if isinstance(node, ast.Call):
             called = dotted_name(node.func)
             computed = called.rpartition(".")[2] == "import_module" or called == "sys.modules.get"
@@ -234,26 +214,8 @@ class Writer:
             self.text.lookups.add("sys.modules")
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self.text.names.add(node.target.id)
-        elif isinstance(node, ast.ExceptHandler):
-            self.handler(node)
         elif isinstance(node, ast.FunctionDef) and node.name == "__init_subclass__":
             self.text.lookups.add(node.name)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in ("__exit__", "__aexit__"):
-            errors = {one.arg for one in node.args.args[2:3]}
-            if any(isinstance(one, ast.Name) and one.id in errors for one in ast.walk(node)):
-                self.text.inspected.add(_EVERY_ERROR)
-
-    def handler(self, node: ast.ExceptHandler) -> None:
-        """Note what a handler does with the message of what it catches."""
-        caught = _caught(node.type)
-        for one in _outside_raise(node.body):
-            if isinstance(one, ast.Name) and one.id == node.name:
-                self.text.inspected.update(caught)
-        for one in (inner for statement in node.body for inner in ast.walk(statement)):
-            if isinstance(one, ast.Raise) and isinstance(one.exc, ast.Call):
-                told = [part for argument in [*one.exc.args, *one.exc.keywords] for part in ast.walk(argument)]
-                if any(isinstance(part, ast.Name) and part.id == node.name for part in told):
-                    self.text.relays += [Relay(error, dotted_name(one.exc.func)) for error in caught]
 
 
 def _fields(kind: type[ast.AST]) -> list[str]:
@@ -263,18 +225,14 @@ def _fields(kind: type[ast.AST]) -> list[str]:
     return _FIELDS[kind]
 
 
-def _caught(node: ast.expr | None) -> list[str]:
-    """Return the dotted names of the classes that a handler catches; that of every error if one is computed."""
-    if node is None:
-        return [_EVERY_ERROR]
-    return [dotted_name(one) or _EVERY_ERROR for one in (node.elts if isinstance(node, ast.Tuple) else [node])]
+def _is_error(node: ast.AST) -> bool:
+    """Return whether an expression or statement makes an error."""
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and dotted_name(node.func).endswith("Error"))
 
 
-def _outside_raise(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    for one in body:
-        if not isinstance(one, ast.Raise):
-            yield one
-            yield from _outside_raise(ast.iter_child_nodes(one))
+def _is_fault(annotation: ast.AST | None) -> bool:
+    """Return whether an annotation tells of texts for errors."""
+    return annotation is not None and any(dotted_name(one) == _FAULT for one in ast.walk(annotation))
 
 
 def constant(value: object) -> str:

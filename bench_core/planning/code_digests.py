@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, reduce
@@ -16,7 +14,6 @@ from pathlib import Path
 
 from bench_core.config import Config
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.canonical_form import dotted_name
 from bench_core.planning.definitions import ALL, Codebase, Definition
 from bench_core.registry import installed
 
@@ -71,7 +68,6 @@ LOOKUPS = frozenset({
     Definition("bench_core.config", "Config"),
 })  # fmt: skip
 
-_READS_MESSAGES = {"sys.exc_info", "sys.exception", "traceback.format_exc", "traceback.print_exc"}
 _READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
 _READS_ANNOTATIONS = {
     "__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints",
@@ -116,20 +112,13 @@ def roots_of_stage(kind: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reading:
-    """Which asides of definitions the code of a stage reads: docstrings, annotations, messages of errors."""
+    """Which asides of definitions the code of a stage reads: docstrings, annotations."""
 
     docstrings: bool = False
     annotations: bool = False
-    errors: frozenset[str] = frozenset()  # classes whose messages it reads
-    relays: frozenset[tuple[str, str]] = frozenset()  # of whose messages others are made
 
     def __or__(self, other: Reading) -> Reading:
-        return Reading(
-            self.docstrings or other.docstrings,
-            self.annotations or other.annotations,
-            self.errors | other.errors,
-            self.relays | other.relays,
-        )
+        return Reading(self.docstrings or other.docstrings, self.annotations or other.annotations)
 
 
 @dataclass
@@ -142,7 +131,6 @@ class CodeDigests:
     _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
     _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _modules: dict[tuple[str, ...], Mapping[str, Path]] = field(default_factory=dict)
-    _ancestors: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
         """Return all definitions behind roots."""
@@ -191,68 +179,15 @@ class CodeDigests:
             for place in self.closure(roots):
                 text = self.code.text(place)
                 names = {target for _, target in self.code.uses(place)} | text.attributes
-                errors = {self._error(place, name) for name in text.inspected}
-                errors |= {"Exception"} if names & _READS_MESSAGES else set()
-                relays = {(self._error(place, one), self._error(place, other)) for one, other in text.relays}
-                found |= Reading(
-                    bool(names & _READS_DOCSTRINGS),
-                    bool(names & _READS_ANNOTATIONS),
-                    frozenset(errors),
-                    frozenset(relays),
-                )
+                found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
             self._readings[roots] = found
         return self._readings[roots]
 
     def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
-        errors = self._read(reading)
         for place in places:
             text = self.code.text(place)
-            if errors:
-                for message in text.messages:
-                    if self._is_read(self._error(place, message.error), errors):
-                        yield f"message {message.text}"
             yield from (f"docstring {one}" for one in (text.docstrings if reading.docstrings else ()))
             yield from (f"annotation {one}" for one in (text.annotations if reading.annotations else ()))
-
-    def _read(self, reading: Reading) -> frozenset[str]:
-        """Return the classes of errors whose message is read, also as a part of another message that is."""
-        errors = set(reading.errors)
-        while more := {one for one, raised in reading.relays if one not in errors and self._is_read(raised, errors)}:
-            errors |= more
-        return frozenset(errors)
-
-    def _is_read(self, raised: str, read: Iterable[str]) -> bool:
-        """Return whether an error may be caught as one of some classes; one of an unknown class may."""
-        ancestors = self._classes_of(raised)
-        return bool({*read}) and (not ancestors or bool(ancestors & {*read}))
-
-    def _error(self, place: Definition, name: str) -> str:
-        """Return a class of errors by the name that a definition has for it."""
-        targets = [target for dotted, target in self.code.uses(place) if dotted == name]
-        return str(targets[0]) if targets else name
-
-    def _classes_of(self, error: str) -> frozenset[str]:
-        """Return a class of errors and all that it inherits from; none if this is unknown."""
-        if error not in self._ancestors:
-            self._ancestors[error] = frozenset()  # against classes that inherit from themselves
-            self._ancestors[error] = frozenset(self._find_classes(error))
-        return self._ancestors[error]
-
-    def _find_classes(self, error: str) -> set[str]:
-        own = getattr(builtins, error, None)
-        if isinstance(own, type) and issubclass(own, BaseException):
-            return {one.__name__ for one in own.__mro__}
-        module, colon, name = error.partition(":")
-        source = self.code.module(module) if colon else None
-        if source is None or name not in source.bound:
-            return set()
-        found = {error}
-        for base in bases(source.bound[name]):
-            above = self._classes_of(self._error(Definition(module, name), base))
-            if not above:
-                return set()
-            found |= above
-        return found
 
 
 @contextmanager
@@ -267,11 +202,6 @@ def without_garbage_collection() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()  # which makes all objects old: none of them is looked at now
             gc.enable()
-
-
-def bases(statements: Sequence[object]) -> list[str]:
-    """Return the dotted names of the bases of a class."""
-    return [dotted_name(base) for one in statements if isinstance(one, ast.ClassDef) for base in one.bases]
 
 
 @cache

@@ -20,6 +20,8 @@ from bench_core.planning.canonical_form import (
 
 IMPORT = "import"  #: the name under which a module has what it does when it is imported
 
+CORE = "bench_core"  #: the package whose texts of errors are in no key
+
 _COMPOUND = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.Match)
 #: Names of functions that change something, which count as an effect in an assignment, too.
 _CHANGES = re.compile(r"(add|append|disable|enable|install|patch|register|seed|set|update|use)(_\w+)?|manual_seed")
@@ -53,7 +55,7 @@ class SourceModule:
     def text(self, name: str) -> Text:
         """Return the text of all that binds a name, or, for `IMPORT`, of what importing the module does."""
         if name not in self._texts:
-            writer = Writer(self.package)
+            writer = Writer(self.package, silent=self.name.partition(".")[0] == CORE)
             writer.statements(self.effects if name == IMPORT else self.bound[name])
             self._texts[name] = writer.text
         return self._texts[name]

@@ -58,6 +58,8 @@ def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[t
         kind, _, part_name = name.partition(" ")
         if name in STAGES:
             yield name, roots_of_stage(name)
+        elif ":" in part_name:  # a class that a training names
+            yield name, (part_name,)
         elif kind in IN_SUITES and part_name in parts(kind):
             yield name, roots_of(parts(kind)[part_name].config)
             with suppress(KeyError, TypeError, ValueError):  # settings that this part does not have here

@@ -11,4 +11,14 @@ and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
-PUBLIC = ("loaded", "manifest", "provenance", "quoting", "reporting", "results", "selecting", "stored_outcomes")
+PUBLIC = (
+    "loaded",
+    "manifest",
+    "provenance",
+    "quoting",
+    "reporting",
+    "results",
+    "selecting",
+    "stored_outcomes",
+    "unverified",
+)

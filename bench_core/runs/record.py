@@ -37,6 +37,7 @@ from bench_core.runs.results import (
     read_run,
     write_costs,
 )
+from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.dependencies import united
 from bench_core.storage.outcomes import read_outcomes
@@ -84,6 +85,7 @@ class Record:
 
         write_draws(folder / "draws.safetensors", self._draws())
         write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed))
+        write_unverified(folder, trusted(self.store, folder))
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from bench_core.errors import SuiteError
+from bench_core.errors import Fault, SuiteError
 from bench_core.registry import suggestion
 from bench_core.suites.signatures import classes, source_of
 
@@ -22,7 +22,7 @@ OWN: Mapping[str, Mapping[str, float]] = {
     "cosine": {"end": 0.0},
 }
 #: Classes that a suite cannot use, and why.
-REFUSED = {
+REFUSED: dict[str, Fault] = {
     "lbfgs": "evaluates the loss several times an update, by a closure",
     "sparseadam": "is for sparse gradients alone; `adam` uses it for those",
     "lambdalr": "takes a function",

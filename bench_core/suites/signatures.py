@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench_core.errors import SuiteError
+from bench_core.errors import Fault, SuiteError
 
 NOTHING = object()  #: the default of a parameter that has none
 
@@ -51,7 +51,7 @@ def source_of(module: str) -> ast.Module | None:
     try:
         return ast.parse(Path(spec.origin).read_bytes())
     except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        line: Fault = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise SuiteError(f"{spec.origin}{line}: Python cannot read it: {error.args[0]}. Correct it.") from None
 
 

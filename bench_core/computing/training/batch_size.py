@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
 
@@ -55,7 +56,7 @@ class BatchSizeSearch:
             try:
                 taken.append(self._computed(batch))
             except (MemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 break
             finally:
@@ -107,7 +108,3 @@ def _free() -> float:
             if line.startswith("MemAvailable:"):
                 return FREE * 1024 * int(line.split()[1])
     return FREE * 2**30
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

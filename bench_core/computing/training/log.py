@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench_core.errors import Fault
 from bench_core.model import Loss
 
 READ_EVERY = 50  #: updates between readings of the log on a GPU, each of which waits for it
@@ -107,7 +108,7 @@ def _is_sound(loss: Loss, norm: Tensor) -> bool:
     return math.isfinite(value) and 0 < weight < math.inf and math.isfinite(size)
 
 
-def _sentence(step: float, value: float, weight: float, norm: float) -> str:
+def _sentence(step: float, value: float, weight: float, norm: float) -> Fault:
     if not 0 < weight < math.inf:
         return f"step {step:.0f}: the loss has the weight {weight:g}, not its target tokens."
     return (

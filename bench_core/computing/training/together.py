@@ -106,8 +106,9 @@ class Stack(nn.Module):
     def __init__(self, copies: Sequence[Any]) -> None:
         super().__init__()
         if any(isinstance(module, nn.Embedding) and module.sparse for module in copies[0].modules()):
-            way = "Set the model's `sparse: false`."
-            raise SuiteError(f"seeds with sparse gradients cannot be trained together. {way}")
+            raise SuiteError(
+                "seeds with sparse gradients cannot be trained together. Set the model's `sparse: false`."
+            )
         self.copies = (*copies,)  # a tuple, so that their weights are not among those of this module
         self.call = (_VmapLoss(copies[0]),)
         weights, buffers = stack_module_state([*copies])

@@ -28,7 +28,7 @@ from bench_core.computing.training.reset import reset_modules
 from bench_core.computing.training.schedules import LearningRates
 from bench_core.computing.training.update import Computed, Gradient
 from bench_core.data import Batch, Purpose
-from bench_core.errors import Stopped, SuiteError, TrainingError
+from bench_core.errors import Fault, Stopped, SuiteError, TrainingError
 from bench_core.model import Loss, Training
 from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
 from bench_core.planning.training_length import updates_of
@@ -290,7 +290,7 @@ class Trainer:
         (broken,) = self.soundness.broken()
         if broken:
             place = self.checkpoints.weights if self.checkpoints else None
-            kept = f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
+            kept: Fault = f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
             raise TrainingError(f"{broken}{kept}")
 
     def _step(self) -> None:

@@ -12,11 +12,15 @@ from pathlib import Path
 from shutil import copyfile, copytree
 from typing import Any
 
+from bench_core.runs.manifest import extending
+from bench_core.runs.provenance import read_stages
 from bench_core.runs.results import write_run
+from bench_core.runs.unverified import TRUSTED, write_unverified
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import SCHEME, differing
 from bench_core.storage.store import Store
 from bench_exchange.exporting import about
+from bench_exchange.lacking_code import lacking_code, refusal
 from bench_exchange.unpacking import KINDS, LIMIT, refused, unpacked
 from bench_exchange.verifying import verify_export
 
@@ -32,10 +36,11 @@ class Imported:
     unchecked: list[str] = field(default_factory=list)  # what of it could not be checked
 
 
-def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Imported:
+def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: bool = False) -> Imported:
     """Add artifacts to a store and the run to others; what is there already is kept.
 
-    Raises StoreError that says what is wrong with the file, which may hold at most `limit` bytes unpacked.
+    Raises StoreError that says what is wrong with the file, which may hold at most `limit` bytes unpacked, and for
+    stages whose code is not installed here, unless they are taken on `trust`.
     """
     with tempfile.TemporaryDirectory(prefix="bench-import-") as name:
         folder = Path(name)
@@ -43,15 +48,25 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT) -> Impo
         remarks = [*verify_export(folder)]
         if wrong := [remark.text.replace(f"{name}/", "") for remark in remarks if remark.wrong]:
             raise refused(path, f"{wrong[0]}" + (f"; and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""))
-        imported = _add(artifacts, store)
+        stages = read_stages(folder / "run")
+        lacking = lacking_code(stages)
+        if lacking and not trust:
+            raise refused(path, refusal(lacking, len(stages)))
+        if strange := next((key for key in (one.manifest["key"] for one in artifacts) if key not in stages), None):
+            raise refused(path, f"the run records no stage {strange}")
+        imported = _add(artifacts, store, lacking)
         imported.unchecked = [remark.text.replace(f"{name}/", "") for remark in remarks]
         imported.run = _add_run(folder / "run", runs, contents.run)
+        with extending(imported.run):
+            write_unverified(imported.run, lacking)
     return imported
 
 
-def _add(artifacts: Sequence[Artifact], store: Store) -> Imported:
+def _add(artifacts: Sequence[Artifact], store: Store, lacking: Mapping[str, Sequence[str]]) -> Imported:
     imported = Imported()
     with store.in_use():
+        if lacking:
+            (store.root / TRUSTED).touch()
         for artifact in artifacts:
             manifest, key = artifact.manifest, artifact.manifest["key"]
             kind = KINDS.get(manifest["kind"], manifest["kind"])
@@ -62,7 +77,9 @@ def _add(artifacts: Sequence[Artifact], store: Store) -> Imported:
                 imported.known += 1
             else:
                 imported.added[kind] += 1
-                with store.writing(manifest["kind"], key, about(manifest)) as folder:
+                told = {name: value for name, value in about(manifest).items() if name != TRUSTED}
+                told |= {TRUSTED: lacking[key]} if key in lacking else {}
+                with store.writing(manifest["kind"], key, told) as folder:
                     for name in manifest["files"]:
                         copyfile(artifact.folder / name, folder / name)
     return imported

@@ -29,6 +29,7 @@ from bench_core.runs.results import (
     read_run,
     write_run,
 )
+from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.axes import AXES
 from bench_core.suites.published import plain
@@ -196,6 +197,7 @@ class _Union:
             write_stages(folder / STAGES, (stage for stage, _ in self._stages.values()))
             parts = self._parts()
             (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
+            write_unverified(folder, _together(read_unverified(run.folder) for run in self.runs))
 
     def _parts(self) -> dict[str, Any]:
         """Return the settings of the parts of all runs."""

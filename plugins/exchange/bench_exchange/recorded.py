@@ -21,7 +21,6 @@ from bench_core.runs.provenance import (
     settings_by_part,
 )
 from bench_core.runs.results import (
-    FORMAT,
     CellResult,
     Run,
     finding_digest,
@@ -45,9 +44,8 @@ def contradictions(run: Run) -> Iterator[Remark]:
         yield Remark(str(error))
         return
     if not stages:
-        expected = run.info.get("format", 1) >= FORMAT and not run.info.get("merged") and any(run.artifacts())
-        why = "it records no stages, as runs of version 0.1: keys and settings behind its cells"
-        yield Remark(f"{run.folder}: {STAGES} is missing" if expected else f"{run.folder}: {why}", wrong=expected)
+        if any(cell.artifacts or cell.numbers for cell in run.cells):
+            yield Remark(f"{run.folder}: {STAGES} is missing: nothing says what its cells were computed from")
         return
     yield from _Recorded(run, stages, parts).remarks()
 

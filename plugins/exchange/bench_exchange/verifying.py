@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from bench_core import BenchError, Workers, plan
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
-from bench_core.runs.manifest import FILE, Remark, problems, read_manifest
-from bench_core.runs.results import FORMAT, Run, read_run, suite_of
+from bench_core.runs.manifest import FILE, Named, Remark, files_of, listed, problems, read_manifest
+from bench_core.runs.results import Run, read_run, suite_of
+from bench_core.runs.unverified import read_unverified
 from bench_core.storage.store import Store
+from bench_core.terminal import counted
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import repeat
 from bench_exchange.stored import unlike_store
 from bench_exchange.unpacking import LIMIT, unpacked
 
-RUN, REPORT = "cells.jsonl", "results.json"  # by which a folder is known
-LEFT_OUT = "no manifest: written by version 0.1, or the manifest was removed. Nothing of it is checked."
+RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # any of these makes a folder a run
+REPORT = ("results.json", "report.md", "report.html", "report.tex")  # and any of these a report
+OLD_REPORTS = "reports-0.1.sha256"  #: digests of the reports that version 0.1 wrote, and their names
+AGAIN = {
+    "run": "Run the suite again: what is stored is not computed again.",
+    "report": "Write it again from its run: `bench report RUN`.",
+}
 ODD = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OSError, BenchError)
 
 
@@ -33,6 +41,7 @@ class Verifier:
 
     store: Store
     runs: Path = Path("runs")  # where the runs of reports are looked for
+    require_run: bool = False  # whether a report without its run is wrong
     seen: list[Run] = field(default_factory=list)  # runs that were verified where they are
     counts: Counter[str] = field(default_factory=Counter)  # of what was verified
 
@@ -44,12 +53,14 @@ class Verifier:
         folders = [*_verifiable(path)]
         if not folders:
             raise SuiteError(f"{path} is not a run, a report or an export, and holds none.")
-        without = [folder for folder in folders if not _is_recorded(folder)]
-        if len(folders) > 1 and without == folders:
-            yield Remark(f"{path}: left out, {len(folders)} reports or runs: {LEFT_OUT}", wrong=False)
-            return
+        old = [folder for folder in folders if _is_old_report(folder)]
+        if old:
+            self.counts["version-0.1 report"] += len(old)
+            text = f"{counted(len(old), 'report')} of version 0.1, unchanged: they name no run"
+            yield Remark(f"{path}: {text}", wrong=self.require_run)
         for folder in folders:
-            yield from self._run(folder) if (folder / RUN).is_file() else self._report(folder)
+            if folder not in old:
+                yield from self._run(folder) if _has(folder, RUN) else self._report(folder)
 
     def _count(self, what: str, run: Run | None = None) -> None:
         numbers = sum(len(cell.numbers) for cell in run.cells) if run else 0
@@ -57,7 +68,7 @@ class Verifier:
         self.counts.update({what: 1, **more})
 
     def _run(self, folder: Path) -> Iterator[Remark]:
-        yield from _manifest(folder, _format(folder), "run")
+        yield from _manifest(folder, "run")
         try:
             run = read_run(folder)
         except BenchError as error:
@@ -65,26 +76,38 @@ class Verifier:
             return
         self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
+        if trusted := read_unverified(folder):
+            yield Remark(
+                f"{folder}: {counted(len(trusted), 'stage')} imported on trust, or made of such", wrong=False
+            )
         if not self.store.root.is_dir():
             yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts behind the run", wrong=False)
         self.seen.append(run)
 
     def _report(self, folder: Path) -> Iterator[Remark]:
-        yield from _manifest(folder, _format(folder), "report")
-        if not (folder / FILE).exists():
-            return
-        self._count("report")
-        try:
+        remarks = [*_manifest(folder, "report")]
+        with suppress(StoreError):  # which was reported
             named = read_manifest(folder).run
-        except StoreError:  # which was told
-            return
-        run = self._run_of(named.digest) if named and named.digest else None
-        if run is None and named and named.digest and (other := self._named(named.name)):
+            self._count("report")
+            run = self._run_of(named.digest) if named and named.digest else None
+            if run is None:
+                remarks += self._disowned(folder, named)
+            for more in hook().bench_report_verified(folder=folder, run=run):
+                remarks += more
+            if run is None:
+                alone = "" if any(one.wrong for one in remarks) else "consistent in itself, "
+                text = f"{folder}: {alone}its run is not here: bold numbers, p-values, figures and costs"
+                remarks.append(Remark(text, wrong=self.require_run))
+            elif run.folder not in [one.folder for one in self.seen]:
+                remarks += self._run(run.folder)
+        yield from remarks
+
+    def _disowned(self, folder: Path, named: Named | None) -> Iterator[Remark]:
+        """Yield where a report does not name the run of its name that is here, or none."""
+        if named is None:
+            yield Remark(f"{folder / FILE}: the report names no run")
+        elif (other := self._named(named.name)) and (named.digest or (other / FILE).exists()):
             yield Remark(f"{folder / FILE}: the report names its run {other} by another digest than that has now")
-        for remarks in hook().bench_report_verified(folder=folder, run=run):
-            yield from remarks
-        if run is not None and run.folder not in [one.folder for one in self.seen]:
-            yield from self._run(run.folder)
 
     def _folders(self) -> list[Path]:
         """Return the runs that are verified, and others that are here."""
@@ -129,7 +152,7 @@ def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
 def verify_export(folder: Path) -> Iterator[Remark]:
     """Yield what contradicts what in an unpacked export, its numbers measured again from its outcomes."""
     run, store = read_run(folder / "run"), Store(folder / "store")
-    yield from _manifest(folder / "run", FORMAT, "run")
+    yield from _manifest(folder / "run", "run")
     yield from verify_run(run, store)
     yield from measured_again(run, store)
 
@@ -175,26 +198,36 @@ def _verifiable(path: Path) -> Iterable[Path]:
 
 
 def _is_one(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (RUN, REPORT))
+    return _has(folder, (*RUN, *REPORT))
 
 
-def _is_recorded(folder: Path) -> bool:
-    """Return whether a folder has a manifest, or is of a version that writes one."""
-    return (folder / FILE).exists() or _format(folder) >= FORMAT
+def _has(folder: Path, names: Iterable[str]) -> bool:
+    return any((folder / name).is_file() for name in names)
 
 
-def _format(folder: Path) -> int:
-    """Return the format that a run or a report tells; 1 for those of version 0.1, which tell none."""
-    for name in ("run.json", REPORT):
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            return int(json.loads((folder / name).read_bytes()).get("format", 1))
-    return 1
+def _is_old_report(folder: Path) -> bool:
+    """Return whether a folder is a report of version 0.1, by the digest of all its files and not by its own word."""
+    return not os.path.lexists(folder / FILE) and folder_digest(folder) in _old_reports()
 
 
-def _manifest(folder: Path, form: int, kind: str) -> Iterator[Remark]:
+@cache
+def _old_reports() -> frozenset[str]:
+    lines = Path(__file__).with_name(OLD_REPORTS).read_text(encoding="utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines)
+
+
+def folder_digest(folder: Path) -> str:
+    """Return the digest of the names and contents of all files in a folder, but for notes of people."""
+    entries = {name: listed(folder / name) for name in files_of(folder)}
+    lines = (f"{entry.sha256 if entry else 'no file'}  {name}\n" for name, entry in entries.items())
+    return sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _manifest(folder: Path, kind: str) -> Iterator[Remark]:
     """Yield what is wrong with the files of a folder by its manifest."""
-    if not (folder / FILE).exists() and form < FORMAT:
-        yield Remark(f"{folder}: {LEFT_OUT}", wrong=False)
+    if not os.path.lexists(folder / FILE):
+        text = "nor is it a report that version 0.1 is known to have written: nothing shows that it is unchanged"
+        yield Remark(f"{folder} has no {FILE}, {text}. {AGAIN[kind]}")
         return
     yield from problems(folder)
     with suppress(StoreError):

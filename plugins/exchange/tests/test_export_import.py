@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
@@ -30,6 +31,7 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
+from bench_core.planning.code_digests import CodeDigests
 from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
@@ -43,6 +45,7 @@ from bench_exchange.commands.export import command as export_command
 from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
+from bench_exchange.merge import merge
 from bench_exchange.unpacking import LIMIT
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
@@ -710,6 +713,107 @@ def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away
     imported = brought(home, changed(away / "run.zip", home / "x.zip", change))
     assert len(imported.unchecked) == 1
     assert re.search(r"1 of 12 numbers could not be measured again, such as: .*numpy \(", imported.unchecked[0])
+
+
+# code that is not here
+
+
+@pytest.fixture
+def edited(monkeypatch):
+    """Return a context in which the code of some names is another one here than away."""
+
+    @contextmanager
+    def edit(*names):
+        of_stage = CodeDigests.of_stage
+
+        def other(self, roots):
+            return {name: f"other {one}" if name in names else one for name, one in of_stage(self, roots).items()}
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CodeDigests, "of_stage", other)
+            yield
+
+    return edit
+
+
+#: What takes part in the small suite -> how many of its 29 stages it takes part in.
+TAKING_PART = {
+    "prepare": 1, "task letters": 17, "model bigram": 16, "decoder draw": 4, "metric ended": 8, "metric nats": 8,
+    "train": 4, "score": 4, "decode": 8, "measure": 12,
+}  # fmt: skip
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("name", TAKING_PART)
+def test_no_stage_is_taken_whose_code_is_not_here(away, home, edited, same_process, name):
+    with edited(name):
+        text = refused(away / "run.zip", home)
+    what = f"{TAKING_PART[name]} of 29 stages were computed by code that is not installed here: {name}"
+    assert f"{what}; install that version, or take them unverified: --trust" in text
+
+
+def test_parts_that_are_not_installed_are_named(away, tmp_path):
+    text = refused(away / "run.zip", tmp_path)
+    assert "29 of 29 stages were computed by code that is not installed here: task letters, model bigram" in text
+
+
+NOTE = "Unverified, imported on trust (decoder draw): the code of decoder draw was not installed."
+
+
+@pytest.mark.slow
+def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, home, edited, same_process):
+    """In the run that came, in one that reuses its stages, in both merged; not where the code is installed."""
+    with edited("decoder draw"):
+        brought = import_run(away / "run.zip", store_of(home), home / "runs", trust=True)
+        assert NOTE in screen(read_run(brought.run))
+        remarks = [*Verifier(store_of(home), home / "runs").verify(brought.run)]
+    assert [remark.text for remark in remarks if remark.wrong] == []
+    (text,) = [remark.text for remark in remarks if "on trust" in remark.text]
+    assert "8 stages imported on trust, or made of such" in text  # with what was measured of them
+    run, heard = go(home)
+    assert heard.kinds == []
+    assert NOTE in screen(run)
+    more, _ = go(home, "seeds=[2]")
+    assert NOTE not in screen(more)
+    merged = merge([run.folder, more.folder], home / "runs")
+    assert "Unverified, imported on trust (decoder draw; seed 0, 1)" in screen(merged)
+    assert [remark.text for remark in Verifier(store_of(home)).verify(merged.folder) if remark.wrong] == []
+    export_run(run, store_of(home), home / "onward.zip")
+    other = import_run(home / "onward.zip", Store(home / "other"), home / "others")
+    assert "Unverified" not in screen(read_run(other.run))
+    assert not (home / "other" / "trusted").exists()
+
+
+KINDS = {
+    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, together: true"},
+    "a decoder that chooses weights": {"select: {metric: nats}": "select: {metric: ended, decoder: draw}"},
+    "an optimizer of our own": {"lr: 0.1": "optimizer: {name: 'bench_small.parts:Plain'}"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_that_is_installed_is_no_false_alarm(home, same_process, kind):
+    text = SUITE.strip()
+    for old, new in KINDS[kind].items():
+        assert old in text
+        text = text.replace(old, new)
+    (home / "suite.yaml").write_text(text)
+    run, _ = go(home)
+    export_run(run, store_of(home), home / "run.zip")
+    imported = import_run(home / "run.zip", Store(home / "other"), home / "others")
+    assert not imported.unchecked
+    assert not (imported.run / "unverified.json").exists()
+
+
+def test_an_artifact_that_no_stage_of_the_run_left_is_refused(away, home):
+    def change(all):
+        changed_run(all, home, forgotten)
+
+    def forgotten(run):
+        write_stages(run / STAGES, [stage for stage in read_stages(run).values() if stage.kind != "score"])
+
+    assert re.search("score|measure", refused(changed(away / "run.zip", home / "x.zip", change), home))
 
 
 def test_an_export_is_verified_as_it_is(away, home, same_process, capsys):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench_core.runs.results import CellResult, Run
+from bench_core.runs.unverified import read_unverified
 from bench_core.suites.axes import AXES
 from bench_reports.content.sorting import name_on, ordered
 
@@ -54,6 +55,17 @@ def unlike(run: Run, cells: Iterable[CellResult]) -> str:
     several = environments(run)
     keys = _differing([several[place] for place in groups])
     return f"Not all computed alike: {_by_group(run, groups, keys, inside)}."
+
+
+def unverified(run: Run, cells: Iterable[CellResult]) -> str:
+    """Return the footnote of numbers that were imported on trust; nothing where none was."""
+    trusted, inside = read_unverified(run.folder), list(cells)
+    found = {id(one): [key for key in one.artifacts.values() if key in trusted] for one in inside}
+    names = sorted({name for keys in found.values() for key in keys for name in trusted[key]})
+    if not names:
+        return ""
+    which = _which([one for one in inside if found[id(one)]], inside)
+    return f"Unverified, imported on trust ({which}): the code of {abridged(names)} was not installed."
 
 
 def _groups(cells: Iterable[CellResult]) -> dict[int, list[CellResult]]:

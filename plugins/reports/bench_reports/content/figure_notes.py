@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bench_core.runs.results import Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, run_limits, span
-from bench_reports.content.environments import abridged, unlike
+from bench_reports.content.environments import abridged, unlike, unverified
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on
 from bench_reports.figures.error_bars import CALLED, variation
@@ -19,7 +19,9 @@ def figure_notes(run: Run, picture: Picture) -> list[str]:
     limits = run_limits(run) if not picture.figure.history else ""
     environments = unlike(run, picture.cells)
     corpus = corpus_note(run, [name_on(one, "task") for one in picture.cells])
-    return [*filter(None, [*about, limits, environments, corpus, *_left_out(picture)])]
+    return [
+        *filter(None, [unverified(run, picture.cells), *about, limits, environments, corpus, *_left_out(picture)])
+    ]
 
 
 def _behind(picture: Picture) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bench_core.runs.results import Number, Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
-from bench_reports.content.environments import unlike
+from bench_reports.content.environments import unlike, unverified
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
@@ -42,7 +42,8 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
     about = of_results if grid.table.of == "results" else []
     note = quoted(grid.table.note)
     corpora = corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
-    return [*filter(None, [note, *grid.notes, *about, corpora, _published(grid), *_reasons(grid)])]
+    trusted = unverified(run, grid.cells)
+    return [*filter(None, [note, *grid.notes, trusted, *about, corpora, _published(grid), *_reasons(grid)])]
 
 
 def details(run: Run, grid: Grid) -> list[str]:

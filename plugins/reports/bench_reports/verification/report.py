@@ -50,11 +50,7 @@ def verify_report(folder: Path, run: Run | None) -> Iterator[Remark]:
     except (BenchError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         yield Remark(f"{folder}: the report cannot be read: {error or type(error).__name__}")
         return
-    if run is None:
-        yield Remark(
-            f"{folder}: its run is not here: what bold numbers, p-values, figures and costs are made of", False
-        )
-    else:
+    if run is not None:
         yield from _beside_run(folder, manifest, report.results, run)
 
 
