@@ -15,12 +15,11 @@ from typing import Any
 from bench_core.runs.manifest import extending
 from bench_core.runs.provenance import read_stages
 from bench_core.runs.results import write_run
-from bench_core.runs.unverified import TRUSTED, write_unverified
+from bench_core.runs.unverified import TRUSTED, lacking_code, write_unverified
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import SCHEME, differing
 from bench_core.storage.store import Store
 from bench_exchange.exporting import about
-from bench_exchange.lacking_code import lacking_code, refusal
 from bench_exchange.unpacking import KINDS, LIMIT, refused, unpacked
 from bench_exchange.verifying import verify_export
 
@@ -51,7 +50,7 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: 
         stages = read_stages(folder / "run")
         lacking = lacking_code(stages)
         if lacking and not trust:
-            raise refused(path, refusal(lacking, len(stages)))
+            raise refused(path, _lacks(lacking, len(stages)))
         if strange := next((key for key in (one.manifest["key"] for one in artifacts) if key not in stages), None):
             raise refused(path, f"the run records no stage {strange}")
         imported = _add(artifacts, store, lacking)
@@ -83,6 +82,14 @@ def _add(artifacts: Sequence[Artifact], store: Store, lacking: Mapping[str, Sequ
                     for name in manifest["files"]:
                         copyfile(artifact.folder / name, folder / name)
     return imported
+
+
+def _lacks(lacking: Mapping[str, Sequence[str]], stages: int) -> str:
+    """Say that stages are not taken, what code they lack, and what to do."""
+    names = [name for name, _ in Counter(name for several in lacking.values() for name in several).most_common()]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    what = f"{len(lacking):,} of {stages:,} stages were computed by code that is not installed here"
+    return f"{what}: {', '.join(names[:3])}{more}; install that version, or take them unverified: --trust"
 
 
 def _conflict(manifest: Mapping[str, Any], store: Store, here: str, left_out: Mapping[str, str]) -> str:

@@ -787,14 +787,16 @@ def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, ho
 KINDS = {
     "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, together: true"},
     "a decoder that chooses weights": {"select: {metric: nats}": "select: {metric: ended, decoder: draw}"},
-    "an optimizer of our own": {"lr: 0.1": "optimizer: {name: 'bench_small.parts:Plain'}"},
+    "an optimizer of our own": {"lr: 0.1": "optimizer: {name: 'steady_optimizer:Plain'}"},
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_code_that_is_installed_is_no_false_alarm(home, same_process, kind):
+def test_code_that_is_installed_is_no_false_alarm(home, same_process, monkeypatch, kind):
     text = SUITE.strip()
+    (home / "steady_optimizer.py").write_text("import torch\n\nclass Plain(torch.optim.SGD):\n    pass\n")
+    monkeypatch.syspath_prepend(home)
     for old, new in KINDS[kind].items():
         assert old in text
         text = text.replace(old, new)
@@ -974,10 +976,12 @@ def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, 
     assert re.search(
         rf"{run.name}\.zip: [\d.]+ KiB: the run, 8 decode, 12 measure, 1 prepare, 4 score, 4 train\n", told
     )
-    told = bench("import", f"{run.name}.zip").stdout
+    text = "29 of 29 stages were computed by code that is not installed here: task letters, model bigram"
+    assert text in bench("import", f"{run.name}.zip", code=2).stderr
+    told = bench("import", f"{run.name}.zip", "--trust").stdout
     assert "4 train new, 0 were there" in told
     assert f"run     runs/{run.name}" in told
-    assert "no artifacts new, 29 were there" in bench("import", f"{run.name}.zip").stdout
+    assert "no artifacts new, 29 were there" in bench("import", f"{run.name}.zip", "--trust").stdout
     (tmp_path / "bad.zip").write_bytes(b"PK")
     assert bench("import", "bad.zip", code=2).stderr.startswith("bench: bad.zip: it is no zip")
     assert "there is no such file" in bench("import", "absent.zip", code=2).stderr

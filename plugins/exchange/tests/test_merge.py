@@ -91,7 +91,7 @@ def report(tmp_path, run, figures=False):
 
 
 @pytest.mark.slow
-def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
+def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path, small):
     whole = made()
     imported = []
     for name, seeds in (("a", "seeds=[0, 2]"), ("b", "seeds=[1]")):
