@@ -10,6 +10,7 @@ from bench_small.trainings import CPU, Lines, Net, Often, ended, interrupted, sa
 
 import bench_core
 from bench_core import Batch
+from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.training import batch_size
 from bench_core.computing.training.batch_size import BatchSizeSearch
 from bench_core.errors import PluginError, TrainingError
@@ -177,3 +178,15 @@ def test_a_model_that_breaks_a_contract_is_named_in_the_search():
 
     with pytest.raises(PluginError, match="Wrong"):
         searched(Wrong())
+
+
+def test_memory_runs_out_by_the_class_of_an_error_and_by_no_text_of_ours():
+    text = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"
+    assert [is_out_of_memory(kind(text)) for kind in (RuntimeError, MemoryError, torch.OutOfMemoryError)] == [
+        True
+    ] * 3
+    assert [is_out_of_memory(kind(text)) for kind in (PluginError, NotImplementedError, ValueError)] == [False] * 3
+    assert not is_out_of_memory(RuntimeError("another"))
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)

@@ -311,6 +311,7 @@ def test_no_words_of_the_core_that_become_a_part_of_an_error_are_in_a_key(keys):
     assert keys.changed(_other_words) == set()
 
 
+@pytest.mark.slow
 def test_the_texts_of_the_errors_of_parts_are_in_their_keys(keys):
     changed = keys.changed(_other_messages(of_core=False))
     having = {
