@@ -31,7 +31,11 @@ CORE = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
 _PATHS = sysconfig.get_paths()
 SITES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib"))
 #: Where Python and its libraries are, whose versions are in keys or provenance.
-PYTHON = (*(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SITES)
+PYTHON = (
+    *(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SITES,
+    *(path for path in sys.path if path.endswith(".zip") and path.startswith(sys.base_prefix)),
+)  # fmt: skip
+ZONES = ("/usr/share/zoneinfo/", "/usr/lib/locale/")
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 #: Files of the system that libraries read, and that change no result.
 HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/dev/fd/")
@@ -167,7 +171,12 @@ def _opened(frame: FrameType, path: Any, mode: Any = None, flags: int = 0, *more
         return
     if not flags & _WRITING:
         _note_file(path, frame)
-    elif _current is not None:
+    else:
+        _wrote(path)
+
+
+def _wrote(path: Any) -> None:
+    if _current is not None:
         _written.add(_absolute(path))
 
 
@@ -210,6 +219,8 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.scandir": _listed,
     "import": _imported,
     "object.__setattr__": _changed,
+    "os.mkdir": lambda frame, path, *_: _wrote(path),
+    "os.rename": lambda frame, source, target, *_: _wrote(target),
     "socket.connect": _connected,
     "ctypes.dlopen": _library,
     "builtins.input": lambda frame, *_: _escape(frame, "standard input", "refused"),
@@ -225,6 +236,11 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
         _handle(_note_variable, sys._getframe(1), name)
         return super().__getitem__(name)
 
+    def __setitem__(self, name: Any, value: Any) -> None:
+        super().__setitem__(name, value)
+        if _current is not None:
+            _written.add(f"${os.fsdecode(name)}")
+
     def __iter__(self) -> Iterator[Any]:
         _handle(_note_variable, sys._getframe(1), ALL_VARIABLES)
         return super().__iter__()
@@ -232,7 +248,7 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
 def _note_variable(frame: FrameType, name: str | bytes) -> None:
     who, kind = _reader(frame)
-    if kind == "own":
+    if kind == "own" and f"${os.fsdecode(name)}" not in _written and "tempfile" not in _python_modules(frame):
         _add(Input("variable", os.fsdecode(name)), None, who)
 
 
@@ -250,6 +266,8 @@ def _note_file(path: Any, frame: FrameType) -> None:
 
 def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     place = _absolute(path)
+    if place.startswith(ZONES) or (sort != "file" and place in sys.path):
+        return
     if (
         place.startswith(_ignored)
         or f"{place}{os.sep}" in _above
@@ -347,11 +365,17 @@ def _imports(frame: FrameType) -> bool:
 
 def _quotes(frame: FrameType | None) -> bool:
     """Return whether a source is read to show lines of it in a warning or a traceback."""
+    names = _python_modules(frame)
+    return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
+
+
+def _python_modules(frame: FrameType | None) -> set[str]:
+    """Return the modules of Python's own that a frame is called by, up to the first other."""
     names = set()
     while frame is not None and sort_of(frame.f_code.co_filename) == "std":
-        names.add(frame.f_globals.get("__name__"))
+        names.add(str(frame.f_globals.get("__name__")))
         frame = frame.f_back
-    return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
+    return names
 
 
 @cache

@@ -63,7 +63,8 @@ class Seen:
 
     @property
     def numbers(self) -> list[float]:
-        return [number for one in self.about.get("cells", ()) for number in one["values"].values()]
+        values = [number for one in self.about.get("cells", ()) for number in one["values"].values()]
+        return [number for number in values if number is not None]
 
     @property
     def text(self) -> str:

@@ -178,7 +178,7 @@ class CodeDigests:
             found = Reading()
             for place in self.closure(roots):
                 text = self.code.text(place)
-                names = {target for _, target in self.code.uses(place)} | text.attributes
+                names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
                 found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
             self._readings[roots] = found
         return self._readings[roots]

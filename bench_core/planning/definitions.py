@@ -25,10 +25,12 @@ from bench_core.planning.source_module import IMPORT, SourceModule
 ALL = "*"  #: all that a module binds, where code has a module as a value
 PACKAGE = "**"  #: all modules of a package, where code looks up a name that it computes
 DATA = "data"  #: the files beside a module, where code asks for its `__file__`
+SOURCES = "sources"  #: the files of all modules of a package, where code asks on which line something is
 
 _LOOKUPS = {"__import__", "eval", "exec", "globals"}
 _RESOURCES = {"importlib.resources", "pkgutil", "importlib_resources"}
 _OWN_PLACE = {"__name__", "__package__", "__spec__"}
+_LINES = {"co_firstlineno", "co_lines", "co_linetable", "co_lnotab", "co_positions"}
 _NO_DATA = {"py.typed", "citations.bib"}  # for type checkers, and for people
 _SITE = {"site-packages", "dist-packages"}
 
@@ -149,12 +151,15 @@ class Codebase:
         """Return the canonical text of a definition, or what there is in place of it."""
         if place.name == DATA:
             return "".join(f"{path.name} {self.content(path)}\n" for path in self._data_files(place.module))
+        if place.name == SOURCES:
+            paths = (self.path(name) for name in self._modules_of(place.module))
+            return "".join(f"{path.name} {self.content(path)}\n" for path in paths if path)
         return place.name if place.name in (ALL, PACKAGE) else self.text(place).form
 
     def text(self, place: Definition) -> Text:
         """Return the text of a definition with what it mentions; empty for what is none by itself."""
         module = self.module(place.module)
-        return module.text(place.name) if module and place.name not in (ALL, PACKAGE, DATA) else Text()
+        return module.text(place.name) if module and place.name not in (ALL, PACKAGE, DATA, SOURCES) else Text()
 
     def uses(self, place: Definition) -> frozenset[tuple[str, Target]]:
         """Return what a definition names: each name as it stands there, and what it means."""
@@ -164,7 +169,7 @@ class Codebase:
 
     def _find_uses(self, place: Definition) -> Iterator[tuple[str, Target]]:
         module = self.module(place.module)
-        if module is None or place.name == DATA:
+        if module is None or place.name in (DATA, SOURCES):
             return
         if place.name == ALL:
             yield from ((name, Definition(module.name, name)) for name in module.bound)
@@ -199,6 +204,8 @@ class Codebase:
             if name.startswith("import "):
                 yield from ((name, one) for target in targets for one in self._follow(target, ""))
         yield from self._named_by_strings(text)
+        if _LINES & (text.attributes | text.strings):
+            yield SOURCES, Definition(top, SOURCES)
         if self._asks_for_resources(module, text):
             yield DATA, Definition(top, DATA)
 

@@ -25,6 +25,11 @@ CORE = "bench_core"  #: the package whose texts of errors are in no key
 _COMPOUND = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.Match)
 #: Names of functions that change something, which count as an effect in an assignment, too.
 _CHANGES = re.compile(r"(add|append|disable|enable|install|patch|register|seed|set|update|use)(_\w+)?|manual_seed")
+#: Names of functions that keep nothing of what they are given.
+_PURE = frozenset({
+    "cache", "cached_property", "classmethod", "dict", "field", "frozenset", "list", "lru_cache", "map", "namedtuple",
+    "partial", "partialmethod", "property", "set", "singledispatch", "sorted", "staticmethod", "tuple", "vmap", "zip",
+})  # fmt: skip
 _PLAIN_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
 
 
@@ -95,9 +100,20 @@ class SourceModule:
         nodes = [node for target in targets if target is not None for node in ast.walk(target)]
         assigns = isinstance(one, ast.Assign | ast.AnnAssign | ast.AugAssign) or type(one).__name__ == "TypeAlias"
         plain = assigns and all(isinstance(node, _PLAIN_TARGETS) for node in nodes)
-        if not plain or any(isinstance(node, ast.Call) and _changes(node) for node in ast.walk(one)):
+        calls = [node for node in ast.walk(one) if isinstance(node, ast.Call)]
+        if not plain or any(_changes(node) or self._may_register(node) for node in calls):
             self.effects.append(whole)
         self._bind(_stored(one), whole)
+
+    def _may_register(self, node: ast.Call) -> bool:
+        """Return whether a call is given a function or class of the module, and may keep it; classes only hold it."""
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func)
+        given = [inner for one in (*node.args, *(word.value for word in node.keywords)) for inner in ast.walk(one)]
+        names = {inner.id for inner in given if isinstance(inner, ast.Name)}
+        return not (name in _PURE or name[:1].isupper()) and any(
+            isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            for one in (statement for other in names for statement in self.bound.get(other, ()))
+        )
 
     def _bind(self, names: Iterable[str], one: ast.stmt) -> None:
         for name in names:

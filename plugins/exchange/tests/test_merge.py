@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench_small import plugin
 from bench_small.runs import written
 from bench_small.suites import SUITE
 from click.testing import CliRunner
@@ -91,13 +92,14 @@ def report(tmp_path, run, figures=False):
 
 
 @pytest.mark.slow
-def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path, small):
+def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     whole = made()
     imported = []
     for name, seeds in (("a", "seeds=[0, 2]"), ("b", "seeds=[1]")):
         part = made(seeds)
         export_run(part, Store(part.folder.parent.parent / "store"), tmp_path / f"{name}.zip")
-        imported.append(import_run(tmp_path / f"{name}.zip", Store(tmp_path / "home"), tmp_path / "runs").run)
+        with registry.extra(plugin):
+            imported.append(import_run(tmp_path / f"{name}.zip", Store(tmp_path / "home"), tmp_path / "runs").run)
     merged = merge(imported, tmp_path / "merged")
     ours, theirs = report(tmp_path, merged, figures=True), report(tmp_path, whole, figures=True)
     assert {"report.md", "report.tex", "results.json", "figures/spread.svg", "figures/curve.csv"} <= ours.keys()

@@ -877,8 +877,8 @@ def test_a_folder_does_not_hide_what_lost_the_file_by_which_it_is_known(verify):
 @pytest.mark.slow
 def test_a_report_cannot_disown_its_run(verify):
     """The run is here; the report says that it had no manifest, or another name, or was never named."""
+    OF_RUN["title"]()
     for named, code in (({"name": "run", "digest": None}, 1), (None, 1), ({"name": "other", "digest": "0" * 64}, 0)):
-        OF_RUN["title"]()
         told_in_manifest(run=named)(REPORT)
         text = verify(REPORT, code=code)
         assert code or f"{REPORT}: consistent in itself, its run is not here" in text
