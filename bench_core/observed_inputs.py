@@ -109,6 +109,11 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
         _current = None
 
 
+def variables_written() -> set[str]:
+    """Return the names of the environment variables that the code of parts set or removed in the last stage."""
+    return {name[1:] for name in _written if name.startswith("$")}
+
+
 def remember(found: Mapping[Input, Reading]) -> None:
     """Count inputs as read by their modules, which may have kept them, for later stages of this process."""
     for one, reading in found.items():
@@ -238,6 +243,11 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
     def __setitem__(self, name: Any, value: Any) -> None:
         super().__setitem__(name, value)
+        if _current is not None and _reader(sys._getframe(1))[1] == "own":  # a library sets its own once for all
+            _written.add(f"${os.fsdecode(name)}")
+
+    def __delitem__(self, name: Any) -> None:
+        super().__delitem__(name)
         if _current is not None:
             _written.add(f"${os.fsdecode(name)}")
 
@@ -249,7 +259,9 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 def _note_variable(frame: FrameType, name: str | bytes) -> None:
     who, kind = _reader(frame)
     if kind == "own" and f"${os.fsdecode(name)}" not in _written and "tempfile" not in _python_modules(frame):
-        _add(Input("variable", os.fsdecode(name)), None, who)
+        every = (_readings if _current is None else _current).get(Input("variable", ALL_VARIABLES))
+        if every is None or not who <= every.modules:
+            _add(Input("variable", os.fsdecode(name)), None, who)
 
 
 def _note_file(path: Any, frame: FrameType) -> None:

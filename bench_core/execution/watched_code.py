@@ -31,7 +31,7 @@ from types import (
 )
 from typing import Any, NamedTuple, TypeAlias
 
-from bench_core.observed_inputs import sort_of, written
+from bench_core.observed_inputs import sort_of, variables_written, written
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
 
@@ -47,6 +47,9 @@ WRAPPERS = (staticmethod, classmethod, MethodType)
 FIRST_USE: Mapping[str, Sequence[str]] = {
     "torch": ("torch",), "inspect": ("torch",), "numpy": ("numpy",), "transformers": ("transformers",),
 }  # fmt: skip
+ENVIRONMENT, FILTERS = "the environment", "the warning filters"
+QUIET = {FILTERS, "sys.path"}  # settings that libraries change when they are imported
+COMPILED = ("__init__", "__setstate__")  #: methods of modules that torch replaces when it compiles the first one
 SHOWN = 5  # names in a message
 
 Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
@@ -115,10 +118,12 @@ class Watch:
         """Return which settings of the process are not what they were, and put them back."""
         settings = _settings()
         changed = [name for name, before in self.settings.items() if settings[name].read() != before]
+        if not variables_written():
+            changed = [name for name in changed if name != ENVIRONMENT]
         for name in changed:
             with suppress(Exception):  # what cannot be put back ends with the process
                 settings[name].write(self.settings[name])
-        return changed
+        return [name for name in changed if name not in QUIET]
 
     def lingering(self) -> list[str]:
         """Return the names of threads of parts that outlive the stage."""
@@ -250,7 +255,9 @@ def _is_first_use(module: str, name: str, new: Any) -> bool:
         return False
     named, home = getattr(function, "__name__", name), str(getattr(function, "__module__", "") or "")
     known = home.partition(".")[0] in FIRST_USE.get(module.partition(".")[0], ())
-    return known and (named in (name, f"_patched_{name}") or (named == "<lambda>" and home == module))
+    return known and (
+        name in COMPILED or named in (name, f"_patched_{name}") or (named == "<lambda>" and home == module)
+    )
 
 
 def _shadows(owner: Any, name: str, value: Any) -> bool:
@@ -259,7 +266,7 @@ def _shadows(owner: Any, name: str, value: Any) -> bool:
         return False
     if issubclass(type(owner), type):
         return any(issubclass(type(vars(base).get(name)), CODE) for base in owner.__mro__[1:-1])
-    return hasattr(builtins, name)
+    return hasattr(builtins, name) and not issubclass(type(value), ModuleType)  # as modules in packages are not
 
 
 def _runs_own(frame: FrameType | None) -> bool:
@@ -291,7 +298,7 @@ def _settings() -> dict[str, Setting]:
         "sys.path": _list_setting(sys, "path"),
         "sys.meta_path": _list_setting(sys, "meta_path"),
         "sys.path_hooks": _list_setting(sys, "path_hooks"),
-        "the warning filters": _list_setting(warnings, "filters"),
+        FILTERS: _list_setting(warnings, "filters"),
         "sys.stdout": Setting(lambda: sys.stdout, lambda value: setattr(sys, "stdout", value)),
         "sys.stderr": Setting(lambda: sys.stderr, lambda value: setattr(sys, "stderr", value)),
         "sys.stdin": Setting(lambda: sys.stdin, lambda value: setattr(sys, "stdin", value)),
@@ -299,7 +306,7 @@ def _settings() -> dict[str, Setting]:
         "the profile function": Setting(sys.getprofile, sys.setprofile),
         "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
         "garbage collection": Setting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
-        "the environment": Setting(lambda: {**os.environ}, _put_environment),
+        ENVIRONMENT: Setting(lambda: {**os.environ}, _put_environment),
         "the umask": Setting(_umask, os.umask),
     }
     if socket := sys.modules.get("socket"):
@@ -365,9 +372,11 @@ def _put_collection(before: tuple[bool, tuple[int, int, int]]) -> None:
 
 
 def _put_environment(before: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
+    for name in variables_written():
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            os.environ.pop(name, None)
 
 
 def _umask() -> int:

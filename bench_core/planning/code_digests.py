@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench_core.config import Config
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.definitions import ALL, Codebase, Definition
+from bench_core.planning.definitions import ALL, DATA, Codebase, Definition
 from bench_core.registry import installed
 
 #: What each kind of stage executes of the core.
@@ -131,6 +131,7 @@ class CodeDigests:
     _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
     _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _modules: dict[tuple[str, ...], Mapping[str, Path]] = field(default_factory=dict)
+    _data: dict[tuple[str, ...], frozenset[Path]] = field(default_factory=dict)
 
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
         """Return all definitions behind roots."""
@@ -165,6 +166,13 @@ class CodeDigests:
         if roots not in self._modules:
             self._modules[roots] = self.code.imported(self.closure(roots))
         return self._modules[roots]
+
+    def data_files(self, roots: tuple[str, ...]) -> frozenset[Path]:
+        """Return the files beside modules whose contents count, as code asks for their folders."""
+        if roots not in self._data:
+            places = [place.module for place in self.closure(roots) if place.name == DATA]
+            self._data[roots] = frozenset(path for module in places for path in self.code.data_files(module))
+        return self._data[roots]
 
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
         """Return the installed distributions that the code behind roots names."""

@@ -150,7 +150,7 @@ class Codebase:
     def form(self, place: Definition) -> str:
         """Return the canonical text of a definition, or what there is in place of it."""
         if place.name == DATA:
-            return "".join(f"{path.name} {self.content(path)}\n" for path in self._data_files(place.module))
+            return "".join(f"{path.name} {self.content(path)}\n" for path in self.data_files(place.module))
         if place.name == SOURCES:
             paths = (self.path(name) for name in self._modules_of(place.module))
             return "".join(f"{path.name} {self.content(path)}\n" for path in paths if path)
@@ -353,7 +353,7 @@ class Codebase:
                 if self.module(name):
                     yield name
 
-    def _data_files(self, name: str) -> Iterator[Path]:
+    def data_files(self, name: str) -> Iterator[Path]:
         """Yield the files beside a module that are not Python's, and those in folders there that are no packages."""
 
         def below(folder: Path) -> Iterator[Path]:
