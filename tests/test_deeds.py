@@ -28,12 +28,29 @@ WITH_WORKERS = (
 )
 AT_A_TIME = 5  # deeds in one run with worker processes
 
+#: Deeds of which nothing is noticed so far, with the reason.
+UNSEEN = {
+    "clean.WEIGHTS changed in place": "containers of a module that the stage itself uses may change",
+    "torch.default_generator": "the generator is replaced where torch keeps it besides",
+    "numpy.save": "the function that stores results is used before the stage is looked at",
+    "a function of numpy replaced at import": "what numpy was before it was imported is unknown",
+    "FRESH state changed in place": "containers of the core may change",
+    "clean.tempered.__kwdefaults__": "no event tells of a change inside of defaults",
+    "members of an Enum of another part changed": "attributes of instances are not looked at",
+}
+
 HERE = sorted(
     (case for case in HARMFUL if not case.processes),
     key=lambda case: FIRST.index(case.name) if case.name in FIRST else len(FIRST),
 )
 SOME = [
-    case if place < len(FIRST) or place % 5 == 0 else pytest.param(case, marks=pytest.mark.nightly)
+    pytest.param(
+        case,
+        marks=[
+            *([] if place < len(FIRST) or place % 5 == 0 else [pytest.mark.nightly]),
+            *([pytest.mark.xfail(strict=True, reason=UNSEEN[case.name])] if case.name in UNSEEN else []),
+        ],
+    )
     for place, case in enumerate(HERE)
 ]
 
