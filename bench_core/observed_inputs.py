@@ -13,13 +13,15 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from importlib.machinery import PathFinder
 from importlib.util import source_from_cache
 from pathlib import Path
 from threading import local
 from types import FrameType, FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from bench_core import entry_points
 
 T = TypeVar("T")
 
@@ -362,8 +364,6 @@ def _is_own(file: str) -> bool:
 
 @cache
 def _plugins() -> frozenset[str]:
-    from bench_core import entry_points
-
     return frozenset(entry.module.partition(".")[0] for entry in entry_points.declared(entry_points.PARTS))
 
 
@@ -401,7 +401,29 @@ def _source_of(path: str) -> str:
 
 def module_of(path: str) -> str:
     """Return the name of a loaded module by its file; empty if there is none."""
-    return next((name for name, one in [*sys.modules.items()] if getattr(one, "__file__", None) == path), "")
+    return _module_names(len(sys.modules)).get(path, "")
+
+
+def package_of(path: str) -> tuple[str, str]:
+    """Return the top-level package in whose folder a path is, and that folder; empty if there is none."""
+    found = [(home, name) for home, name in _packages(len(sys.modules)) if path.startswith(home)]
+    return max(found)[::-1] if found else ("", "")
+
+
+@lru_cache(maxsize=1)
+def _module_names(number: int) -> dict[str, str]:
+    """Return the names of the modules that are loaded, by their files; anew where there are more of them."""
+    files = ((getattr(module, "__file__", None), name) for name, module in [*sys.modules.items()])
+    return {file: name for file, name in files if isinstance(file, str)}
+
+
+@lru_cache(maxsize=1)
+def _packages(number: int) -> list[tuple[str, str]]:
+    found = []
+    for name, module in [*sys.modules.items()]:
+        homes = getattr(module, "__path__", None) if "." not in name else None
+        found += [(f"{home}{os.sep}", name) for home in [*(homes or ())][:1] if isinstance(home, str)]
+    return found
 
 
 def _absolute(path: Any) -> str:

@@ -20,6 +20,7 @@ HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib
 WITH_TORCH = {
     "excerpt.py",
     "memory.py",
+    "memory_errors.py",
     "timed_training.py",
     "evaluate.py",
     "guarded_log_probs.py",

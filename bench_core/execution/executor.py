@@ -24,7 +24,7 @@ from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
 from bench_core.execution.undeclared import code_modules, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watched_code import SHOWN, Watch
-from bench_core.observed_inputs import Input, Reading, observe, remember
+from bench_core.observed_inputs import Input, Reading, install, observe, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
@@ -148,8 +148,12 @@ def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
             _check_same(asked.stage)
         perform(runner, asked)
     except StageFailed as failure:
-        return {"failed": {"text": str(failure), **vars(failure)}, "spoilt": WATCH.spoilt}
-    return {"done": True, "spoilt": WATCH.spoilt}
+        return {"failed": {"text": str(failure), **vars(failure)}, **_spoilt()}
+    return {"done": True, **_spoilt()}
+
+
+def _spoilt() -> dict[str, bool]:
+    return {"spoilt": True} if WATCH.spoilt else {}
 
 
 def _check_same(stage: Stage) -> None:
@@ -266,6 +270,7 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
 
     `SPOILT` names what the process cannot be trusted with any more.
     """
+    install()
     work_of(stage.kind)  # with torch, if it computes with that
     WATCH.begin()
     failure = ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench_core.files import digest
-from bench_core.observed_inputs import ALL_VARIABLES
+from bench_core.observed_inputs import ALL_VARIABLES, package_of
 
 #: Sort of input -> name -> digest. Of what is `unobserved` there are names alone.
 Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -38,11 +37,8 @@ SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of var
 
 def named(path: str, relative: str = "") -> str:
     """Return the name of a path: by package if it is inside of a loaded one, else as it was given."""
-    inside = ""
-    for name, module in [*sys.modules.items()]:
-        home = next(iter(getattr(module, "__path__", None) or ()), None) if "." not in name else None
-        if home and path.startswith(f"{home}{os.sep}"):
-            inside = f"<{name}>{path[len(home) :]}"
+    package, home = package_of(path)
+    inside = f"<{package}>{os.sep}{path[len(home) :]}" if package else ""
     return inside or relative or path
 
 

@@ -127,7 +127,7 @@ def test_text_of_several_cells_or_of_none_is_refused(bench, run):
 
 def test_of_an_imported_run_come_the_same_lines(made, run, bench, tmp_path):
     export_run(run, Store(made / "store"), tmp_path / "there.zip")
-    found = import_run(tmp_path / "there.zip", Store(tmp_path / "here"), tmp_path / "runs")
+    found = import_run(tmp_path / "there.zip", Store(tmp_path / "here"), tmp_path / "runs", trust=True)
     for form in ("jsonl", "csv"):
         here = bench("--format", form, name=str(found.run), store=tmp_path / "here")[0]
         assert here == bench("--format", form)[0]
@@ -135,7 +135,7 @@ def test_of_an_imported_run_come_the_same_lines(made, run, bench, tmp_path):
 
 def test_what_an_export_of_numbers_left_out_is_said_cell_by_cell(made, run, bench, tmp_path):
     export_run(run, Store(made / "store"), tmp_path / "there.zip", numbers_only=True)
-    found = import_run(tmp_path / "there.zip", Store(tmp_path / "here"), tmp_path / "runs")
+    found = import_run(tmp_path / "there.zip", Store(tmp_path / "here"), tmp_path / "runs", trust=True)
     out, said = bench(name=str(found.run), store=tmp_path / "here", code=1)
     assert out == ""
     assert len(said.splitlines()) == 8 + 4
