@@ -19,7 +19,6 @@ from bench_small.elsewhere import everywhere
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.commands.main import main
 from bench_core.computing import process_state
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.execution import workers
@@ -117,7 +116,8 @@ def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(p
     said = warnings(found)
     for deed, name in SETTINGS.items():
         assert f"words x one x {deed}, seed 0, test: it changed {name}, which is restored" in said
-    assert said.count("it changed") == 2 * len(SETTINGS), "for both models, and for nobody else"
+    assert said.count("it changed the signal handlers") == 2
+    assert said.count("it changed") == 2 * (len(SETTINGS) + 1), "for both models, and for nobody else"
 
 
 @pytest.mark.slow
@@ -193,28 +193,12 @@ def test_a_run_that_is_killed_takes_the_children_of_its_parts_along(place, undis
 
 
 @pytest.mark.slow
-def test_code_that_was_replaced_is_found_by_verify_again_and_kept_away_by_isolation(
-    place, undisturbed, capsys, monkeypatch
-):
-    def verify(found, *words):
-        command = ["bench", "verify", str(found.folder), "--store", str(found.folder.parents[1] / "store"), *words]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, capsys.readouterr().out
-
-    spoilt = run(place / "patch", "patch", settings=ONE)
-    assert {cell.status for cell in spoilt.cells} == {"done"}
-    assert numbers(spoilt) != (wanted := of_one(undisturbed))
-    assert verify(spoilt)[0] == 0
-    code, text = verify(spoilt, "--again")
-    assert code == 1
-    assert "decode of words x one x draw, seed 0, test (decoder 'draw'): example " in text
-    assert "score of words x one by exact, seed 0, test: example " in text
-    assert "x patch" not in text, "alone, it does again what it did"
-    fewer = [*ONE, "decoders={patch: {name: bad, deed: patch}, draw: {name: draw}}"]  # each stage has a process
-    isolated = run(place / "isolated", "patch", settings=fewer, isolate=True)
-    assert numbers(isolated) == {name: number for name, number in wanted.items() if name[1] == "draw"}
+def test_code_that_was_replaced_fails_its_stage_by_name_and_reaches_no_other(place, undisturbed):
+    found = run(place / "patch", "patch", settings=ONE)
+    assert numbers(found) == of_one(undisturbed)
+    (reason,) = reasons(found).values()
+    assert "it replaced torch." in reason
+    assert "Nothing of it was stored" in reason
 
 
 # without processes
