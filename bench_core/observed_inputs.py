@@ -99,7 +99,8 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
     install()
     ways = (os.path.abspath, os.path.realpath)
     _home, _ignored = home, tuple(f"{way(one)}{os.sep}" for one in ignored for way in ways)
-    _above = {f"{parent}{os.sep}" for one in ignored for parent in (one, *one.parents)}
+    places = [Path(way(one)) for one in ignored for way in ways]
+    _above = {f"{parent}{os.sep}" for one in places for parent in (one, *one.parents)}
     _current = found
     _written.clear()
     children = _started_children()

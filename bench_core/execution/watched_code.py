@@ -82,6 +82,7 @@ class Watch:
     threads: set[int] = field(default_factory=set)  # their identifiers
     aliens: list[str] = field(default_factory=list)  # functions of parts in libraries, as these were first seen
     exclusive: bool = False  # whether the process does nothing but stages
+    lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
     spoilt: bool = False  # whether the process should perform no other stage
 
@@ -202,7 +203,7 @@ class Watch:
             counts = is_code or (ours and type(old) in CONSTANTS and not name.startswith("_"))
             if not counts or (not is_code and type(new) is type(old) and new == old):
                 continue
-            if not _is_first_use(place[0], name, new):
+            if not _is_first_use(place[0], name, new) and not (self.lenient and not _is_own(new)):
                 yield ".".join((*place, name))
                 _put(namespace.owner, name, old)
         for name in attributes.keys() - {*namespace.names}:
@@ -230,7 +231,8 @@ def _equal(now: list[Any], before: list[Any]) -> bool:
 
 
 def _sort_of_module(name: str) -> str:
-    return sort_of(getattr(sys.modules.get(name), "__file__", None) or "<built-in>")
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
 
 
 def _is_ours(module: str) -> bool:
