@@ -143,6 +143,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
     store.
     """
     warned: list[str] = []
+    WATCH.hosted = True
     runner = _kept.get((store, data)) or StageRunner(Store(store), data)
     _kept.clear()
     _kept[store, data] = runner
@@ -282,7 +283,8 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     """
     install()
     work_of(stage.kind)  # with torch, if it computes with that
-    WATCH.lenient = not WATCH.exclusive and runner.request is not None and runner.request.observed
+    observed = runner.request is not None and runner.request.observed
+    WATCH.lenient = not WATCH.exclusive and (observed or WATCH.hosted)
     WATCH.begin()
     failure = ""
     try:

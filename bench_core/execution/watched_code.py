@@ -82,6 +82,7 @@ class Watch:
     threads: set[int] = field(default_factory=set)  # their identifiers
     aliens: list[str] = field(default_factory=list)  # functions of parts in libraries, as these were first seen
     exclusive: bool = False  # whether the process does nothing but stages
+    hosted: bool = False  # whether the process is one of an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
     spoilt: bool = False  # whether the process should perform no other stage
