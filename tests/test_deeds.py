@@ -95,7 +95,7 @@ def test_there_are_deeds_of_all_parts_at_all_moments():
     assert {*FIRST, *IN_ORDERS, *(name for _, names in WITH_WORKERS for name in names)} <= {*CASES}
 
 
-@pytest.mark.quick(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SOME, ids=name)
 def test_no_clean_cell_is_wrong_after_a_deed(place, case):
     expect_no_harm(place, case)
