@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
 from typing import Any
 
 PARTS = "bench"  #: group of modules that answer hooks
@@ -23,6 +23,15 @@ def declared(group: str) -> list[EntryPoint]:
 def origin(entry: EntryPoint) -> tuple[str, str]:
     """Return the distribution of an entry point, and its version."""
     return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
+
+
+@cache
+def installed_version(distribution: str) -> str:
+    """Return the version of a distribution, or "not installed"."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def requirements(distribution: str) -> dict[str, Any] | None:

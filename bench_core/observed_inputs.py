@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache, wraps
 from importlib.machinery import PathFinder
@@ -22,6 +22,7 @@ from types import FrameType, FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from bench_core import entry_points
+from bench_core.errors import PluginError
 
 T = TypeVar("T")
 
@@ -61,6 +62,10 @@ class Reading(NamedTuple):
     relative: str  # the path as it was given, if it was relative to the working directory of stages
 
 
+class Refused(PluginError):
+    """A stage read what cannot be read again."""
+
+
 class _State(local):
     busy = False  # with an event, whose own reads are not observed
     declared = False  # inside of `reads`
@@ -74,7 +79,8 @@ _ignored: tuple[str, ...] = ()  # prefixes of paths
 _above: set[str] = set()  # folders in which these are
 _home = ""  # the working directory of stages
 _installed = False
-written: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
+bodies: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
+assigned: set[str] = set()  #: environment variables that the code of parts set or removed
 
 
 @contextmanager
@@ -86,8 +92,8 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
     """
     before, _state.declared = _state.declared, True
     try:
-        for path in paths:
-            _note_file(os.fspath(path), sys._getframe())
+        for path in paths if _current is not None else ():
+            _note_path("file", os.fspath(path), sys._getframe())
         yield
     finally:
         _state.declared = before
@@ -112,11 +118,6 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
         _current = None
 
 
-def variables_written() -> set[str]:
-    """Return the names of the environment variables that the code of parts set or removed in the last stage."""
-    return {name[1:] for name in _written if name.startswith("$")}
-
-
 def remember(found: Mapping[Input, Reading]) -> None:
     """Count inputs as read by their modules, which may have kept them, for later stages of this process."""
     for one, reading in found.items():
@@ -124,7 +125,7 @@ def remember(found: Mapping[Input, Reading]) -> None:
         _readings[one] = reading._replace(modules=reading.modules | known.modules) if known else reading
 
 
-def earlier(modules: set[str]) -> dict[Input, Reading]:
+def earlier(modules: Collection[str]) -> dict[Input, Reading]:
     """Return what modules have read in this process so far, with the modules that they read, in turn."""
     found: dict[Input, Reading] = {}
     known, before = {*modules}, -1
@@ -157,7 +158,9 @@ def install() -> None:
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if (handle := _HANDLERS.get(event)) is not None:
+    if event == "object.__setattr__":
+        _note_body(*arguments)
+    elif (handle := _HANDLERS.get(event)) is not None:
         _handle(handle, sys._getframe(1), *arguments)
 
 
@@ -168,6 +171,8 @@ def _handle(handle: Callable[..., None], frame: FrameType, *arguments: Any) -> N
     _state.busy = True
     try:
         handle(frame, *arguments)
+    except Refused:
+        raise
     except Exception:  # such as a working directory that has been deleted
         _add(Input("unobserved", "an input without a name"), None, set())
     finally:
@@ -200,8 +205,10 @@ def _imported(frame: FrameType, name: str, *more: Any) -> None:
 
 
 def _connected(frame: FrameType, socket: Any, address: Any) -> None:
-    where = ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)
-    _escape(frame, f"a connection to {where}", "refused")
+    if isinstance(address, tuple):
+        _escape(frame, f"a connection to {address[0]}:{address[1]}", "refused")
+    else:  # to a process of this machine, such as one that loads data
+        _escape(frame, "a connection to another process")
 
 
 def _child(frame: FrameType, *arguments: Any) -> None:
@@ -215,10 +222,10 @@ def _library(frame: FrameType, name: Any, *more: Any) -> None:
         _escape(frame, f"compiled code, called by ctypes{f' ({name})' if name else ''}")
 
 
-def _changed(frame: FrameType, owner: Any, name: str, value: Any) -> None:
+def _note_body(owner: Any, name: str, value: Any) -> None:
     """Note what a function or a class had before code, defaults or bases are written."""
     if name in BODY and issubclass(type(owner), FunctionType | type) and hasattr(owner, name):
-        written.setdefault((owner, name), getattr(owner, name))
+        bodies.setdefault((owner, name), getattr(owner, name))
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {
@@ -226,7 +233,6 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.listdir": _listed,
     "os.scandir": _listed,
     "import": _imported,
-    "object.__setattr__": _changed,
     "os.mkdir": lambda frame, path, *_: _wrote(path),
     "os.rename": lambda frame, source, target, *_: _wrote(target),
     "socket.connect": _connected,
@@ -246,13 +252,13 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
     def __setitem__(self, name: Any, value: Any) -> None:
         super().__setitem__(name, value)
-        if _current is not None and _reader(sys._getframe(1))[1] == "own":  # a library sets its own once for all
-            _written.add(f"${os.fsdecode(name)}")
+        if _reader(sys._getframe(1))[1] == "own":  # a library sets its own once for all
+            assigned.add(os.fsdecode(name))
 
     def __delitem__(self, name: Any) -> None:
         super().__delitem__(name)
-        if _current is not None:
-            _written.add(f"${os.fsdecode(name)}")
+        if _reader(sys._getframe(1))[1] == "own":
+            assigned.add(os.fsdecode(name))
 
     def __iter__(self) -> Iterator[Any]:
         _handle(_note_variable, sys._getframe(1), ALL_VARIABLES)
@@ -261,7 +267,7 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
 def _note_variable(frame: FrameType, name: str | bytes) -> None:
     who, kind = _reader(frame)
-    if kind == "own" and f"${os.fsdecode(name)}" not in _written and "tempfile" not in _python_modules(frame):
+    if kind == "own" and os.fsdecode(name) not in assigned and "tempfile" not in _python_modules(frame):
         every = (_readings if _current is None else _current).get(Input("variable", ALL_VARIABLES))
         if every is None or not who <= every.modules:
             _add(Input("variable", os.fsdecode(name)), None, who)
@@ -305,10 +311,15 @@ def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
 
 
 def _escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
-    """Note something that cannot be observed, if a part does it."""
+    """Note something that cannot be observed, if a part does it; raise Refused if it is never the same again."""
     who, _ = _reader(frame)
     if who:
         _add(Input(sort, what), None, who)
+    if who and sort == "refused" and _current is not None:
+        raise Refused(
+            f"it read {what} (in {', '.join(who)}), which cannot be read again. Read a file, or declare by "
+            "`with bench_core.reads():` that settings determine what comes from there."
+        )
 
 
 def _add(what: Input, mark: Mark, who: set[str], relative: str = "") -> None:

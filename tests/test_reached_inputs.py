@@ -42,6 +42,9 @@ from reaching import (
 
 from bench_core import registry
 from bench_core.planning.source_module import SourceModule
+from bench_core.runs.results import read_run
+from bench_core.storage.store import Store
+from bench_exchange.stored import unlike_store
 
 PATIENCE = 300  # seconds after which a run that hangs is ended
 PART = "mine|meteor"
@@ -526,6 +529,68 @@ def test_workers_observe_what_the_process_of_the_command_does(case, workers, mac
         assert second.gives(AFTER) or (first.warns(case) and second.warns(case)), second
     else:
         assert second.gives(AFTER), second
+
+
+def one_metric(code: str, files: Any, **rest: Any) -> Case:
+    cases: list[Case] = []
+    metric("one", code, files, to=cases, **rest)
+    return cases[0]
+
+
+def test_what_a_part_declares_of_a_child_is_observed_and_the_child_is_no_warning(machine):
+    case = one_metric(
+        """
+        import subprocess
+
+        from bench_core import reads
+
+
+        def number():
+            with reads("reached.txt"):
+                return subprocess.run(["cat", "reached.txt"], capture_output=True, text=True).stdout
+        """,
+        {"reached.txt": "1.0"},
+    )
+    there = machine(case)
+    assert there.run().gives(BEFORE)
+    (there.here / "reached.txt").write_text("2.0")
+    second = there.run(edited=True)
+    assert second.gives(AFTER), second
+    assert "unobserved" not in second.err
+
+
+def test_a_connection_ends_its_stage_at_once(machine):
+    case = one_metric(
+        """
+        import socket
+        from pathlib import Path
+
+
+        def number():
+            with socket.create_connection(("127.0.0.1", PORT)) as reached:
+                Path("later").touch()
+                return 1.0
+        """,
+        {},
+    )
+    there = machine(case)
+    refused = there.run()
+    assert refused.code == 1
+    assert f"it read a connection to 127.0.0.1:{there.port} (in bench_mine.parts)" in refused.err
+    assert not (there.here / "later").exists()
+
+
+def test_a_run_is_not_contradicted_by_what_was_computed_again_from_other_inputs(machine):
+    there = machine(of("a relative path"))
+    assert there.run().gives(BEFORE)
+    there.edit()
+    assert there.run(edited=True).gives(AFTER)
+    store, runs = Store(there.here / "store"), sorted((there.here / "runs").iterdir())
+    assert len(runs) == 2
+    older, newer = ([*unlike_store(read_run(one), store)] for one in runs)
+    assert [one.text for one in [*older, *newer] if one.wrong] == []
+    assert "not in" in older[-1].text
+    assert not any("not in" in one.text for one in newer)
 
 
 @pytest.mark.nightly

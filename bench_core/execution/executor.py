@@ -257,11 +257,10 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
         for name, digest in stage.code.items():
             write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
         with store.writing(stage.kind, stage.key, about) as folder:
-            found: dict[Input, Reading] = {}
             with (
                 _watched(runner, stage),
                 _unchanged(stage, runner.data),
-                _remembering(stage, found, runner.data),
+                _remembering(runner, stage) as found,
                 _cost() as cost,
             ):
                 counts = observe(lambda: runner.perform(stage, folder), found, runner.home, store.root, folder)
@@ -277,10 +276,7 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
 
 @contextmanager
 def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
-    """Raise StageFailed after the block if it replaced code, and put that back, and settings of the process, too.
-
-    `SPOILT` names what the process cannot be trusted with any more.
-    """
+    """Raise StageFailed after the block if it replaced code; put this back, and settings of the process."""
     install()
     work_of(stage.kind)  # with torch, if it computes with that
     observed = runner.request is not None and runner.request.observed
@@ -296,7 +292,8 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
         if restored := WATCH.restored():
             runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
         if lingering := WATCH.lingering():
-            runner.warn(f"it left threads running ({', '.join(lingering)}), so its process ends.")
+            fate = "so its process ends" if WATCH.exclusive else "which other stages may suffer from: use --workers 1"
+            runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
         names = WATCH.replaced(code_modules(stage))
         WATCH.spoilt = WATCH.spoilt or bool(names or lingering)
         if names:
@@ -309,12 +306,16 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
-def _remembering(stage: Stage, found: Mapping[Input, Reading], data: Path) -> Iterator[None]:
-    """Remember after the block what a stage read besides what its key covers, also if it fails."""
+def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Reading]]:
+    """Yield a mapping for what a stage reads; keep, and remember, what its key does not cover, also if it fails."""
+    found: dict[Input, Reading] = {}
     try:
-        yield
+        yield found
     finally:
-        remember(undeclared(stage, found, data))
+        kept = undeclared(stage, found, runner.data)
+        found.clear()
+        found.update(kept)
+        remember(kept)
 
 
 def _observed(
@@ -322,7 +323,7 @@ def _observed(
 ) -> dict[str, dict[str, str]]:
     """Return the inputs of a stage that no key covers, and those of the artifacts that it read."""
     stage = request.stage
-    inputs = with_earlier(stage, undeclared(stage, found, runner.data), runner.data)
+    inputs = with_earlier(stage, found, runner.data)
     if why := refusal(inputs, request.strict):
         raise StageFailed(why, expected=True)
     kept = digests(inputs)

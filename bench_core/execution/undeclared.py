@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_core.errors import PluginError
 from bench_core.observed_inputs import Input, Mark, Reading, earlier, module_of, unchanged_since
-from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, distributions
+from bench_core.planning.code_digests import CARRYING_LIBRARIES, Covered, code_digests, distributions
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
 
@@ -22,7 +22,9 @@ REMEDY = (
 
 def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
     """Return which of the inputs that were observed are not covered by the key of a stage."""
-    code, files = {*map(str, code_modules(stage).values())}, {*stage.places, *_reads(stage, data)}
+    if not found:
+        return {}
+    code, files = code_digests().covered(frozenset(stage.roots.values())), {*stage.places, *_reads(stage, data)}
     kept = {one: reading for one, reading in found.items() if not _is_declared(one, stage, code, files, found)}
     for one, reading in kept.items():
         if one.sort in ("file", "module") and unchanged_since(one, reading):
@@ -33,7 +35,7 @@ def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict
 def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
     """Return undeclared inputs of a stage, and those that its modules have read earlier in this process."""
     dynamic = {module_of(one.name) for one in found if one.sort == "module"}
-    return {**undeclared(stage, earlier({*code_modules(stage)} | dynamic), data), **found}
+    return {**undeclared(stage, earlier(code_modules(stage) | dynamic), data), **found}
 
 
 def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
@@ -69,13 +71,14 @@ def warning(inputs: Mapping[Input, Reading]) -> str:
     """Return the warning about inputs that a key does not cover."""
     hidden = {one: reading for one, reading in inputs.items() if one.sort == "unobserved"}
     known = {one: reading for one, reading in inputs.items() if one.sort != "unobserved"}
-    texts = [
-        f"it read {listed(known)}, which its key does not cover; its result is used while this is the same"
-        if known
-        else "",
-        f"unobserved: {listed(hidden)}; changes of what this reads are not noticed" if hidden else "",
-    ]
-    return "; ".join(filter(None, texts)) + "."
+    texts = []
+    if known:
+        texts.append(
+            f"it read {listed(known)}, which its key does not cover; its result is used while this is the same"
+        )
+    if hidden:
+        texts.append(f"unobserved: {listed(hidden)}; changes of what this reads are not noticed")
+    return "; ".join(texts) + "."
 
 
 def listed(inputs: Mapping[Input, Reading]) -> str:
@@ -93,22 +96,19 @@ def abridged(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def code_modules(stage: Stage) -> dict[str, Path]:
-    """Return the files of the modules whose code takes part in a stage, by name."""
-    code = code_digests()
-    return {name: path for roots in stage.roots.values() for name, path in code.modules(roots).items()}
+def code_modules(stage: Stage) -> frozenset[str]:
+    """Return the names of the modules whose code takes part in a stage."""
+    return code_digests().covered(frozenset(stage.roots.values())).modules
 
 
 def _reads(stage: Stage, data: Path) -> Iterator[str]:
-    """Yield the paths of data, of pretrained files and of files beside modules whose digests are in a key."""
-    for roots in stage.roots.values():
-        yield from map(str, code_digests().data_files(roots))
+    """Yield the paths of data and of pretrained files whose digests are in a key."""
     for section in ("data", "files"):
         for name in stage.settings.get(section, {}):
             yield str(data.absolute() / name)
 
 
-def _is_declared(one: Input, stage: Stage, code: set[str], files: set[str], found: Mapping[Input, Reading]) -> bool:
+def _is_declared(one: Input, stage: Stage, code: Covered, files: set[str], found: Mapping[Input, Reading]) -> bool:
     """Return whether the key of a stage covers an input, or another input tells more of it."""
     if one.sort in ("unobserved", "refused"):
         return False
@@ -117,7 +117,7 @@ def _is_declared(one: Input, stage: Stage, code: set[str], files: set[str], foun
     if one.sort == "library":
         own = one.name in sys.stdlib_module_names or code_digests().code.homes(one.name)
         return bool(own) or distributions(one.name) <= {*stage.libraries, *CARRYING_LIBRARIES}
-    if one.sort in ("module", "existence") and one.name in code:
+    if one.name in code.data or (one.sort in ("module", "existence") and one.name in code.files):
         return True
     if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
         return True

@@ -31,7 +31,7 @@ from types import (
 )
 from typing import Any, NamedTuple, TypeAlias
 
-from bench_core.observed_inputs import sort_of, variables_written, written
+from bench_core.observed_inputs import assigned, bodies, sort_of
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
 
@@ -85,27 +85,30 @@ class Watch:
     hosted: bool = False  # whether the process is one of an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
+    packages: frozenset[str] = frozenset()  # of the parts that suites name
     spoilt: bool = False  # whether the process should perform no other stage
 
     def begin(self) -> None:
         """Look at all code that is loaded; in a process of stages alone, at what was not seen after the last one."""
-        with without_garbage_collection():
-            if not self.exclusive and not self.idle:
-                self._forget_changes()
-            if not self.idle:
+        if not self.idle:
+            self.packages = frozenset(part.package for kind in IN_SUITES for part in parts(kind).values())
+            with without_garbage_collection():
+                if not self.exclusive:
+                    self._forget_changes()
                 self._enter_modules()
-        written.clear()
+        bodies.clear()
+        assigned.clear()
         self.settings = {name: setting.read() for name, setting in _settings().items()}
         self.threads = {*sys._current_frames()}
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
         """Return what is not what it was, by name, and put it back; `own` modules may change what they hold."""
+        if self.idle:
+            return []
         with without_garbage_collection():  # what is compared are many small objects that all stay
             return self._replaced({*own})
 
     def _replaced(self, mine: set[str]) -> list[str]:
-        if self.idle:
-            return []
         found = [*self._replaced_modules(), *self._replaced_bodies()]
         for place, namespace in [*self.namespaces.items()]:
             if not _equal([*namespace.attributes.values()], namespace.values):
@@ -120,7 +123,7 @@ class Watch:
         """Return which settings of the process are not what they were, and put them back."""
         settings = _settings()
         changed = [name for name, before in self.settings.items() if settings[name].read() != before]
-        if not variables_written():
+        if not assigned:
             changed = [name for name in changed if name != ENVIRONMENT]
         for name in changed:
             with suppress(Exception):  # what cannot be put back ends with the process
@@ -170,7 +173,7 @@ class Watch:
                     self.aliens.append(".".join((*place, name)))
             elif issubclass(kind, type) and len(place) == 1 and value.__module__ == place[0]:
                 self._enter((*place, value.__qualname__), value)
-            elif kind in CONTAINERS and not name.startswith("_") and _is_ours(place[0]):
+            elif kind in CONTAINERS and not name.startswith("_") and self._is_of_part(place[0]):
                 self.containers[place, name] = value, _content(value)
 
     def _replaced_modules(self) -> Iterator[str]:
@@ -181,7 +184,7 @@ class Watch:
                 sys.modules[name] = module
 
     def _replaced_bodies(self) -> Iterator[str]:
-        for (owner, name), before in [*written.items()]:
+        for (owner, name), before in [*bodies.items()]:
             if getattr(owner, name) is not before and self._knows(owner):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
                 _put(owner, name, before)
@@ -195,7 +198,7 @@ class Watch:
 
     def _replaced_attributes(self, place: Place, namespace: Namespace, own: bool) -> Iterator[str]:
         attributes = namespace.attributes
-        ours = not own and _is_ours(place[0])
+        ours = not own and (self._is_of_part(place[0]) or place[0].startswith("bench_core."))
         for name, old in zip(namespace.names, namespace.values, strict=True):
             new = attributes.get(name, self)
             if new is old:
@@ -219,8 +222,11 @@ class Watch:
         for (place, name), (value, before) in self.containers.items():
             if (now := _content(value)) != before:
                 self.containers[place, name] = value, now
-                if place[0] not in own and not _is_state(place[0]):
+                if place[0] not in own:
                     yield f"the content of {'.'.join((*place, name))}"
+
+    def _is_of_part(self, module: str) -> bool:
+        return module.partition(".")[0] in self.packages
 
 
 def _equal(now: list[Any], before: list[Any]) -> bool:
@@ -234,20 +240,6 @@ def _equal(now: list[Any], before: list[Any]) -> bool:
 def _sort_of_module(name: str) -> str:
     file = getattr(sys.modules.get(name), "__file__", None)
     return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
-
-
-def _is_ours(module: str) -> bool:
-    """Return whether a module is of the core, or of a package of parts that suites name."""
-    return module.partition(".")[0] in {"bench_core", *_packages()}
-
-
-def _packages() -> set[str]:
-    return {part.package for kind in IN_SUITES for part in parts(kind).values()}
-
-
-def _is_state(module: str) -> bool:
-    """Return whether the core itself changes what a module holds."""
-    return module.partition(".")[0] == "bench_core"
 
 
 def _is_first_use(module: str, name: str, new: Any) -> bool:
@@ -375,7 +367,7 @@ def _put_collection(before: tuple[bool, tuple[int, int, int]]) -> None:
 
 
 def _put_environment(before: Mapping[str, str]) -> None:
-    for name in variables_written():
+    for name in [*assigned]:
         if name in before:
             os.environ[name] = before[name]
         else:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bench_core.entry_points import installed_version
 from bench_core.errors import DataError
 from bench_core.files import digest
 
@@ -53,13 +52,8 @@ def _joined(texts: Mapping[str, str]) -> str:
     return f"{{{','.join([f'{canonical(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
 
-@cache
-def library(name: str) -> str:
-    """Return the version of a distribution, or "not installed"."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+#: Returns the version of a distribution, or "not installed".
+library: Callable[[str], str] = installed_version
 
 
 def file_digest(path: Path) -> str:

@@ -10,7 +10,7 @@ from functools import cache, reduce
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution
-from pathlib import Path
+from typing import NamedTuple
 
 from bench_core.config import Config
 from bench_core.planning import cache_keys as keys
@@ -121,6 +121,14 @@ class Reading:
         return Reading(self.docstrings or other.docstrings, self.annotations or other.annotations)
 
 
+class Covered(NamedTuple):
+    """What the digests of several roots cover: modules by name, their files, and files of data beside them."""
+
+    modules: frozenset[str]
+    files: frozenset[str]
+    data: frozenset[str]
+
+
 @dataclass
 class CodeDigests:
     """Digests by roots, each computed once."""
@@ -130,8 +138,7 @@ class CodeDigests:
     _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
     _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
     _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
-    _modules: dict[tuple[str, ...], Mapping[str, Path]] = field(default_factory=dict)
-    _data: dict[tuple[str, ...], frozenset[Path]] = field(default_factory=dict)
+    _covered: dict[frozenset[tuple[str, ...]], Covered] = field(default_factory=dict)
 
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
         """Return all definitions behind roots."""
@@ -161,18 +168,17 @@ class CodeDigests:
             if place.name != ALL
         }
 
-    def modules(self, roots: tuple[str, ...]) -> Mapping[str, Path]:
-        """Return the files of the modules whose code or imports are behind roots, by their names."""
-        if roots not in self._modules:
-            self._modules[roots] = self.code.imported(self.closure(roots))
-        return self._modules[roots]
-
-    def data_files(self, roots: tuple[str, ...]) -> frozenset[Path]:
-        """Return the files beside modules whose contents count, as code asks for their folders."""
-        if roots not in self._data:
-            places = [place.module for place in self.closure(roots) if place.name == DATA]
-            self._data[roots] = frozenset(path for module in places for path in self.code.data_files(module))
-        return self._data[roots]
+    def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
+        """Return the modules and files that the digests of several roots cover, as far as code uses them."""
+        if parts not in self._covered:
+            places = frozenset().union(*map(self.closure, parts))
+            modules = self.code.imported(places)
+            data = {
+                str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)
+            }
+            files = frozenset(map(str, modules.values()))
+            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data))
+        return self._covered[parts]
 
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
         """Return the installed distributions that the code behind roots names."""

@@ -10,12 +10,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
+from bench_core.entry_points import installed_version
 from bench_core.files import digest
 from bench_core.observed_inputs import ALL_VARIABLES, package_of
 
@@ -55,7 +55,7 @@ def current_digest(sort: str, name: str) -> str:
     if sort == "variable":
         return _variable(name)
     if sort == "library":
-        return _version(name)
+        return installed_version(name)
     path = Path(_placed(name))
     try:
         status = path.stat()
@@ -71,14 +71,6 @@ def current_digest(sort: str, name: str) -> str:
         return ABSENT
     except (OSError, ValueError) as error:
         return f"unreadable ({getattr(error, 'strerror', None) or error})"
-
-
-@cache
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ABSENT
 
 
 @lru_cache(maxsize=100_000)

@@ -105,11 +105,11 @@ class Store:
     def is_stored(self, stage: Stage, told: bool = False) -> bool:
         """Return whether the artifact of a stage is stored and current, or, if that suffices, its imported record."""
         kind = self.kept_as(stage.kind, stage.key) if told else stage.kind
-        return self.has(kind, stage.key) and not self.changed_inputs(kind, stage.key)
+        return self.has(kind, stage.key) and not changed(self.dependencies[kind, stage.key])
 
     def changed_inputs(self, kind: str, key: str) -> list[str]:
         """Return which inputs of a stored artifact, besides those in its key, have changed since."""
-        return changed(self.dependencies.get((kind, key)) or {})
+        return changed(self.dependencies[kind, key]) if self.has(kind, key) else []
 
     def contradictions(self, kind: str, key: str) -> list[str]:
         """Return the files of an artifact that differ from its imported record."""

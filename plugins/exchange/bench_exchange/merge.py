@@ -30,6 +30,7 @@ from bench_core.runs.results import (
     write_run,
 )
 from bench_core.runs.unverified import read_unverified, write_unverified
+from bench_core.storage import dependencies
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.axes import AXES
 from bench_core.suites.published import plain
@@ -136,6 +137,11 @@ class _Union:
             "samples": list(self._samples()),
             "merged": [{"run": run.folder.name, "cells": len(run.cells)} for run in self.runs],
             "notes": self.notes,
+            **(
+                {"observed": observed}
+                if (observed := dependencies.united(one.get("observed", {}) for one in infos))
+                else {}
+            ),
         }
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:

@@ -74,9 +74,20 @@ class _Compared:
         return key in self._behind
 
     def _places(self, kind: str, key: str) -> list[str]:
-        """Return the kinds under which an artifact is in the store: its own, or that of its record."""
+        """Return the kinds under which an artifact is in the store: its own, or that of its record.
+
+        One that was computed again from other inputs, which its key does not cover, is not the run's.
+        """
         names = dict.fromkeys((kind, RECORDS.get(kind, kind)))
-        return [name for name in names if os.path.lexists(self.store.path(name, key))]
+        here = [name for name in names if os.path.lexists(self.store.path(name, key))]
+        return [name for name in here if not self._has_other_inputs(name, key)]
+
+    def _has_other_inputs(self, kind: str, key: str) -> bool:
+        if not self.store.has(kind, key):
+            return False  # what is wrong with it is told
+        told = self.run.info.get("observed", {})  # without names of this machine's folders
+        inputs = self.store.dependencies[kind, key].items()
+        return any(mark not in told.get(sort, {}).values() for sort, found in inputs for mark in found.values())
 
     @cached_property
     def _artifacts(self) -> dict[str, Artifact]:
