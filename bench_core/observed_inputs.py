@@ -303,8 +303,8 @@ def _note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     if mark and sort == "file" and stat.S_ISDIR(mark[0]):
         sort = "listing"
     if place.startswith(SYSTEM) or (mark and sort == "file" and not stat.S_ISREG(mark[0])):
-        if not place.startswith(HARMLESS):
-            _escape(frame, place, "refused")
+        if not place.startswith(HARMLESS):  # what Python reads of the machine for a part is told, no more
+            _escape(frame, place, "refused" if sort_of(frame.f_code.co_filename) == "own" else "unobserved")
         return
     given = os.fsdecode(path)
     _add(Input(sort, place), mark, who, given if not os.path.isabs(given) and os.getcwd() == _home else "")
