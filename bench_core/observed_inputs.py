@@ -1,4 +1,4 @@
-"""Observes what a process reads besides what it declares: files, folders, variables, libraries; and what escapes.
+"""Observes undeclared inputs of a process: files, folders, variables, libraries; and names what it cannot observe.
 
 Audit events report opened files, listed folders, imports, children and connections; `os.environ` reports its reads;
 `os.stat` and the readers of files in compiled code that raise no events are wrapped. What a stage reads is what was
@@ -317,8 +317,8 @@ def _escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
         _add(Input(sort, what), None, who)
     if who and sort == "refused" and _current is not None:
         raise Refused(
-            f"it read {what} (in {', '.join(who)}), which cannot be read again. Read a file, or declare by "
-            "`with bench_core.reads():` that settings determine what comes from there."
+            f"it read {what} (in {', '.join(who)}), which cannot be read again. Read a file, or, if "
+            "settings determine the answer, declare this by `with bench_core.reads():`."
         )
 
 

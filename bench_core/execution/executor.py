@@ -123,7 +123,7 @@ class Here(Executor):
 
 
 def _apart(listen: Callable[..., None]) -> Callable[..., None]:
-    """Return a listener that is no part of the stage, so that what it reads does not count."""
+    """Return a listener whose reads are not inputs of the stage."""
 
     def listening(*event: Any) -> None:
         with reads():
@@ -252,7 +252,7 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
         if store.has(stage.kind, stage.key):
             if not (names := store.changed_inputs(stage.kind, stage.key)):
                 return
-            store.warn(f"{stage.kind} of {stage.label} is computed again, as {', '.join(names)} changed.")
+            store.warn(f"{stage.kind} of {stage.label} is computed again because {', '.join(names)} changed.")
             store.set_aside(stage.kind, stage.key)
         for name, digest in stage.code.items():
             write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
@@ -276,7 +276,7 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
 
 @contextmanager
 def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
-    """Raise StageFailed after the block if it replaced code; put this back, and settings of the process."""
+    """Raise StageFailed after the block if it replaced code; restore the code and the settings of the process."""
     install()
     work_of(stage.kind)  # with torch, if it computes with that
     observed = runner.request is not None and runner.request.observed
@@ -292,22 +292,22 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
         if restored := WATCH.restored():
             runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
         if lingering := WATCH.lingering():
-            fate = "so its process ends" if WATCH.exclusive else "which other stages may suffer from: use --workers 1"
+            fate = "so its process ends" if WATCH.exclusive else "and they may affect other stages: use --workers 1"
             runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
         names = WATCH.replaced(code_modules(stage))
         WATCH.spoilt = WATCH.spoilt or bool(names or lingering)
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise StageFailed(
-                f"it replaced {', '.join(names[:SHOWN])}{more}, which all other stages would use. Nothing of it was "
-                f"stored. Change objects of the part alone, or put back what it replaces.{failure}",
+                f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages use, too. Nothing of it was "
+                f"stored. Modify only the part's own objects, or restore what it replaces.{failure}",
                 expected=True,
             )
 
 
 @contextmanager
 def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Reading]]:
-    """Yield a mapping for what a stage reads; keep, and remember, what its key does not cover, also if it fails."""
+    """Yield a mapping for the inputs of a stage; afterwards, reduce it to the undeclared ones and remember them."""
     found: dict[Input, Reading] = {}
     try:
         yield found
@@ -321,7 +321,7 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
 def _observed(
     runner: StageRunner, request: StageRequest, found: Mapping[Input, Reading]
 ) -> dict[str, dict[str, str]]:
-    """Return the inputs of a stage that no key covers, and those of the artifacts that it read."""
+    """Return the undeclared inputs of a stage and of its input artifacts."""
     stage = request.stage
     inputs = with_earlier(stage, found, runner.data)
     if why := refusal(inputs, request.strict):

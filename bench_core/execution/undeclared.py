@@ -43,8 +43,8 @@ def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
     changed = [one.name for one, reading in inputs.items() if not _is_same(one, reading)]
     if changed:
         raise PluginError(
-            f"{', '.join(changed[:SHOWN])}: changed since it was read, by this stage or another. Nothing was stored. "
-            "Run the suite again; a part may not write what it reads."
+            f"{', '.join(changed[:SHOWN])}: changed after a stage had read it, so nothing was stored. "
+            "Run the suite again; a part must not write a file that it reads."
         )
     kept: dict[str, dict[str, str]] = {}
     for one, reading in inputs.items():
@@ -63,8 +63,8 @@ def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
     """Return why a stage that read inputs is refused; empty if it is not."""
     refused = {one: reading for one, reading in inputs.items() if one.sort == "refused"}
     if refused:
-        return f"it read {listed(refused)}, which cannot be read again. Read a file, or declare it by a setting."
-    return f"it read {listed(inputs)}, which no key covers (--strict). {REMEDY}" if inputs and strict else ""
+        return f"it read {listed(refused)}, which cannot be read again. Read a file, or make it a setting."
+    return f"it read {listed(inputs)}, which no cache key covers (--strict). {REMEDY}" if inputs and strict else ""
 
 
 def warning(inputs: Mapping[Input, Reading]) -> str:
@@ -73,11 +73,10 @@ def warning(inputs: Mapping[Input, Reading]) -> str:
     known = {one: reading for one, reading in inputs.items() if one.sort != "unobserved"}
     texts = []
     if known:
-        texts.append(
-            f"it read {listed(known)}, which its key does not cover; its result is used while this is the same"
-        )
+        reused = "its result is reused only while this is unchanged"
+        texts.append(f"it read {listed(known)}, which its cache key does not cover; {reused}")
     if hidden:
-        texts.append(f"unobserved: {listed(hidden)}; changes of what this reads are not noticed")
+        texts.append(f"unobserved: {listed(hidden)}; changes of its inputs are not detected")
     return "; ".join(texts) + "."
 
 

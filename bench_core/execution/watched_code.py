@@ -1,8 +1,8 @@
-"""Notices code that a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
+"""Detects code that a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
 
-What is compared after each stage is all that was loaded before it: a decoder that replaces a method of torch changes
-what every later stage computes. Settings of the interpreter are restored. Threads that outlive their stage end the
-process with it. Modules that a stage itself loads are searched for functions of parts among those of libraries.
+A decoder that replaces a method of torch changes the results of all later stages. So everything loaded before a stage
+is compared after it, and settings of the interpreter are restored. If a thread outlives its stage, the process ends.
+In modules that the stage itself loads, functions of parts are searched for among those of libraries.
 """
 
 from __future__ import annotations
