@@ -180,7 +180,7 @@ class _Report:
                 where = f"report.md: table {name}{BESIDE}, {record['row']} x {record['column']}"
                 yield f"{where}: {record['difference']} {record['verdict']} of results.json is not there"
             else:
-                left.remove(fitting[0])
+                left.remove(max(fitting, key=len))  # 0.0 is shown as 0, too, where others have few digits
         if left:
             yield f"report.md: table {name}{BESIDE} shows {left[0]!r}, which results.json has not"
         file = next((path for path in self._latex_files if path.stem.startswith(f"{name}-published")), None)
