@@ -76,10 +76,10 @@ class Installed:
 
     @contextmanager
     def recording(self, entry: EntryPoint) -> Iterator[None]:
-        """Record a distribution as broken if its plugin fails, whatever it does; the others go on."""
+        """Record a distribution as broken if its plugin fails or exits; the others go on."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.broken[entry_points.origin(entry)[0]] = f"{type(error).__name__}: {error}"
 
     def _undefined(self, hook: str, module: ModuleType, needed: Iterable[str]) -> str:

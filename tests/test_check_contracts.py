@@ -6,17 +6,24 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import bench_broken.plugin
 import bench_small.plugin
 import pytest
+import torch
 from click.testing import CliRunner
 
-from bench_core import hookimpl, registry
-from bench_core.commands.main import bench
-from bench_core.testing import suite_contracts, toys
+from bench_core import PluginError, hookimpl, registry
+from bench_core.commands.main import bench, main
+from bench_core.execution import checker
+from bench_core.execution.checker import BUILT, IMPORTED, Trial
+from bench_core.execution.executor import StageFailed
+from bench_core.suites import target_check
+from bench_core.testing import leaks, models, stepping, toys, trials
+from bench_core.testing.toy_models import Recurrent
 from bench_core.testing.toy_parts import Letters
 
 SUITE = {
@@ -29,8 +36,8 @@ SUITE = {
     "skip": [{"model": "codes", "decoder": "draw"}, {"task": "stream"}],
 }
 OK = [
-    "ok  model lstm: 22 contracts",
-    "ok  model codes: 21 contracts",
+    "ok  model lstm: 25 contracts",
+    "ok  model codes: 24 contracts",
     "ok  decoder greedy with lstm: 9 contracts",
     "ok  decoder draw with lstm: 6 contracts",
     "ok  decoder greedy with codes: 9 contracts",
@@ -48,7 +55,9 @@ def check(tmp_path, monkeypatch):
     def run(*words, **sections):
         (tmp_path / "suite.yaml").write_text(json.dumps({**SUITE, **sections}))
         with registry.extra(toys, bench_small.plugin, bench_broken.plugin):
-            done = CliRunner().invoke(bench, ["check", "--contracts", "suite.yaml", *words], standalone_mode=False)
+            done = CliRunner().invoke(
+                bench, ["check", "--contracts", "--same-process", "suite.yaml", *words], standalone_mode=False
+            )
         assert done.exception is None, done.output
         return done.return_value, done.output.splitlines()
 
@@ -80,7 +89,7 @@ def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check)
         *OK,
         "suite.yaml --profile same:",
         "suite.yaml --profile other:",
-        "ok  model codes: 21 contracts",
+        "ok  model codes: 24 contracts",
         "ok  decoder greedy with codes: 9 contracts",
     ]
     assert code == 0
@@ -88,7 +97,7 @@ def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check)
 
 def test_what_is_never_trained_needs_no_gradient(check):
     _, lines = check(training={"updates": 0})
-    assert "ok  model lstm: 21 contracts" in lines
+    assert "ok  model lstm: 16 contracts" in lines
 
 
 def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check, monkeypatch):
@@ -100,7 +109,7 @@ def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 0
     assert lines[1:4] == [
-        "ok  model mine: 20 contracts",
+        "ok  model mine: 23 contracts",
         "  exempt  probabilities sum to one at every step: half is enough",
         "  exempt  the score is the sum of its steps: so is this",
     ]
@@ -110,7 +119,7 @@ def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check)
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
     assert lines[1:] == [
-        "broken  model mine: 2 of 22 contracts",
+        "broken  model mine: 2 of 25 contracts",
         "  probabilities sum to one at every step: log of the sum of probabilities: Tensor-likes are not close!",
         "  the score is the sum of its steps: score, and sum of the steps along `chain`: Tensor-likes are not close!",
         "ok  decoder greedy with mine: 9 contracts",
@@ -165,11 +174,181 @@ def test_a_class_that_is_not_what_its_config_declares_is_broken(check, monkeypat
 
 
 def test_a_task_that_is_too_large_is_not_tried(check, monkeypatch):
-    monkeypatch.setattr(suite_contracts, "MOST_EXAMPLES", 5)
+    monkeypatch.setattr(trials, "MOST_EXAMPLES", 5)
     code, lines = check()
     (line,) = (line for line in lines if "task letters" in line)
     assert line.startswith("not tried  task letters: its split 'train' has more than 5 examples, and contracts read")
     assert code == 0
+
+
+def with_scores(score):
+    """Return a Config of a recurrent toy whose scores are others, and a plugin that has it."""
+
+    class ChangedConfig(toys.RecurrentConfig):
+        """A recurrent model of which scores are others."""
+
+        name = "changed"
+
+        @classmethod
+        def load(cls):
+            return type("Changed", (Recurrent,), {"score": score})
+
+    module = ModuleType("bench_changed")
+    module.bench_models = hookimpl(lambda: [ChangedConfig])
+    module.bench_models.__module__ = "bench_changed"
+    return module
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SystemExit(0), "SystemExit: 0"),
+        (MemoryError(), "MemoryError"),
+        (RecursionError("too deep\nby far"), "RecursionError: too deep"),
+        (
+            type("Silent", (Exception,), {"__str__": lambda error: sys.exit(0)})(),
+            "Silent, whose text raises SystemExit",
+        ),
+        (AssertionError("x" * 10_000), "x" * 500),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_whatever_a_part_raises_in_a_contract_breaks_that_contract_and_no_other(check, error, reason):
+    def score(model, batch, scoring):
+        raise error
+
+    with registry.extra(with_scores(score)):
+        code, lines = check(models={"lstm": {"name": "changed"}}, skip=[])
+    assert code == 1
+    assert f"  a row scores alike alone and in a batch: {reason}" in lines
+    assert [line for line in lines if line.startswith("broken")] == ["broken  model lstm: 6 of 25 contracts"]
+    assert "ok  decoder greedy with lstm: 9 contracts" in lines
+
+
+def test_contracts_about_accelerators_break_no_part_of_a_suite_that_computes_on_the_cpu(check):
+    def score(model, batch, scoring):
+        found = Recurrent.score(model, batch, scoring)
+        return replace(found, log_probs=found.log_probs * torch.ones(len(batch)))
+
+    with registry.extra(with_scores(score)):
+        found = [
+            check("--elsewhere", models={"lstm": {"name": "changed"}}, hardware={"device": device}, skip=[])
+            for device in ("cpu", "cuda")
+        ]
+    sentence = "it scores on an accelerator as on the cpu: on an accelerator: "
+    for (code, lines), start, due in zip(found, ("  right on the CPU only  ", "  "), (0, 1), strict=True):
+        assert code == due
+        assert any(line.startswith(f"{start}{sentence}") for line in lines), lines
+
+
+def test_text_generators_are_not_tried_by_name(check, writers):
+    sections = {"models": {"echo": {"name": "echo"}}, "decoders": {"echoed": {"name": "as-echoed"}}, "skip": []}
+    code, lines = check(**sections, metrics={"length": {"name": "text-length"}})
+    assert "not tried  model echo: it generates texts. Try it by `bench_core.testing.check_text_generator`." in lines
+    assert code == 0
+
+
+def test_a_module_that_cannot_be_imported_is_broken_unless_it_lacks_another(check, monkeypatch):
+    lines = {}
+    for error in (NameError("name 'x' is not defined"), ModuleNotFoundError("No module named 'x'", name="x")):
+
+        def load(kind, error=error):
+            raise error
+
+        monkeypatch.setattr(toys.RecurrentConfig, "load", classmethod(load))
+        monkeypatch.setattr(target_check, "target_problem", lambda kind: None)
+        code, found = check()
+        lines[code] = [line for line in found if line.partition("  ")[2].startswith("model lstm")]
+    assert lines[1] == ["broken  model lstm, while it was imported: NameError: name 'x' is not defined"]
+    assert lines[0] == ["not tried  model lstm: ModuleNotFoundError: No module named 'x'"]
+
+
+@pytest.mark.parametrize("words", [["check"], ["run", "--workers", "0"]], ids=" ".join)
+def test_a_part_that_exits_while_its_settings_are_read_does_not_decide_the_exit_code(
+    words, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "suite.yaml").write_text(json.dumps(SUITE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(toys.RecurrentConfig, "is_pretrained", lambda config: sys.exit(0))
+    monkeypatch.setattr(sys, "argv", ["bench", *words, "suite.yaml"])
+    with registry.extra(toys), pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert "a plugin called sys.exit(0)" in capsys.readouterr().err
+
+
+class Scripted:
+    """A worker that answers by a script: lists of messages, each perhaps with an error at its end."""
+
+    def __init__(self, *script):
+        self.script, self.requests = [*script], []
+
+    def ask(self, request):
+        self.requests.append(request["skip"])
+        for message in self.script.pop(0):
+            if isinstance(message, Exception):
+                raise message
+            yield message
+
+
+def trying(name):
+    return {"begun": True, "trying": name}
+
+
+def test_after_a_loss_the_other_contracts_are_tried_in_a_fresh_process():
+    begin, lost = (
+        [trying(IMPORTED), trying(BUILT), {"due": ["a", "b", "c"], "exempt": {"d": "why"}}],
+        StageFailed("lost"),
+    )
+    worker = Scripted(
+        [*begin, trying("a"), {"kept": "a"}, trying("b"), lost], [*begin, trying("c"), {"kept": "c"}, {"done": True}]
+    )
+    found = checker._verdict(worker, 60.0, Trial("metric", []))
+    assert (found.kept, found.broken, found.exempt, found.left_out) == (["a", "c"], {"b": "lost"}, {"d": "why"}, [])
+    assert worker.requests == [[], ["a", "b"]]
+
+
+@pytest.mark.parametrize("step", [IMPORTED, BUILT])
+def test_a_part_that_is_lost_before_any_contract_is_not_tried_again(step):
+    worker = Scripted([trying(step), StageFailed("lost")])
+    assert checker._verdict(worker, 60.0, Trial("metric", [])).broken == {step: "lost"}
+
+
+def test_a_process_that_is_lost_again_where_nothing_is_left_to_try_ends_the_trial():
+    begin = [trying(IMPORTED), trying(BUILT), {"due": ["a"]}]
+    worker = Scripted([*begin, trying("a"), {"kept": "a"}, StageFailed("lost")], [*begin, StageFailed("again")])
+    found = checker._verdict(worker, 60.0, Trial("metric", []))
+    assert found.kept == []
+    assert found.broken == {"a": "lost", BUILT: "again"}
+
+
+def test_after_two_contracts_that_take_too_long_the_rest_is_left_out():
+    begin = [trying(IMPORTED), {"due": ["a", "b", "c"]}]
+    worker = Scripted([*begin, trying("a"), StageFailed("slow")], [*begin, trying("b"), StageFailed("slow")])
+    found = checker._verdict(worker, 0.0, Trial("metric", []))
+    assert (found.broken, found.left_out) == ({"a": "slow", "b": "slow"}, ["c"])
+
+
+def test_without_a_worker_process_nothing_is_called_right():
+    with pytest.raises(PluginError, match="cannot start"):
+        checker._verdict(Scripted([StageFailed("cannot start")]), 60.0, Trial("metric", []))
+
+
+def test_quick_contracts_name_what_is_broken_and_train_nothing(monkeypatch, tmp_path):
+    def per_token(model, batch, scoring):
+        found = Recurrent.score(model, batch, scoring)
+        return replace(found, log_probs=found.log_probs / batch.length)
+
+    monkeypatch.setattr(leaks, "leak", lambda case, by: pytest.fail("a model is trained"))
+    monkeypatch.setattr(stepping, "leak", leaks.leak)
+    monkeypatch.setattr(models, "DRAWS", 20_000)  # as for users
+    with registry.extra(toys, with_scores(per_token)):
+        assert trials.quick(Trial("model", [{"name": "toy-recurrent"}]), tmp_path) == {}
+        broken = trials.quick(Trial("model", [{"name": "changed"}]), tmp_path)
+    assert {*broken} == {
+        "the_score_is_the_sum_of_its_steps", "samples_occur_as_often_as_their_score_says",
+        "windows_of_a_stream_score_as_the_whole_does",
+    }  # fmt: skip
 
 
 def test_nothing_is_tried_of_suites_that_cannot_run(check):

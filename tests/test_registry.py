@@ -102,6 +102,7 @@ def test_a_plugin_is_found_with_its_origin(install):
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("def broken(:", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)", "SystemExit: 0"),
         (
             "supports = (3, 4)",
             f"says `supports = (3, 4)`; this is bench-core {HERE}, with version 2 of the interfaces",

@@ -85,9 +85,9 @@ def test_a_suspended_stage_takes_no_time(answering, monkeypatch):
     assert [*iter(lambda: next(answers), {"done": True})], "though it was suspended for longer than --stage-timeout"
 
 
-def test_a_worker_that_is_never_resumed_is_ended(answering, monkeypatch):
+def test_a_worker_that_is_never_resumed_is_ended(answering):
     worker, start = answering
-    monkeypatch.setattr(workers, "SUSPENSION", 0.5)
+    worker.suspension = 0.5
     (process, channel), said = start(), []
     with pytest.raises(StageFailed, match=r"was suspended for 0.5 s. Run the suite again to continue"):
         [*worker._answers(process, channel, "token", said.append)]

@@ -103,6 +103,15 @@ def test_a_package_that_cannot_be_imported_is_told_with_the_reason(package, tmp_
     assert "its package cannot be imported: ImportError: half installed" in problem("ours.model:Model")
 
 
+def test_a_package_whose_import_exits_is_a_problem_and_no_end(package, tmp_path):
+    (tmp_path / "ours" / "__init__.py").write_text("import sys\nsys.exit(0)")
+    assert "its package cannot be imported: SystemExit: 0" in problem("ours.model:Model")
+
+
+def test_a_class_whose_loading_exits_is_a_problem_and_no_end(package):
+    assert "its target cannot be imported: SystemExit: 0" in problem("", load=classmethod(lambda cls: sys.exit(0)))
+
+
 def test_the_classes_of_all_installed_parts_are_found_in_the_source():
     from bench_core.registry import kinds, parts
 

@@ -27,11 +27,19 @@ if TYPE_CHECKING:
 @click.option("--elsewhere", is_flag=True, help="Do not look for data and devices: the suites will run elsewhere.")
 @click.option("--build", is_flag=True, help="Also prepare the tasks and build every model, without weights.")
 @click.option("--contracts", is_flag=True, help="Also try the contracts of the interfaces on every part.")
+@click.option(
+    "--contract-timeout",
+    type=options.DURATION,
+    default="5m",
+    show_default=True,
+    help="End a contract that takes longer; it is broken.",
+)
+@click.option("--same-process", is_flag=True, help="Try contracts in the process of the command, for a debugger.")
 @options.data
 @options.store
 def command(
     suites: tuple[Path, ...], profile: str | None, settings: tuple[str, ...], elsewhere: bool, build: bool,
-    contracts: bool, data: Path, store: Store,
+    contracts: bool, contract_timeout: float, same_process: bool, data: Path, store: Store,
 ) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
     checked: dict[str, Suite] = {}
@@ -50,9 +58,9 @@ def command(
         wrong = _build(checked, data, store)
     if wrong or not contracts:
         return 2 if wrong else 0
-    from bench_core.testing.suite_contracts import check_contracts  # imports torch
+    from bench_core.commands.contracts import check_contracts
 
-    return check_contracts(checked, data)
+    return check_contracts(checked, data, None if same_process else contract_timeout)
 
 
 def _tell(path: str, problems: dict[str, str]) -> None:

@@ -75,6 +75,14 @@ class Commands(click.Group):
             ) from None
         return loaded
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SystemExit as stop:  # else its code would be that of the command
+            from bench_core.errors import PluginError
+
+            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -132,8 +132,17 @@ class Reporter:
                 self.say(alive=True)
 
 
-def main() -> None:
-    """Perform stages until there are no more."""
+def stages(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
+    """Return a function that performs a request for a stage and returns its last answer."""
+    store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
+    runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
+    runner.hear = lambda event: reporter.say(hear=event_to_json(event))
+    runner.begun = lambda: reporter.say(begun=True)
+    return lambda request: answer(request, runner)
+
+
+def main(service: Callable[[Reporter], Callable[[Any], dict[str, Any]]] = stages) -> None:
+    """Perform requests until there are no more."""
     install()
     WATCH.exclusive = True
     channel = Channel(socket.socket(fileno=int(sys.argv[3])))
@@ -143,7 +152,7 @@ def main() -> None:
     Thread(target=_listen, args=(channel, requests, deserted), daemon=True).start()
     Thread(target=reporter.beat, daemon=True).start()
     try:
-        _work(requests, reporter)
+        _work(requests, reporter, service(reporter))
     except ConnectionError:
         deserted.set()
     except OSError:
@@ -153,16 +162,12 @@ def main() -> None:
             os.killpg(0, signal.SIGKILL)
 
 
-def _work(requests: Queue[tuple[str, Any]], reporter: Reporter) -> None:
-    store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
-    runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
-    runner.hear = lambda event: reporter.say(hear=event_to_json(event))
-    runner.begun = lambda: reporter.say(begun=True)
+def _work(requests: Queue[tuple[str, Any]], reporter: Reporter, perform: Callable[[Any], dict[str, Any]]) -> None:
     while True:
         token, request = requests.get()
         _stop_by_signal()  # whatever the last part has made of it
         reporter.begin(token)
-        reporter.say(last=True, **answer(request, runner))
+        reporter.say(last=True, **perform(request))
 
 
 def _stop_by_signal() -> None:

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -43,6 +43,10 @@ class Worker:
     data: Path
     isolate: bool = False  # a process for each stage
     timeout: float | None = None  # seconds that a stage may take
+    suspension: float = field(default_factory=lambda: SUSPENSION)  # seconds for which it may be suspended
+    module: str = "bench_core.execution.worker"  # that its process executes
+    option: str = "--stage-timeout"  # that gives the timeout
+    again: str = AGAIN  # what to do after it is lost
     gpu: str | None = None  # that its process sees, as CUDA_VISIBLE_DEVICES has it; by default whatever is here
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
@@ -51,22 +55,30 @@ class Worker:
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
         """Perform a stage; raise StageFailed, also if the process dies."""
+        self.held = frozenset(key for _, key in request.stage.inputs.values())
+        for answer in self.ask(request.to_json(), warn):
+            if "tell" in answer:
+                tell(*answer["tell"])
+            elif "hear" in answer:
+                hear(event_from_json(answer["hear"]))
+            elif "warn" in answer:
+                warn(answer["warn"])
+            check_answer(answer)
+
+    def ask(self, request: Mapping[str, Any], warn: Callable[[str], None] = lambda text: None) -> Iterator[Any]:
+        """Send a request; yield the answers up to the last one; raise StageFailed if the process dies."""
         process, channel = self._ready()
-        token, self.held = token_hex(8), frozenset(key for _, key in request.stage.inputs.values())
+        token = token_hex(8)
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
-            channel.send(token, request.to_json())
+            channel.send(token, request)
         try:
             for answer in self._answers(process, channel, token, warn):
-                if "tell" in answer:
-                    tell(*answer["tell"])
-                elif "hear" in answer:
-                    hear(event_from_json(answer["hear"]))
-                elif "warn" in answer:
-                    warn(answer["warn"])
-                elif "done" in answer or "failed" in answer:
-                    if answer.get("spoilt"):
-                        self.kill()
-                    return check_answer(answer)
+                last = "done" in answer or "failed" in answer
+                if last and (answer.get("spoilt") or self.isolate):
+                    self.kill()
+                yield answer
+                if last:
+                    return
         except Garbled as error:
             raise self._lost(f"the worker process sent something other than its answer ({error}).") from None
         finally:
@@ -112,7 +124,7 @@ class Worker:
             self.words.close()
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "bench_core.execution.worker", str(self.store), str(self.data)]
+        command = [sys.executable, "-m", self.module, str(self.store), str(self.data)]
         with theirs:
             try:
                 # A session of its own: an interrupt is for the run, which then ends its workers.
@@ -123,7 +135,9 @@ class Worker:
                 )  # fmt: skip
             except OSError as error:
                 ours.close()
-                raise StageFailed(f"cannot start a worker process: {error}. {AGAIN}", expected=True) from None
+                raise StageFailed(
+                    f"cannot start a worker process: {error}. {self.again}".strip(), expected=True
+                ) from None
         self.channel = Channel(ours)
         return self.process, self.channel
 
@@ -151,12 +165,13 @@ class Worker:
             else:
                 silence += passed
             spent += passed if begun and not suspension else 0.0
-            begun = begun or {"begun": True} in answers
+            if any(one.get("begun") for one in answers):
+                begun, spent = True, 0.0
             if self.timeout is not None and spent >= self.timeout:
                 self.stop()
-                raise StageFailed(f"it took longer than {self.timeout:g} s (--stage-timeout).", expected=True)
-            if suspension >= SUSPENSION:
-                raise self._lost(f"the worker process was suspended for {SUSPENSION:g} s. {AGAIN}")
+                raise StageFailed(f"it took longer than {self.timeout:g} s ({self.option}).", expected=True)
+            if suspension >= self.suspension:
+                raise self._lost(f"the worker process was suspended for {self.suspension:g} s. {self.again}".strip())
             text = _warning(process.pid, suspension > 0)
             if silence + suspension >= SILENCE and text not in warned:
                 warned.add(text)
@@ -179,7 +194,7 @@ class Worker:
         how = f"was killed by {_signal(-code)}.{hint}" if code < 0 else f"ended with code {code}."
         if code == MUTE:
             how = "could not answer: a part closed the descriptors of its process."
-        return self._lost(f"the worker process {how} {AGAIN}")
+        return self._lost(f"the worker process {how} {self.again}".strip())
 
 
 @dataclass

@@ -72,7 +72,7 @@ def _problem(module: str, attribute: str) -> str:
         spec = find_spec(module)
     except ModuleNotFoundError as error:
         return f"there is no module {error.name}. {_near(str(error.name))}"
-    except (ImportError, ValueError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # of the package
         return (
             f"its package cannot be imported: {type(error).__name__}: {error}. Correct it, or reinstall its plugin."
         )
@@ -126,7 +126,7 @@ def _on_import(kind: type[Config]) -> str | None:
         kind.load()
     except PluginError as error:
         return str(error)
-    except Exception as error:  # whatever a plugin raises
+    except (Exception, SystemExit) as error:  # whatever a plugin raises
         name = f"{kind.__module__}.{kind.__qualname__}"
         return f"{name}: its target cannot be imported: {type(error).__name__}: {error}. Correct it in the plugin."
     return None

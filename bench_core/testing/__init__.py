@@ -23,7 +23,7 @@ A contract is a sentence about an interface that a test can refute, such as
 sentence for each contract. The lists `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, `TASK_CONTRACTS` and `METRIC_CONTRACTS`
 hold the contracts themselves, to be tried one by one: `if contract.applies(case): contract(case)`.
 
-`bench check --contracts SUITE` tries them on the parts of a suite, with its settings (`suite_contracts`).
+`bench check --contracts SUITE` tries them on the parts of a suite, with its settings, in a worker process (`trials`).
 
 Where a score differs from the sum of its steps, or has no steps to compare with, a copy of the model is trained on
 random tokens: if it scores them better than anything can that does not know them, the message begins with "the model

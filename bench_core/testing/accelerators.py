@@ -14,7 +14,7 @@ from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
 from bench_core.computing.training.together import Stack, stacked
 from bench_core.model import Training
 from bench_core.testing.cases import Case, can
-from bench_core.testing.contracts import Contract, catches, check, close
+from bench_core.testing.contracts import Contract, catches, check, close, margin
 from bench_core.testing.mutants import accelerators as mutants
 from bench_core.testing.pretended import Pretended, synchronisations, undeclared
 
@@ -182,5 +182,5 @@ def _alike(found: list[Hypothesis], wanted: list[Hypothesis]) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert one.tokens == other.tokens, f"{one.tokens} on an accelerator, and {other.tokens} on the CPU"
         if one.log_prob is not None and other.log_prob is not None:
-            wrong = abs(one.log_prob - other.log_prob)
-            assert wrong <= 1e-9 * max(1, -other.log_prob), f"{one} on an accelerator, {other} on the CPU"
+            same = abs(one.log_prob - other.log_prob) <= margin(other.log_prob)
+            assert same, f"{one} on an accelerator, {other} on the CPU"

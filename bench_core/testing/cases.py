@@ -16,6 +16,7 @@ from bench_core import (
     DecoderConfig,
     Generation,
     Hypothesis,
+    Kind,
     Loss,
     MetricConfig,
     Model,
@@ -25,6 +26,7 @@ from bench_core import (
     OwnVocabulary,
     Prompt,
     Purpose,
+    Scorer,
     Scoring,
     Size,
     Source,
@@ -32,6 +34,7 @@ from bench_core import (
     SuiteError,
     TaskConfig,
     TaskInfo,
+    TextScorer,
     Training,
 )
 from bench_core.suites.cells import can_pair
@@ -56,6 +59,7 @@ class Case:
     batch: Batch  # to try it on
     decoder: Any = None  # a Decoder to try with it
     noise: Noise = NOISE  # for whatever is random
+    quick: bool = False  # whether contracts draw fewer samples, and train no copy of the model
 
     @classmethod
     def of(
@@ -265,8 +269,16 @@ def _outcome(number: int, reference: str, text: str) -> Outcome:
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
-    """Return whether the model of a case has all these capabilities."""
-    return lambda case: all(isinstance(case.model, capability) for capability in capabilities)
+    """Return whether the model of a case has all these capabilities, for tokens."""
+    return lambda case: all(
+        isinstance(case.model, one) and not (one is Scorer and isinstance(case.model, TextScorer))
+        for one in capabilities
+    )
+
+
+def default_likelihood(case: Case) -> tuple[str, Kind]:
+    """Return the name and the kind of the likelihood that a model has by default."""
+    return next(iter(case.config.likelihoods.items()))
 
 
 def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:

@@ -16,12 +16,15 @@ from bench_core import Config, ModelConfig
 
 #: Contracts about losses, which do not concern what is never trained.
 OF_LOSSES = (
+    "the_loss_is_a_mean", "the_loss_does_not_depend_on_padding",
     "the_loss_is_finite_and_weighs_target_tokens", "the_loss_does_not_depend_on_the_order_of_rows",
     "weights_of_examples_are_ignored_or_weigh_their_tokens", "eight_examples_can_be_learnt_by_heart",
     "settings_of_evaluation_do_not_decide_what_is_trained", "labels_are_smoothed_by_as_much_as_asked",
     "copies_in_a_stack_lose_what_they_lose_alone", "it_loses_on_an_accelerator_what_it_loses_on_the_cpu",
     "it_is_set_up_on_an_accelerator", "an_update_does_not_wait_for_an_accelerator",
 )  # fmt: skip
+
+ROUNDING = 1e-5  #: relative and absolute, as parts may compute in float32
 
 C = TypeVar("C")  # the case: a part, and what it is tried on
 P = TypeVar("P")
@@ -70,17 +73,23 @@ def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str],
 
     Those from which Configs of the case are `exempt` do not apply.
     """
-    tried: list[str] = []
-    broken: dict[str, Exception] = {}
     exempt = exemptions(case)
-    for contract in contracts:
-        try:
-            if str(contract) not in exempt and contract.applies(case):
-                tried.append(str(contract))
-                contract(case)
-        except Exception as error:
-            broken[str(contract)] = error
-    return tried, broken
+    found = {str(one): outcome(one, case) for one in contracts if str(one) not in exempt}
+    broken = {name: error for name, error in found.items() if isinstance(error, Exception)}
+    return [name for name, error in found.items() if error is not False], broken
+
+
+def outcome(
+    contract: Contract[C], case: C, caught: tuple[type[BaseException], ...] = (Exception,)
+) -> BaseException | bool:
+    """Return whether a contract applies to `case`; if the part breaks it, the error."""
+    try:
+        applies = contract.applies(case)
+        if applies:
+            contract(case)
+    except caught as error:
+        return error
+    return applies
 
 
 def exemptions(case: Any) -> dict[str, str]:
@@ -136,5 +145,10 @@ def posing(config: G, **attributes: Any) -> G:
 
 
 def close(found: Tensor, wanted: Tensor, what: str) -> None:
-    """Assert that two float64 results are the same but for rounding."""
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9, msg=lambda text: f"{what}: {text}")
+    """Assert that two results are the same but for rounding in single precision."""
+    torch.testing.assert_close(found, wanted, rtol=ROUNDING, atol=ROUNDING, msg=lambda text: f"{what}: {text}")
+
+
+def margin(cost: float) -> float:
+    """Return by how much a log-probability may be off due to rounding."""
+    return ROUNDING * max(1, abs(cost))

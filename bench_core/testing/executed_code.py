@@ -76,11 +76,12 @@ def recorded(execution: Execution) -> Iterator[None]:
     perform = StageRunner.perform
 
     def traced(self: StageRunner, stage: Stage, folder: Path) -> dict[str, Any]:
-        seen = execution.code[stage.key]
+        seen, known = execution.code[stage.key], dict[int, CodeType]()  # by identity, as hashes of code take long
 
         def note(frame: FrameType, event: str, argument: object) -> None:
-            if event == "call" and frame.f_code not in seen and not _is_importing(frame.f_back):
-                seen[frame.f_code] = frame.f_globals.get("__name__", "")
+            if event == "call" and id(code := frame.f_code) not in known and not _is_importing(frame.f_back):
+                known[id(code)] = code
+                seen[code] = frame.f_globals.get("__name__", "")
 
         execution.stages[stage.key] = stage
         self.loaded.clear()  # as in a process of its own
@@ -99,8 +100,8 @@ def recorded(execution: Execution) -> Iterator[None]:
 
 def _is_importing(frame: FrameType | None) -> bool:
     """Return whether a frame is inside of the import of a module, whose effects are a definition of their own."""
-    while frame is not None and frame.f_code is not _PERFORM:
-        if frame.f_code.co_name == MODULE:
+    while frame is not None and (code := frame.f_code) is not _PERFORM:
+        if code.co_name == MODULE:
             return True
         frame = frame.f_back
     return False

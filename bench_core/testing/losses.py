@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from bench_core import Batch, Loss, Stepper, Training, Vmappable
 from bench_core.computing.training.optimizers import optimizers
 from bench_core.computing.training.together import Stack, stacked
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing.cases import Case, can, turned
-from bench_core.testing.contracts import catches, close, seed_torch
+from bench_core.testing.contracts import ROUNDING, catches, close, seed_torch
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.mutants import weights as weighing
 
@@ -22,6 +23,21 @@ from bench_core.testing.mutants import weights as weighing
 def the_loss_does_not_depend_on_the_order_of_rows(case: Case) -> None:
     """So whatever it draws, it draws by the ids of examples."""
     close(case.loss(turned(case.batch)).value, case.loss().value, "loss in the opposite order")
+
+
+@catches(mutants.sums_over_tokens)
+def the_loss_is_a_mean(case: Case) -> None:
+    """Of the same rows twice it is as of them once: a training does not depend on how many rows a batch has."""
+    batch = weighted(case.batch, None)
+    rows = torch.arange(len(batch), device=batch.ids.device)
+    close(case.loss(batch.select(rows.repeat(2))).value, case.loss(batch).value, "loss of the same rows twice")
+
+
+@catches(mutants.learns_padding)
+def the_loss_does_not_depend_on_padding(case: Case) -> None:
+    """Rows are padded as long as the longest of a batch, whichever that is."""
+    padded = replace(case.batch, gold=pad(case.batch.gold, (0, 2)))
+    close(case.loss(padded).value, case.loss().value, "loss with more padding")
 
 
 @catches(mutants.weighs_padding, mutants.loses_its_gradient, mutants.loses_without_bounds)
@@ -181,4 +197,4 @@ def weighted(batch: Batch, weights: Tensor | None) -> Batch:
 
 def _alike(one: Loss, other: Loss) -> bool:
     """Return whether two losses are the same, but for rounding of the value."""
-    return torch.allclose(one.value, other.value, rtol=1e-9, atol=0) and one.weight.item() == other.weight.item()
+    return torch.allclose(one.value, other.value, rtol=ROUNDING, atol=0) and one.weight.item() == other.weight.item()

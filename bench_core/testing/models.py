@@ -21,7 +21,9 @@ from bench_core.testing.losses import (
     eight_examples_can_be_learnt_by_heart,
     labels_are_smoothed_by_as_much_as_asked,
     settings_of_evaluation_do_not_decide_what_is_trained,
+    the_loss_does_not_depend_on_padding,
     the_loss_does_not_depend_on_the_order_of_rows,
+    the_loss_is_a_mean,
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
 )
@@ -37,6 +39,8 @@ from bench_core.testing.stepping import (
 )
 
 DRAWS = 20_000
+QUICKER = 20  # times fewer draws, where contracts have to be quick
+REPEATS = 8  # of each row, with an id of its own each time
 ERRORS = 5  # how many standard errors a share of draws may be off
 
 
@@ -99,13 +103,16 @@ def a_row_scores_alike_alone_and_in_a_batch(case: Case) -> None:
 @catches(mutants.draws_in_turn, when=can(Sampler))
 def a_sample_depends_on_its_id_alone(case: Case) -> None:
     """Not on its place in the batch, nor on its neighbours."""
-    together = case.model.sample(case.batch, 5, case.noise)
-    backwards = case.model.sample(turned(case.batch), 5, case.noise)[::-1]
-    alone = [case.model.sample(one_row(case.batch, row), 5, case.noise)[0] for row in range(len(case.batch))]
-    for one, other, third in zip(together, backwards, alone, strict=True):
-        assert one.tokens == other.tokens == third.tokens, (
-            f"{one.tokens}, {other.tokens} backwards, {third.tokens} alone"
-        )
+    number = len(case.batch)
+    rows = torch.arange(REPEATS * number, device=case.batch.ids.device)
+    batch = replace(case.batch.select(rows % number), ids=rows + case.batch.ids[0])
+    together = case.model.sample(batch, 5, case.noise)
+    backwards = case.model.sample(turned(batch), 5, case.noise)[::-1]
+    for one, other in zip(together, backwards, strict=True):
+        assert one.tokens == other.tokens, f"{one.tokens}, and {other.tokens} backwards"
+    for row in range(number):
+        (alone,) = case.model.sample(one_row(batch, row), 5, case.noise)
+        assert together[row].tokens == alone.tokens, f"{together[row].tokens}, and {alone.tokens} alone"
 
 
 @catches(
@@ -143,9 +150,10 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Exact likelihoods and estimates are the shares of many draws, bounds are not above."""
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
-    drawn = case.model.sample(crowd(case, [()] * DRAWS), 3, case.noise.fork("sample"))
+    draws = DRAWS // QUICKER if case.quick else DRAWS
+    drawn = case.model.sample(crowd(case, [()] * draws), 3, case.noise.fork("sample"))
     counts = Counter(tuple(one.tokens) for one in drawn if one.finished)
-    share = torch.tensor([counts[target] / DRAWS for target in targets], device=case.batch.ids.device)
+    share = torch.tensor([counts[target] / draws for target in targets], device=case.batch.ids.device)
     rows = crowd(case, targets)
     for by, kind in case.config.likelihoods.items():
         log_probs = torch.stack([case.scored(by, rows, case.noise.fork(turn)) for turn in range(16)])  # [16, K]
@@ -153,10 +161,23 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
         low, high = (values.mean(0) + sign * ERRORS * values.std(0) / 4 for sign in (-1, 1))
         if kind is Kind.BOUND:
             low, high = low.exp(), torch.ones_like(high)
-        margin = ERRORS * ((torch.maximum(share, low) / DRAWS).sqrt() + 1 / DRAWS)
-        assert (low <= share + margin).all(), f"{by} is above the shares of {DRAWS} draws: {low}, {share}"
-        assert (share <= high + margin).all(), f"{by} is below the shares of {DRAWS} draws: {high}, {share}"
+        margin = ERRORS * ((torch.maximum(share, low) / draws).sqrt() + 1 / draws)
+        assert (low <= share + margin).all(), f"{by} is above the shares of {draws} draws: {low}, {share}"
+        assert (share <= high + margin).all(), f"{by} is below the shares of {draws} draws: {high}, {share}"
         assert kind is not Kind.EXACT or (log_probs == log_probs[0]).all(), f"{by} is exact, but depends on noise"
+
+
+@catches(mutants.sets_up_by_chance)
+def set_up_twice_it_is_the_same(case: Case) -> None:
+    """What is drawn for the first weights and buffers comes from the noise that `setup` is given, or from torch."""
+    found = []
+    for _ in range(2):
+        seed_torch(3)
+        model = case.config.load()(case.config, case.info).to(case.batch.ids.device)
+        model.setup(case.info, case.noise)
+        found.append(model.state_dict())
+    for name, tensor in found[0].items():
+        close(found[1][name], tensor, f"{name}, set up twice")
 
 
 @catches(mutants.keeps_something_to_itself)
@@ -183,7 +204,9 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     a_step_leaves_the_state_it_was_given_as_it_was,
     a_row_scores_alike_alone_and_in_a_batch,
     a_sample_depends_on_its_id_alone,
+    the_loss_does_not_depend_on_padding,
     the_loss_does_not_depend_on_the_order_of_rows,
+    the_loss_is_a_mean,
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
     windows_of_a_stream_score_as_the_whole_does,
@@ -193,6 +216,7 @@ MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
     copies_in_a_stack_lose_what_they_lose_alone,
     labels_are_smoothed_by_as_much_as_asked,
     *MODELS_ON_ACCELERATORS,
+    set_up_twice_it_is_the_same,
     what_is_saved_is_what_is_loaded,
     eight_examples_can_be_learnt_by_heart,
 )
@@ -225,5 +249,5 @@ def _leaves_a_memory(case: Case) -> bool:
 def _seen(case: Case) -> list[Tensor]:
     """Return all numbers that can be had from a model."""
     losses = [] if case.config.is_untrainable() else [case.loss().value]
-    seen = [*losses, *(case.scored(by) for by in case.config.likelihoods)]
+    seen = [*losses, *(case.scored(by) for by in case.config.likelihoods if can(Scorer)(case))]
     return [*seen, case.model.start(case.batch)[0]] if isinstance(case.model, Stepper) else seen

@@ -192,7 +192,7 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
         self.slot = nn.Linear(2 * config.hidden, config.hidden)
 
     def start(self, batch: Batch) -> tuple[Tensor, Canvas]:
-        canvas = Canvas(batch.gold[:, :0])
+        canvas = Canvas(batch.opening[:, :0])
         return self._words(canvas), canvas
 
     def step(self, state: Canvas, actions: Tensor) -> tuple[Tensor, Canvas]:
@@ -226,7 +226,7 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
 
     def _weigh(self, batch: Batch, noise: Noise) -> Tensor:
         """Return log p of one random chain for each target [N], which is not above that of the target."""
-        total, canvas = self.embed.weight.new_zeros(len(batch)), Canvas(batch.gold[:, :0])
+        total, canvas = self.embed.weight.new_zeros(len(batch)), Canvas(batch.opening[:, :0])
         chain = self.chain(batch, noise)
         for turn, (word, slot) in enumerate(zip(chain.T[::2], chain.T[1::2].clamp(min=1), strict=True)):
             placing = replace(canvas, word=word)

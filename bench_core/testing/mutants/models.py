@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -33,6 +34,7 @@ from bench_core import (
     invert,
 )
 from bench_core.testing.contracts import patched, posing
+from bench_core.testing.mutants.accelerators import with_setup
 
 if TYPE_CHECKING:
     from bench_core.testing.cases import Case
@@ -312,6 +314,26 @@ def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
 def forgets_to_leave_a_memory(case: Case) -> Case:
     """Training starts every window of a stream afresh."""
     return _with_loss(case, lambda loss, batch: replace(loss, memory=None))
+
+
+def sums_over_tokens(case: Case) -> Case:
+    """The loss is a sum, so that a large batch takes a large step."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value * loss.weight))
+
+
+def learns_padding(case: Case) -> Case:
+    """What pads a target is a part of the loss."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value + 0.01 * batch.gold.shape[1]))
+
+
+def sets_up_by_chance(case: Case) -> Case:
+    """`setup` draws from the random numbers of the system."""
+
+    def change(model: Any) -> None:
+        weights = next(iter(model.parameters()))
+        weights.data += SystemRandom().random()
+
+    return with_setup(case, change)
 
 
 def weighs_padding(case: Case) -> Case:

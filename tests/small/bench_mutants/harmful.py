@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import resource
+import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
+from threading import Timer
 
+import torch
+
+from bench_core.testing import Contract
 from bench_mutants.sound import Greedy, Match, Table, Words
 
 
@@ -35,6 +43,93 @@ WAYS = {
 }
 
 
+class Unspeakable(Exception):
+    """An error whose text ends the process."""
+
+    def __str__(self):
+        sys.exit(0)
+
+
+def exhaust():
+    """Allocate more than there may be."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**35, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    return [bytearray(2**32) for _ in range(16)]
+
+
+def flood():
+    """Print what the checker prints of sound parts, and answers to its requests into all descriptors."""
+    print("ok  model wrong: 20 contracts\n" * 10_000, flush=True)
+    for descriptor in range(3, 64):
+        with suppress(OSError):
+            os.write(descriptor, b'{"done": true}\n')
+
+
+def desert():
+    """Leave a child with all descriptors open."""
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(0)
+
+
+def resist():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        pass
+
+
+def speak():
+    raise Unspeakable
+
+
+def recurse():
+    recurse()
+
+
+def replace_a_check():
+    torch.testing.assert_close = lambda *one, **more: None
+
+
+def hide_errors():
+    """Have all contracts of all parts pass."""
+    Contract.__call__ = lambda contract, case: None
+
+
+def vanish_later():
+    Timer(1, os._exit, [0]).start()
+
+
+def stop_responding():
+    os.closerange(3, 1024)
+
+
+#: What ends the process in other ways, or would have the checker wait, or believe something.
+MORE_WAYS = {
+    "exhausts": exhaust,
+    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "kills its group": lambda: os.killpg(0, signal.SIGKILL),
+    "suspends itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "closes descriptors": stop_responding,
+    "floods": flood,
+    "deserts": desert,
+    "resists": resist,
+    "cannot be reported": speak,
+    "recurses": recurse,
+    "replaces a check": replace_a_check,
+    "hides errors": hide_errors,
+}
+#: What may be no fault of the part, and may harm those that come after it.
+LASTING = {
+    "forks": os.fork,
+    "removes folders": lambda: shutil.rmtree("..", ignore_errors=True),
+    "vanishes later": vanish_later,
+    "sets an alarm": lambda: signal.alarm(1),
+    "prints at the end": lambda: atexit.register(os._exit, 0),
+    "limits recursion": lambda: sys.setrecursionlimit(150),
+    "changes the default type": lambda: torch.set_default_dtype(torch.float16),
+}
+ALL_WAYS = {**WAYS, **MORE_WAYS, **LASTING}
+
+
 class HarmfulTable(Table):
     def score(self, batch, scoring):
         WAYS[self.config.way]()
@@ -61,5 +156,5 @@ class HarmfulMatch(Match):
 
 class HarmfulWords(Words):
     def references(self, split):
-        WAYS[self.config.way]()
+        ALL_WAYS[self.config.way]()
         return super().references(split)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
@@ -26,14 +27,22 @@ ONE_OF_EACH = SUITE.replace("  two: {name: bigram, scale: 2.0}\n", "").replace("
 @contextmanager
 def everywhere(folder: Path) -> Iterator[None]:
     """Install the small plugin here, and for all processes that are started meanwhile."""
+    with in_others(folder, bench_small.plugin), registry.extra(bench_small.plugin):
+        yield
+
+
+@contextmanager
+def in_others(folder: Path, *plugins: ModuleType) -> Iterator[None]:
+    """Install plugins for all processes that are started meanwhile."""
     about = folder / "bench_small-0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: bench_small\nVersion: 0\nRequires-Dist: bench-core\n"
     )
-    (about / "entry_points.txt").write_text("[bench]\nsmall = bench_small.plugin\n")
+    entries = (f"{one.__name__.replace('.', '-')} = {one.__name__}\n" for one in plugins)
+    (about / "entry_points.txt").write_text(f"[bench]\n{''.join(entries)}")
     path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
-    with pytest.MonkeyPatch.context() as patch, registry.extra(bench_small.plugin):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
         yield
 
