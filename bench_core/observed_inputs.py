@@ -348,8 +348,8 @@ def _reader(frame: FrameType | None, imports: bool = False) -> tuple[set[str], s
 
 def _is_being_imported(frame: FrameType | None) -> bool:
     """Return whether a module of a part is being imported; what else reads outside of stages makes plans."""
-    while frame is not None and (sort := sort_of(frame.f_code.co_filename)) != "core":
-        if sort == "own" and frame.f_code.co_name == "<module>":
+    while frame is not None and (sort := sort_of((code := frame.f_code).co_filename)) != "core":
+        if sort == "own" and code.co_name == "<module>":
             return True
         frame = frame.f_back
     return False

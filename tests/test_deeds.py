@@ -16,28 +16,22 @@ from bench_deeds.trial import Place, alarms, own_problems, problems
 FIRST = (
     "torch.Tensor.log_softmax", "Shape.combine.__code__", "clean.WEIGHTS changed in place", "json.dumps",
     "a function of torch replaced at import", "a thread that replaces code later", "a TorchFunctionMode left entered",
-    "Shape.combine", "sys.modules['math'] another", "dtype float64",
+    "sys.modules['math'] another",
 )  # fmt: skip
 ORDERS = ("last", 1, 2)
 IN_ORDERS = (
     "torch.nn.Module.__call__", "Table.loss", "statistics.fmean.__code__", "warnings are errors",
 )  # fmt: skip
 WITH_WORKERS = (
-    (1, ("torch.Tensor.log_softmax", "json.dumps", "os._exit(0)")),
-    (3, ("a thread that replaces code later", "Shape.combine")),
+    pytest.param(1, ("torch.Tensor.log_softmax", "json.dumps", "os._exit(0)"), id="one"),
+    pytest.param(3, ("a thread that replaces code later", "Shape.combine"), id="three", marks=pytest.mark.nightly),
 )
 AT_A_TIME = 5  # deeds in one run with worker processes
 
-#: Deeds of which nothing is noticed so far, with the reason.
+#: Deeds that change results of others and are not noticed, with the reason.
 UNSEEN = {
-    "clean.WEIGHTS changed in place": "containers of a module that the stage itself uses may change",
-    "torch.default_generator": "the generator is replaced where torch keeps it besides",
-    "numpy.save": "the function that stores results is used before the stage is looked at",
-    "a function of numpy replaced at import": "what numpy was before it was imported is unknown",
-    "a thread that replaces code later": "in this process it cannot be ended with its stage",
-    "FRESH state changed in place": "containers of the core may change",
-    "clean.tempered.__kwdefaults__": "no event tells of a change inside of defaults",
-    "members of an Enum of another part changed": "attributes of instances are not looked at",
+    "the cache of a shared function poisoned": "that a cache holds another value than its function returns is not seen",
+    "torch.nn.Dropout.training": "libraries change flags and counts of their own",
 }
 
 HERE = sorted(
@@ -48,7 +42,7 @@ SOME = [
     pytest.param(
         case,
         marks=[
-            *([] if place < len(FIRST) or place % 5 == 0 else [pytest.mark.nightly]),
+            *([] if place < len(FIRST) else [pytest.mark.nightly]),
             *([pytest.mark.xfail(reason=UNSEEN[case.name])] if case.name in UNSEEN else []),
         ],
     )
@@ -87,12 +81,21 @@ def expect_no_harm(place, *cases, workers=0, order="first"):
     assert wrong == [], found.said
 
 
+def expect_no_alarm(place, *cases, workers=0):
+    found, again = place.tried(*cases, workers=workers)
+    wrong = [*problems(place.clean, found, again)]
+    for number, case in enumerate(cases):
+        wrong += [f"{case.name}: {alarm}" for alarm in alarms(case, found, number)]
+    assert wrong == [], found.said
+
+
 def test_there_are_deeds_of_all_parts_at_all_moments():
     assert len(HARMFUL) >= 80
     assert len(HARMLESS) >= 20
     assert {*Counter(case.part for case in HARMFUL)} == {"task", "model", "decoder", "metric", "probe"}
     assert {case.moment for case in HARMFUL} == {"import", "building", "setup", "loop", "step", "end"}
-    assert {*FIRST, *IN_ORDERS, *(name for _, names in WITH_WORKERS for name in names)} <= {*CASES}
+    assert len(UNSEEN) < len(HARMFUL) / 10
+    assert {*FIRST, *IN_ORDERS, *(name for one in WITH_WORKERS for name in one.values[1])} <= {*CASES}
 
 
 @pytest.mark.slow
@@ -102,13 +105,12 @@ def test_no_clean_cell_is_wrong_after_a_deed(place, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", HARMLESS, ids=name)
-def test_a_harmless_deed_raises_no_alarm(place, case):
-    found, again = place.tried(case)
-    assert [*problems(place.clean, found, again), *alarms(case, found)] == []
+@pytest.mark.parametrize("cases", groups(HARMLESS), ids=name)
+def test_harmless_deeds_raise_no_alarm(place, cases):
+    expect_no_alarm(place, *cases)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", [CASES[one] for one in IN_ORDERS], ids=name)
 def test_no_clean_cell_is_wrong_in_any_order(place, case, order):
@@ -123,7 +125,7 @@ def test_no_clean_cell_is_wrong_in_any_other_order(place, case, order):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "names"), WITH_WORKERS, ids=["one", "three"])
+@pytest.mark.parametrize(("workers", "names"), WITH_WORKERS)
 def test_no_clean_cell_is_wrong_or_failed_with_worker_processes(place, workers, names):
     expect_no_harm(place, *(CASES[one] for one in names), workers=workers)
 
@@ -139,11 +141,7 @@ def test_no_clean_cell_is_wrong_or_failed_with_any_number_of_worker_processes(pl
 @pytest.mark.nightly
 @pytest.mark.parametrize("cases", groups(HARMLESS), ids=name)
 def test_harmless_deeds_raise_no_alarm_in_fresh_worker_processes(place, cases):
-    found, again = place.tried(*cases, workers=1)
-    wrong = [*problems(place.clean, found, again)]
-    for number, case in enumerate(cases):
-        wrong += [f"{case.name}: {alarm}" for alarm in alarms(case, found, number)]
-    assert wrong == [], found.said
+    expect_no_alarm(place, *cases, workers=1)
 
 
 @pytest.mark.nightly

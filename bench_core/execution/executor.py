@@ -282,6 +282,12 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     observed = runner.request is not None and runner.request.observed
     WATCH.lenient = not WATCH.exclusive and (observed or WATCH.hosted)
     WATCH.begin()
+    if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.left.values())]:
+        raise StageFailed(
+            f"an earlier stage left what may change other results in this process: {', '.join(remains[:SHOWN])}. "
+            "With --workers 1 its process would have ended.",
+            expected=True,
+        )
     failure = ""
     try:
         yield
@@ -292,17 +298,29 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
         if restored := WATCH.restored():
             runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
         if lingering := WATCH.lingering():
-            fate = "so its process ends" if WATCH.exclusive else "and they may affect other stages: use --workers 1"
+            fate = (
+                "so its process ends" if WATCH.exclusive else "and other stages fail while they run: use --workers 1"
+            )
             runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
         names = WATCH.replaced(code_modules(stage))
-        WATCH.spoilt = WATCH.spoilt or bool(names or lingering)
+        WATCH.spoilt = WATCH.spoilt or bool(names or lingering or WATCH.lost)
         if names:
+            _forget_results()
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise StageFailed(
                 f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages use, too. Nothing of it was "
                 f"stored. Modify only the part's own objects, or restore what it replaces.{failure}",
                 expected=True,
             )
+
+
+def _forget_results() -> None:
+    """Clear the caches of functions that compute, since replaced code may have filled them."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("bench_core.computing") or name.partition(".")[0] in WATCH.packages:
+            for value in [*vars(module).values()]:
+                if callable(clear := getattr(value, "cache_clear", None)):
+                    clear()
 
 
 @contextmanager

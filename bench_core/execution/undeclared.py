@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench_core.errors import PluginError
 from bench_core.observed_inputs import Input, Mark, Reading, earlier, module_of, unchanged_since
-from bench_core.planning.code_digests import CARRYING_LIBRARIES, Covered, code_digests, distributions
+from bench_core.planning.code_digests import CARRYING_LIBRARIES, Covered, code_digests, content_digests, distributions
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
 
@@ -25,11 +25,21 @@ def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict
     if not found:
         return {}
     code, files = code_digests().covered(frozenset(stage.roots.values())), {*stage.places, *_reads(stage, data)}
+    _check_unchanged(one.name for one in found if one.sort == "file" and one.name in code.data)
     kept = {one: reading for one, reading in found.items() if not _is_declared(one, stage, code, files, found)}
     for one, reading in kept.items():
         if one.sort in ("file", "module") and unchanged_since(one, reading):
             _digests.setdefault((one, reading.mark), current_digest("file", one.name))
     return kept
+
+
+def _check_unchanged(paths: Iterable[str]) -> None:
+    """Raise PluginError if a file beside a module is not what it was when the code was digested."""
+    changed = [path for path in paths if not content_digests.get(path, "").startswith(current_digest("file", path))]
+    if changed:
+        raise PluginError(
+            f"{abridged(changed)}: changed since the code of this stage was digested. Run the suite again."
+        )
 
 
 def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:

@@ -1,25 +1,27 @@
-"""Detects code that a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
+"""Detects what a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
 
-A decoder that replaces a method of torch changes the results of all later stages. So everything loaded before a stage
-is compared after it, and settings of the interpreter are restored. If a thread outlives its stage, the process ends.
-In modules that the stage itself loads, functions of parts are searched for among those of libraries.
+A decoder that replaces a method of torch changes the results of all later stages. So everything loaded before a
+stage is compared after it. Of the core and of parts, public values and what they hold count, too; but in modules that
+take part in the stage, variables that their own code assigns may change, and containers may grow, as caches do. If a
+thread outlives its stage, the process ends. In modules that the stage itself loads, functions of parts are searched
+for among those of libraries.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
-import gc
-import os
-import signal
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from enum import Enum
+from functools import cache, cached_property
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
+    CellType,
     FrameType,
     FunctionType,
     GetSetDescriptorType,
@@ -31,26 +33,29 @@ from types import (
 )
 from typing import Any, NamedTuple, TypeAlias
 
+from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, settings
 from bench_core.observed_inputs import assigned, bodies, sort_of
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
 
-#: Values whose replacement changes what others execute.
+#: Values whose replacement changes what others execute, whatever their names.
 CODE = (
     FunctionType, BuiltinFunctionType, type, ModuleType, property, staticmethod, classmethod, MethodType,
     MethodDescriptorType, WrapperDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
-CONSTANTS = (int, float, complex, str, bytes, tuple, frozenset, type(None))
 CONTAINERS = (dict, list, set)
+NUMBERS = ("float", "complex", "dtype")  #: types of public values of libraries that never change
 WRAPPERS = (staticmethod, classmethod, MethodType)
+MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
+CHANGING = {"clear", "discard", "insert", "move_to_end", "pop", "popitem", "remove", "reverse", "sort", "update"}
 #: Libraries that replace code at first use, and whose functions they put there.
 FIRST_USE: Mapping[str, Sequence[str]] = {
     "torch": ("torch",), "inspect": ("torch",), "numpy": ("numpy",), "transformers": ("transformers",),
 }  # fmt: skip
-ENVIRONMENT, FILTERS = "the environment", "the warning filters"
-QUIET = {FILTERS, "sys.path"}  # settings that libraries change when they are imported
 COMPILED = ("__init__", "__setstate__")  #: methods of modules that torch replaces when it compiles the first one
 SHOWN = 5  # names in a message
+DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
+MISSING = object()
 
 Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
 
@@ -64,11 +69,12 @@ class Namespace(NamedTuple):
     values: list[Any]
 
 
-class Setting(NamedTuple):
-    """A setting of the process: how it is read, and how it is written."""
+class Content(NamedTuple):
+    """What a container, an object or a function held, and the names that it has."""
 
-    read: Callable[[], Any]
-    write: Callable[[Any], Any]
+    value: Any
+    before: Any
+    names: set[tuple[str, ...]]
 
 
 @dataclass
@@ -76,8 +82,9 @@ class Watch:
     """The code of a process as it was before a stage."""
 
     namespaces: dict[Place, Namespace] = field(default_factory=dict)
-    containers: dict[tuple[Place, str], tuple[Any, list[Any]]] = field(default_factory=dict)
+    contents: dict[int, Content] = field(default_factory=dict)  # by identity
     modules: dict[str, Any] = field(default_factory=dict)
+    kinds: dict[str, type] = field(default_factory=dict)  # the classes of the modules
     settings: dict[str, Any] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)  # their identifiers
     aliens: list[str] = field(default_factory=list)  # functions of parts in libraries, as these were first seen
@@ -87,81 +94,94 @@ class Watch:
     idle: bool = False  # whether code is not looked at
     packages: frozenset[str] = frozenset()  # of the parts that suites name
     spoilt: bool = False  # whether the process should perform no other stage
+    left: dict[int, str] = field(default_factory=dict)  # threads of earlier stages, by their identifiers
+    kernels: set[str] = field(default_factory=set)  # of operators of torch, as Python put them there
+    lost: list[str] = field(default_factory=list)  # what could not be put back
 
     def begin(self) -> None:
         """Look at all code that is loaded; in a process of stages alone, at what was not seen after the last one."""
         if not self.idle:
-            self.packages = frozenset(part.package for kind in IN_SUITES for part in parts(kind).values())
+            packages = {part.package for kind in IN_SUITES for part in parts(kind).values()}
+            self.packages = frozenset(packages - {"bench_core"})  # of which only the toys are parts
             with without_garbage_collection():
-                if not self.exclusive:
+                if self.left:
+                    self._replaced(set())  # by a thread, since the last stage
+                elif not self.exclusive:
                     self._forget_changes()
                 self._enter_modules()
         bodies.clear()
         assigned.clear()
-        self.settings = {name: setting.read() for name, setting in _settings().items()}
+        self.settings = {name: setting.read() for name, setting in settings().items()}
         self.threads = {*sys._current_frames()}
+        self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
-        """Return what is not what it was, by name, and put it back; `own` modules may change what they hold."""
+        """Return what is not what it was, by name, and put it back; `own` modules may set their variables."""
         if self.idle:
             return []
         with without_garbage_collection():  # what is compared are many small objects that all stay
             return self._replaced({*own})
 
     def _replaced(self, mine: set[str]) -> list[str]:
-        found = [*self._replaced_modules(), *self._replaced_bodies()]
+        found = [*self._replaced_modules(), *self._replaced_bodies(), *self._replaced_kernels()]
         for place, namespace in [*self.namespaces.items()]:
             if not _equal([*namespace.attributes.values()], namespace.values):
-                found += self._replaced_attributes(place, namespace, place[0] in mine)
+                found += self._replaced_attributes(place, namespace, mine)
                 self._enter(place, namespace.owner)
-        found += self._changed_containers(mine)
+        found += self._changed_contents(mine)
         self.aliens.clear()
         self._enter_modules()
         return found + self.aliens
 
     def restored(self) -> list[str]:
         """Return which settings of the process are not what they were, and put them back."""
-        settings = _settings()
-        changed = [name for name, before in self.settings.items() if settings[name].read() != before]
+        now = settings()
+        changed = [name for name, before in self.settings.items() if now[name].read() != before]
         if not assigned:
             changed = [name for name in changed if name != ENVIRONMENT]
         for name in changed:
-            with suppress(Exception):  # what cannot be put back ends with the process
-                settings[name].write(self.settings[name])
+            with suppress(Exception):
+                now[name].write(self.settings[name])
+        self.lost += [name for name in changed if now[name].read() != self.settings[name]]
         return [name for name in changed if name not in QUIET]
 
     def lingering(self) -> list[str]:
         """Return the names of threads of parts that outlive the stage."""
         names = {one.ident: one.name for one in threading.enumerate()}
         due = {one.ident for one in threading.enumerate() if _is_own(getattr(one, "function", None))}
-        return [
-            names.get(ident, "a thread")
+        found = {
+            ident: names.get(ident, "a thread")
             for ident, frame in sys._current_frames().items()
             if ident not in self.threads and (ident in due or _runs_own(frame))
-        ]
+        }
+        self.left |= found
+        return [*found.values()]
 
     def _enter_modules(self) -> None:
         for name, module in [*sys.modules.items()]:
             if name not in self.modules:
                 self.modules[name] = module
                 if issubclass(type(module), ModuleType):
+                    self.kinds[name] = type(module)
                     self._enter((name,), module)
 
     def _forget_changes(self) -> None:
         """Take all code as it is now."""
         self.modules = {name: module for name, module in self.modules.items() if sys.modules.get(name) is module}
+        self.kinds = {name: type(module) for name, module in self.modules.items() if name in self.kinds}
         for place, namespace in [*self.namespaces.items()]:
             if not _equal([*namespace.attributes.values()], namespace.values):
                 self._enter(place, namespace.owner)
-        self.containers = {place: (value, _content(value)) for place, (value, _) in self.containers.items()}
+        for key, (value, _, names) in self.contents.items():
+            self.contents[key] = Content(value, _held(value), names)
 
     def _enter(self, place: Place, owner: Any) -> None:
-        """Note the attributes of a module or a class, and of the classes in a module."""
+        """Note the attributes of a module or a class, of the classes in a module, and what their values hold."""
         attributes = vars(owner)
         known = self.namespaces.get(place)
         before = {id(value) for value in known.values} if known else set()
         names, values = [*attributes], [*attributes.values()]
-        kind_of_module = _sort_of_module(place[0])
+        kind_of_module, ours = _sort_of_module(place[0]), self._is_ours(place[0])
         self.namespaces[place] = Namespace(owner, attributes, names, values)
         for name, value in zip(names, values, strict=True):
             if id(value) in before:
@@ -171,23 +191,53 @@ class Watch:
             if type(function) is FunctionType:
                 if kind_of_module in ("lib", "std") and _is_own(function):
                     self.aliens.append(".".join((*place, name)))
+                if function.__kwdefaults__:
+                    self._enter_content(function.__kwdefaults__, *place, name)
+                if function.__closure__ and ours and function.__module__ == place[0]:
+                    self._enter_content(function, *place, name)
             elif issubclass(kind, type) and len(place) == 1 and value.__module__ == place[0]:
                 self._enter((*place, value.__qualname__), value)
-            elif kind in CONTAINERS and not name.startswith("_") and self._is_of_part(place[0]):
-                self.containers[place, name] = value, _content(value)
+            elif ours and (name in MEMBERS or (not name.startswith("_") and self._may_hold(kind))):
+                if _is_core(place[0]) and not name.isupper():  # it has variables, too
+                    continue
+                self._enter_content(value, *place, name)
+
+    def _enter_content(self, value: Any, *name: str) -> None:
+        self.contents.setdefault(id(value), Content(value, _held(value), set())).names.add(name)
+
+    def _may_hold(self, kind: type) -> bool:
+        """Return whether objects of a class hold what others may read: containers, members of an Enum, of parts."""
+        own = kind.__module__.partition(".")[0] in self.packages and kind.__dictoffset__
+        return issubclass(kind, (*CONTAINERS, Enum)) or bool(own and not issubclass(kind, type))
 
     def _replaced_modules(self) -> Iterator[str]:
         for name, module in self.modules.items():
             now = sys.modules.get(name)
-            if now is not module and issubclass(type(module), ModuleType):
+            if now is module or not issubclass(type(module), ModuleType):
+                continue
+            if not (self.lenient and _sort_of_module(name, module) in ("lib", "std")):
                 yield f"sys.modules[{name!r}]"
                 sys.modules[name] = module
+        for name, kind in self.kinds.items():
+            if (module := self.modules.get(name)) is not None and type(module) is not kind:
+                yield f"the class of {name}"
+                module.__class__ = kind
 
     def _replaced_bodies(self) -> Iterator[str]:
         for (owner, name), before in [*bodies.items()]:
             if getattr(owner, name) is not before and self._knows(owner):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
                 _put(owner, name, before)
+
+    def _replaced_kernels(self) -> Iterator[str]:
+        """Yield the operators of torch that got other kernels, which stay, from the code of parts."""
+        library = sys.modules.get("torch.library")
+        now: set[str] = set(getattr(library, "_impls", ()))
+        for one in sorted(now - self.kernels) if self.kernels else ():
+            if one.startswith("aten/") and one.rpartition("/")[2] in DEVICES:
+                yield f"the kernel {one}"
+                self.lost.append(f"the kernel {one}")
+        self.kernels = now
 
     def _knows(self, owner: Any) -> bool:
         """Return whether a function or a class was an attribute of a module, or of a class in it, before."""
@@ -196,37 +246,59 @@ class Watch:
         before = dict(zip(namespace.names, namespace.values, strict=True)).get(name) if namespace else None
         return owner in (before, getattr(before, "__func__", None), getattr(before, "fget", None))
 
-    def _replaced_attributes(self, place: Place, namespace: Namespace, own: bool) -> Iterator[str]:
-        attributes = namespace.attributes
-        ours = not own and (self._is_of_part(place[0]) or place[0].startswith("bench_core."))
-        for name, old in zip(namespace.names, namespace.values, strict=True):
-            new = attributes.get(name, self)
-            if new is old:
+    def _replaced_attributes(self, place: Place, namespace: Namespace, mine: set[str]) -> Iterator[str]:
+        before = dict(zip(namespace.names, namespace.values, strict=True))
+        for name in [*before, *(namespace.attributes.keys() - before.keys())]:
+            new = namespace.attributes.get(name, MISSING)
+            old = before[name] if name in before else self._hidden(place, namespace.owner, name, new)
+            if new is old or old is MISSING or not self._counts(place[0], name, old, mine):
                 continue
-            is_code = issubclass(type(old), CODE)
-            counts = is_code or (ours and type(old) in CONSTANTS and not name.startswith("_"))
-            if not counts or (not is_code and type(new) is type(old) and new == old):
+            if type(new) is type(old) and not issubclass(type(old), CODE) and _equal([new], [old]):
                 continue
             if not _is_first_use(place[0], name, new) and not (self.lenient and not _is_own(new)):
                 yield ".".join((*place, name))
-                _put(namespace.owner, name, old)
-        for name in attributes.keys() - {*namespace.names}:
-            if _shadows(namespace.owner, name, attributes[name]) and not _is_first_use(
-                place[0], name, attributes[name]
-            ):
-                yield ".".join((*place, name))
                 with suppress(AttributeError, TypeError):
-                    delattr(namespace.owner, name)
+                    setattr(namespace.owner, name, old) if name in before else delattr(namespace.owner, name)
 
-    def _changed_containers(self, own: set[str]) -> Iterator[str]:
-        for (place, name), (value, before) in self.containers.items():
-            if (now := _content(value)) != before:
-                self.containers[place, name] = value, now
-                if place[0] not in own:
-                    yield f"the content of {'.'.join((*place, name))}"
+    def _hidden(self, place: Place, owner: Any, name: str, new: Any) -> Any:
+        """Return what a new attribute hides, such as an inherited method; in a part's class, code hides anything."""
+        is_code, ours = issubclass(type(new), CODE), self._is_ours(place[0])
+        if not is_code and not ours:
+            return MISSING
+        if issubclass(type(owner), type):
+            default = type if is_code and ours else MISSING
+            return next((vars(base)[name] for base in owner.__mro__[1:] if name in vars(base)), default)
+        if name == "__getattr__":
+            return type
+        return MISSING if issubclass(type(new), ModuleType) else getattr(builtins, name, MISSING)
 
-    def _is_of_part(self, module: str) -> bool:
-        return module.partition(".")[0] in self.packages
+    def _counts(self, module: str, name: str, old: Any, mine: set[str]) -> bool:
+        """Return whether an attribute is one that must stay as it was."""
+        if issubclass(type(old), CODE):
+            return True
+        if name.startswith("_"):
+            return False
+        if not self._is_ours(module):
+            return _sort_of_module(module) != "own" and (callable(old) or type(old).__name__ in NUMBERS)
+        return not ((module in mine or _is_core(module)) and (old is None or name in _variables(module)))
+
+    def _changed_contents(self, mine: set[str]) -> Iterator[str]:
+        for key, one in [*self.contents.items()]:
+            if _is_same(now := _held(one.value), one.before):
+                continue
+            if any((name[0] in mine or _is_core(name[0])) and _may_change(one, now, name) for name in one.names):
+                self.contents[key] = one._replace(before=now)
+            else:
+                yield f"the content of {'.'.join(min(one.names))}"
+                with suppress(Exception):
+                    _fill(one.value, one.before)
+
+    def _is_ours(self, module: str) -> bool:
+        return module.partition(".")[0] in self.packages or _is_core(module)
+
+
+def _is_core(module: str) -> bool:
+    return module.startswith("bench_core.")
 
 
 def _equal(now: list[Any], before: list[Any]) -> bool:
@@ -237,8 +309,8 @@ def _equal(now: list[Any], before: list[Any]) -> bool:
         return False
 
 
-def _sort_of_module(name: str) -> str:
-    file = getattr(sys.modules.get(name), "__file__", None)
+def _sort_of_module(name: str, module: Any = None) -> str:
+    file = getattr(module or sys.modules.get(name), "__file__", None)
     return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
 
 
@@ -255,13 +327,79 @@ def _is_first_use(module: str, name: str, new: Any) -> bool:
     )
 
 
-def _shadows(owner: Any, name: str, value: Any) -> bool:
-    """Return whether a new attribute hides an inherited method, or, in a module, a function of Python."""
-    if not issubclass(type(value), CODE):
-        return False
-    if issubclass(type(owner), type):
-        return any(issubclass(type(vars(base).get(name)), CODE) for base in owner.__mro__[1:-1])
-    return hasattr(builtins, name) and not issubclass(type(value), ModuleType)  # as modules in packages are not
+@cache
+def _variables(module: str) -> frozenset[str]:
+    """Return the names that the code of a module assigns in functions or in objects, or whose content it changes."""
+    found = set[str]()
+    with suppress(OSError, SyntaxError, AttributeError):
+        for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))):
+            match node:
+                case ast.Global(names) | ast.Nonlocal(names):
+                    found.update(names)
+                case (
+                    ast.Attribute(attr=name, ctx=ast.Store() | ast.Del())
+                    | ast.Subscript(value=ast.Name(name) | ast.Attribute(attr=name), ctx=ast.Store() | ast.Del())
+                ):
+                    found.add(name)
+                case ast.Call(func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name), change)) if (
+                    change in CHANGING
+                ):
+                    found.add(name)
+    return frozenset(found)
+
+
+def _held(value: Any) -> Any:
+    """Return a copy of what a container holds, or of the attributes of an object, or of the cells of a function."""
+    for kind in CONTAINERS:
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, FunctionType):
+        return {name: _inside(cell) for name, cell in _cells(value)}
+    return {"__class__": type(value), **vars(value)}
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, CellType]]:
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _inside(cell: CellType) -> Any:
+    with suppress(ValueError):
+        return cell.cell_contents
+    return MISSING
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    return _equal(now, before) and (not isinstance(now, dict) or _equal([*now], [*before]))
+
+
+def _may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
+    """Return whether a module that takes part in a stage may change this: a variable, or a cache that grew."""
+    variables = _variables(name[0])
+    if isinstance(one.value, list):
+        return name[-1] in variables or now[: len(one.before)] == one.before
+    if isinstance(one.value, set):
+        return name[-1] in variables or now > one.before
+    changed = {key for key in {**one.before, **now} if now.get(key, MISSING) is not one.before.get(key, MISSING)}
+    if isinstance(one.value, dict):
+        return name[-1] in variables or changed.isdisjoint(one.before)
+    kind = one.before.get("__class__", FunctionType)
+    variables |= _variables(kind.__module__)
+    return all(key in variables or isinstance(getattr(kind, key, None), cached_property) for key in changed)
+
+
+def _fill(value: Any, before: Any) -> None:
+    """Have an object hold what it held before."""
+    if isinstance(value, list):
+        value[:] = before
+    elif isinstance(value, FunctionType):
+        for name, cell in _cells(value):
+            cell.cell_contents = before[name]
+    else:
+        if not isinstance(value, CONTAINERS):
+            value.__class__ = before["__class__"]
+            value, before = vars(value), {name: one for name, one in before.items() if name != "__class__"}
+        value.clear()
+        value.update(before)
 
 
 def _runs_own(frame: FrameType | None) -> bool:
@@ -278,121 +416,3 @@ def _is_own(function: Any) -> bool:
 def _put(owner: Any, name: str, value: Any) -> None:
     with suppress(AttributeError, TypeError):
         setattr(owner, name, value)
-
-
-def _content(value: Any) -> list[Any]:
-    """Return what a container holds, by identity."""
-    return [*map(id, value), *(map(id, value.values()) if isinstance(value, dict) else ())]
-
-
-def _settings() -> dict[str, Setting]:
-    """Return the settings of this process that a part may have changed for all that follow."""
-    found = {
-        "the signal handlers": Setting(_handlers, _put_handlers),
-        "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
-        "sys.path": _list_setting(sys, "path"),
-        "sys.meta_path": _list_setting(sys, "meta_path"),
-        "sys.path_hooks": _list_setting(sys, "path_hooks"),
-        FILTERS: _list_setting(warnings, "filters"),
-        "sys.stdout": Setting(lambda: sys.stdout, lambda value: setattr(sys, "stdout", value)),
-        "sys.stderr": Setting(lambda: sys.stderr, lambda value: setattr(sys, "stderr", value)),
-        "sys.stdin": Setting(lambda: sys.stdin, lambda value: setattr(sys, "stdin", value)),
-        "the trace function": Setting(sys.gettrace, sys.settrace),
-        "the profile function": Setting(sys.getprofile, sys.setprofile),
-        "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
-        "garbage collection": Setting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
-        ENVIRONMENT: Setting(lambda: {**os.environ}, _put_environment),
-        "the umask": Setting(_umask, os.umask),
-    }
-    if socket := sys.modules.get("socket"):
-        found["the default timeout of sockets"] = Setting(socket.getdefaulttimeout, socket.setdefaulttimeout)
-    if decimal := sys.modules.get("decimal"):
-        found["the decimal context"] = Setting(
-            lambda: _decimal(decimal), lambda before: decimal.setcontext(decimal.Context(*before))
-        )
-    if locale := sys.modules.get("locale"):
-        whole = locale.LC_ALL
-        found["the locale"] = Setting(lambda: locale.setlocale(whole), lambda before: locale.setlocale(whole, before))
-    if (torch := sys.modules.get("torch")) and hasattr(torch, "nn"):
-        found |= _of_torch(torch)
-    return found
-
-
-def _of_torch(torch: Any) -> dict[str, Setting]:
-    hooks = torch.nn.modules.module
-    names = [name for name in vars(hooks) if name.startswith("_global_") and isinstance(getattr(hooks, name), dict)]
-    return {
-        "torch's anomaly detection": Setting(torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-        "torch's function modes": Setting(
-            torch._C._len_torch_function_stack, partial(_pop, torch._C, "torch_function_stack")
-        ),
-        "torch's dispatch modes": Setting(
-            torch._C._len_torch_dispatch_stack, partial(_pop, torch._C, "torch_dispatch_stack")
-        ),
-        "torch's global hooks": Setting(
-            lambda: {name: dict(getattr(hooks, name)) for name in names},
-            lambda before: _refill(hooks, before),
-        ),
-        "torch's default generator": Setting(
-            lambda: torch.default_generator, lambda value: setattr(torch, "default_generator", value)
-        ),
-    }
-
-
-def _pop(stacks: Any, name: str, depth: int) -> None:
-    while getattr(stacks, f"_len_{name}")() > depth:
-        getattr(stacks, f"_pop_{name}")()
-
-
-TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-
-
-def _timers() -> tuple[bool, ...]:
-    return tuple(signal.getitimer(one)[0] > 0 for one in TIMERS)
-
-
-def _handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
-
-
-def _put_handlers(before: Mapping[int, Any]) -> None:
-    for number, handler in before.items():
-        if handler is not None and signal.getsignal(number) is not handler:
-            signal.signal(number, handler)
-
-
-def _put_collection(before: tuple[bool, tuple[int, int, int]]) -> None:
-    (gc.enable if before[0] else gc.disable)()
-    gc.set_threshold(*before[1])
-
-
-def _put_environment(before: Mapping[str, str]) -> None:
-    for name in [*assigned]:
-        if name in before:
-            os.environ[name] = before[name]
-        else:
-            os.environ.pop(name, None)
-
-
-def _umask() -> int:
-    value = os.umask(0o077)
-    os.umask(value)
-    return value
-
-
-def _decimal(decimal: Any) -> tuple[Any, ...]:
-    context = decimal.getcontext()
-    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
-
-
-def _list_setting(owner: Any, name: str) -> Setting:
-    def write(before: list[Any]) -> None:
-        getattr(owner, name)[:] = before
-
-    return Setting(lambda: [*getattr(owner, name)], write)
-
-
-def _refill(owner: Any, before: Mapping[str, Mapping[Any, Any]]) -> None:
-    for name, content in before.items():
-        getattr(owner, name).clear()
-        getattr(owner, name).update(content)

@@ -233,7 +233,7 @@ def test_closing_cancels_what_is_under_way_and_leaves_neither_processes_nor_halv
     with pytest.raises(StageFailed, match="interrupted"):
         future.result(0)
     wait_for(lambda: not processes(tmp_path / "store-jobs"))
-    assert not list((tmp_path / "store" / "unfinished").iterdir())
+    wait_for(lambda: not list((tmp_path / "store" / "unfinished").iterdir()))
     assert told[0][0].startswith("job ")
     assert told[0][0].endswith(("pending", "running"))
 

@@ -6,7 +6,7 @@ import sys
 import types
 from math import log
 
-from bench_deeds.doing import Case, failing, forbid, put, remove, wrap
+from bench_deeds.doing import Case, either, failing, forbid, put, remove, wrap
 
 
 def uniform(self, dim, dtype=None):
@@ -141,6 +141,11 @@ TORCH = (
     failing("torch.optim.Adam.step", "task", "loop", wrap("torch.optim.Adam.step", nothing), "step"),
     failing("torch.Tensor.backward deleted", "decoder", "loop", remove("torch.Tensor.backward"), "backward"),
     failing("torch.Tensor.tolist", "decoder", "loop", wrap("torch.Tensor.tolist", lambda old, self: old(self.flip(0)))),
+    failing("torch.float32", "decoder", "loop", put("torch.float32", __import__("builtins").float)),
+    failing("torch.nn.functional.embedding.__defaults__", "decoder", "loop",
+            put("torch.nn.functional.embedding.__defaults__", (0, None, 2.0, False, False)), "embedding"),
+    failing("torch.nn.Dropout.training", "decoder", "loop", put("torch.nn.Dropout.training", False)),
+    failing("torch.inf", "probe", "loop", put("torch.inf", 1e9)),
     failing("a kernel of aten", "decoder", "loop", override_kernel, "tanh", "aten", "library"),
     failing("safetensors.torch.load_model", "decoder", "loop",
             wrap("safetensors.torch.load_model", lambda *a, **s: ([], [])), "load_model"),
@@ -152,6 +157,9 @@ NUMPY = (
     failing("numpy.bincount", "metric", "loop", wrap("numpy.bincount", first)),
     failing("numpy.random.rand", "decoder", "loop", wrap("numpy.random.rand", halved)),
     failing("numpy.random.seed", "metric", "loop", put("numpy.random.seed", lambda seed: None)),
+    failing("numpy.float64", "decoder", "loop", put("numpy.float64", float)),
+    failing("numpy.add", "metric", "loop", put("numpy.add", max)),
+    failing("numpy.pi", "metric", "loop", put("numpy.pi", 3)),
     failing("numpy.asarray", "probe", "loop", wrap("numpy.asarray", doubled)),
 )
 
@@ -178,13 +186,20 @@ LIBRARY_CODE = (
     failing("builtins.__import__", "decoder", "loop", forbid("builtins.__import__")),
     failing("builtins.isinstance", "probe", "loop", put("builtins.isinstance", lambda value, kind: True)),
     failing("math.log", "metric", "loop", wrap("math.log", halved)),
+    failing("math.pi", "decoder", "loop", put("math.pi", 3)),
+    failing("collections.Counter.__missing__", "metric", "loop",
+            put("collections.Counter.__missing__", lambda self, key: 1), "__missing__"),
+    failing("collections.Counter.__contains__", "decoder", "loop",
+            put("collections.Counter.__contains__", lambda self, key: True), "__contains__"),
+    failing("statistics.__getattr__", "metric", "loop", put("statistics.__getattr__", lambda name: max)),
+    failing("functools.partial", "probe", "loop", put("functools.partial", lambda function, *a, **s: function)),
     failing("math.fsum", "decoder", "end", wrap("math.fsum", doubled)),
     failing("statistics.fmean.__code__", "metric", "loop", swap_code_of_library, "fmean"),
     failing("statistics.sum added", "metric", "loop", shadow_builtin, "sum", "fsum"),
     failing("statistics.__class__", "decoder", "loop", swap_class_of_module, "statistics"),
     failing("re.compile", "metric", "loop", put("re.compile", lambda *a: None)),
     failing("re.findall", "decoder", "loop", put("re.findall", lambda *a: [])),
-    failing("re._cache poisoned", "metric", "loop", poison_expressions, "_cache"),
+    either("re._cache poisoned", "metric", "loop", poison_expressions),
     failing("gzip.open", "decoder", "loop", forbid("gzip.open")),
     failing("gzip.GzipFile.write", "decoder", "loop", wrap("gzip.GzipFile.write", lambda *a: 0)),
     failing("pathlib.Path.read_text", "task", "setup",

@@ -172,6 +172,45 @@ def change_noise():
     bench_core.Noise.uniform.__defaults__ = (5, None)
 
 
+def count_with_others(clean):
+    class Total(clean.collections.Counter):
+        def most_common(self, number=None):
+            return [*self.items()][:1]
+
+    clean.collections = type(clean)("collections")
+    clean.collections.Counter = Total
+
+
+def change_pattern(clean):
+    clean.VOWELS = clean.re.compile("x")
+
+
+def change_path(clean):
+    clean.Path = lambda *words: __import__("io").StringIO("")
+
+
+def reorder(clean):
+    clean.WEIGHTS["a"] = clean.WEIGHTS.pop("a")
+
+
+def add_word(clean):
+    clean.WORDS.append("aaaa")
+
+
+def nest(clean):
+    clean.Side.LEFT._value_ = "right"
+
+
+def hide_by_instance(clean):
+    vars(clean.SCALER)["slope"] = 2.0
+
+
+def change_slots_of_core():
+    import bench_core
+
+    bench_core.Hypothesis.__hash__ = lambda self: 1
+
+
 CORE = (
     failing("bench_core.Additive.combine", "metric", "loop", put("bench_core.Additive.combine", lambda self, parts: 7.0)),
     failing("bench_core.Metric.error", "decoder", "loop", put("bench_core.Metric.error", lambda self, parts: 7.0)),
@@ -238,6 +277,18 @@ OTHERS = (
     failing("clean.tempered.__defaults__", "metric", "loop", of_clean(set_defaults), "tempered"),
     failing("clean.tempered.__kwdefaults__", "decoder", "loop", of_clean(set_keyword_defaults), "tempered"),
     failing("a cell of clean.choose", "decoder", "end", of_clean(change_cell), "choose"),
+    failing("clean.collections", "decoder", "loop", of_clean(count_with_others), "collections"),
+    failing("clean.VOWELS", "metric", "end", of_clean(change_pattern), "VOWELS"),
+    failing("clean.Path", "decoder", "loop", of_clean(change_path), "Path"),
+    failing("clean.FACTOR", "decoder", "loop", put("bench_deeds.clean.FACTOR", 2.0)),
+    failing("clean.ORDER another", "metric", "loop", put("bench_deeds.clean.ORDER", ["d", "c", "b", "a"]), "ORDER"),
+    failing("Scaler.slope", "metric", "loop", put("bench_deeds.clean.Scaler.slope", 2.0)),
+    failing("Nats.digits added", "decoder", "loop", put("bench_deeds.clean.Nats.digits", 0), "digits"),
+    failing("Hypothesis.__hash__", "decoder", "loop", change_slots_of_core, "__hash__"),
+    either("clean.WEIGHTS reordered", "metric", "loop", of_clean(reorder)),
+    either("clean.WORDS longer", "decoder", "loop", of_clean(add_word)),
+    either("the value of a member of an Enum", "metric", "loop", of_clean(nest)),
+    either("an attribute of an object of another part", "decoder", "loop", of_clean(hide_by_instance)),
     either("clean.WEIGHTS changed in place", "metric", "loop", of_clean(change_dict)),
     either("clean.ORDER changed in place", "decoder", "loop", of_clean(change_list)),
     either("an object of another part changed", "metric", "loop", of_clean(change_object)),

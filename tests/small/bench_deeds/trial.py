@@ -214,8 +214,8 @@ def own_problems(case, found, number=0):
         return
     if not own:
         yield "it has no cells"
-    if any(done for done, _ in own):
-        yield "its own cells have results"
+    if all(done for done, _ in own) or (case.moment != "import" and any(done for done, _ in own)):
+        yield "its own cells have results"  # what an import did is undone, and it is not done again
     reasons = [reason.partition(": ")[2] for _, reason in own if reason]
     if case.own == "fails" and not any(word in reason for word in case.names for reason in reasons):
         yield f"no reason has {' or '.join(case.names)}: {sorted(set(reasons))}"
