@@ -32,7 +32,7 @@ test-extras: setup-ci
 
 # of some FOLDERS of tests; by default of all
 test-slow: setup
-	$(PYTEST) -m slow $(FOLDERS)
+	$(PYTEST) -m "slow and not nightly" $(FOLDERS)
 
 # what continuous integration has no time for: slow tests of distributions that have not changed, contracts at full
 # size, long simulations, all smoke suites on a pretended GPU, drills at length

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
@@ -30,6 +32,24 @@ collect_ignore = [
 # some interrupt what they start, also where signals to interrupt were ignored (nohup)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep compiled what is imported, even where Python is told not to: all processes of the tests need it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", False)
+        return (yield)
+
+
+def pytest_collection_finish():
+    """Look for garbage among what tests make, not among tests and libraries, which stay."""
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    """Look for none at the end of the process, as pytest does among all that is left."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):
@@ -67,10 +87,12 @@ def no_waiting_for_disks():
 @pytest.fixture(autouse=True, scope="session")
 def no_watching_of_code():
     """Do not look after each stage in this process at all code; workers do, and tests of it."""
+    from bench_core.computing import task_look
     from bench_core.execution.executor import WATCH
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WATCH, "idle", True)
+        patch.setattr(task_look, "MANY", 2.0)  # small data repeat their examples
         yield
 
 

@@ -10,9 +10,11 @@ from functools import cache, reduce
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution
+from pathlib import Path
 from typing import NamedTuple
 
 from bench_core.config import Config
+from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.definitions import ALL, DATA, Codebase, Definition
 from bench_core.registry import installed
@@ -32,6 +34,10 @@ ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of 
 #: Modules that execute in stages and whose code is in no key, as they decide no result.
 CARRYING: Mapping[str, str] = {
     "bench_core.commands": "the command line",
+    "bench_core.computing.laws": "names the laws of results",
+    "bench_core.computing.metric_look": "refuses metrics that measure the same otherwise",
+    "bench_core.computing.second_look": "refuses results that are others at a second look",
+    "bench_core.computing.task_look": "refuses tasks that say the same otherwise",
     "bench_core.computing.context": "what stages have access to",
     "bench_core.computing.stage_runner": "calls the function of a kind of stage",
     "bench_core.computing.training.peer_process": "has a stage performed beside another process",
@@ -90,12 +96,23 @@ def code_digests() -> CodeDigests:
 @cache
 def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
     own = {"bench_core", *(name.partition(".")[0] for name in plugins)}
-    return CodeDigests(Codebase(is_followed, LOOKUPS, frozenset(own), plugins))
+    return CodeDigests(Codebase(is_followed, LOOKUPS, frozenset(own), plugins, content=_content_digest))
+
+
+#: Files of data beside modules -> their digests when they were first read, which are in keys.
+content_digests: dict[str, str] = {}
+
+
+def _content_digest(path: Path) -> str:
+    found = digest(path)
+    content_digests.setdefault(str(path), found)
+    return found
 
 
 def forget_code() -> None:
     """Read sources again for the next digest, for tests that edit these."""
     _code_digests.cache_clear()
+    content_digests.clear()
 
 
 def roots_of(config: type[Config]) -> tuple[str, ...]:
@@ -162,11 +179,7 @@ class CodeDigests:
 
     def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
         """Return the digest of the text of each definition behind roots, by name."""
-        return {
-            str(place): sha256(self.code.form(place).encode()).hexdigest()[:16]
-            for place in sorted(self.closure(roots))
-            if place.name != ALL
-        }
+        return {str(place): self.code.mark(place)[:16] for place in sorted(self.closure(roots)) if place.name != ALL}
 
     def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
         """Return the modules and files that the digests of several roots cover, as far as code uses them."""

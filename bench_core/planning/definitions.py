@@ -64,6 +64,10 @@ class Codebase:
     _digests: dict[Definition, str] = field(default_factory=dict)
     _effective: dict[str, list[str]] = field(default_factory=dict)
     _listed: dict[str, frozenset[str]] = field(default_factory=dict)
+    _paths: dict[str, Path | None] = field(default_factory=dict)
+    _marks: dict[Definition, str] = field(default_factory=dict)
+    _imported: dict[str, frozenset[str]] = field(default_factory=dict)
+    _loaded: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def root(self, name: str) -> Target:
         """Return what `module:name` is; its text alone if there is no such definition in the sources."""
@@ -100,12 +104,18 @@ class Codebase:
             name = waiting.pop()
             if name not in found and (path := self.path(name)) is not None:
                 found[name] = path
-                waiting += [name.rpartition(".")[0]] if "." in name else []
-                module = self.module(name)
-                for target in {one for targets in module.imports.values() for one in targets} if module else ():
-                    waiting.append(target.partition(":")[0])
-                    waiting += [one.module for one in self._follow(target, "") if isinstance(one, Definition)]
+                waiting += self._imported_by(name) - found.keys()
         return found
+
+    def _imported_by(self, name: str) -> frozenset[str]:
+        """Return the package of a module, and the names of the modules that it imports."""
+        if name not in self._imported:
+            names = {name.rpartition(".")[0]} if "." in name else set()
+            for target in _targets(self.module(name)):
+                names.add(target.partition(":")[0])
+                names |= {one.module for one in self._follow(target, "") if isinstance(one, Definition)}
+            self._imported[name] = frozenset(names)
+        return self._imported[name]
 
     def libraries(self, places: Iterable[Definition]) -> set[str]:
         """Return the top-level modules that definitions name and whose code does not count, without Python's own."""
@@ -131,7 +141,7 @@ class Codebase:
 
     def _digest_component(self, component: Sequence[Definition]) -> None:
         """Digest definitions that name each other: by their texts, refined by what they name until stable."""
-        finer = {place: _hash(self.form(place)) for place in component}
+        finer = {place: self.mark(place) for place in component}
         marks: dict[Definition, str] = {}
         while len({*finer.values()}) > len({*marks.values()}):
             marks = finer
@@ -146,6 +156,12 @@ class Codebase:
             f"{name}={target if isinstance(target, str) else marks[target] if target in marks else known[target]}"
             for name, target in self.uses(place)
         )
+
+    def mark(self, place: Definition) -> str:
+        """Return the digest of a definition's own text."""
+        if place not in self._marks:
+            self._marks[place] = _hash(self.form(place))
+        return self._marks[place]
 
     def form(self, place: Definition) -> str:
         """Return the canonical text of a definition, or what there is in place of it."""
@@ -271,16 +287,22 @@ class Codebase:
         if name not in self._effective:
             found, waiting = {name}, [name]
             while waiting:
-                module = self.module(waiting.pop())
-                for target in {one for targets in module.imports.values() for one in targets} if module else ():
-                    source, _, inner = target.partition(":")
-                    parts = source.split(".")
-                    for one in [*(".".join(parts[: end + 1]) for end in range(len(parts))), f"{source}.{inner}"]:
-                        if one not in found and self.module(one):
-                            found.add(one)
-                            waiting.append(one)
+                new = self._loaded_with(waiting.pop()) - found
+                found |= new
+                waiting += new
             self._effective[name] = sorted(one for one in found if (own := self.module(one)) and own.effects)
         return self._effective[name]
+
+    def _loaded_with(self, name: str) -> frozenset[str]:
+        """Return the names of the modules, with their packages, that importing a module imports at once."""
+        if name not in self._loaded:
+            names = set()
+            for target in _targets(self.module(name)):
+                source, _, inner = target.partition(":")
+                parts = source.split(".")
+                names |= {".".join(parts[: end + 1]) for end in range(len(parts))} | {f"{source}.{inner}"}
+            self._loaded[name] = frozenset(one for one in names if self.module(one))
+        return self._loaded[name]
 
     def files(self) -> list[Path]:
         """Return the files of the modules that were looked up so far and whose code counts."""
@@ -304,6 +326,11 @@ class Codebase:
 
     def path(self, name: str) -> Path | None:
         """Return the file of a module of a package whose code counts; it is not imported."""
+        if name not in self._paths:
+            self._paths[name] = self._find_path(name)
+        return self._paths[name]
+
+    def _find_path(self, name: str) -> Path | None:
         top, _, rest = name.partition(".")
         for home in self.homes(top):
             if home.is_file():
@@ -368,6 +395,10 @@ class Codebase:
 
         path = self.path(name)
         yield from below(path.parent) if path else ()
+
+
+def _targets(module: SourceModule | None) -> set[str]:
+    return {one for targets in module.imports.values() for one in targets} if module else set()
 
 
 def _is_library(source: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -233,6 +233,8 @@ class Planner:
         """Add a stage that uses these parts, and classes by name, unless it exists; return its key."""
         behind = (kind, classes, *(id(config) for _, config in parts))
         own = self._once(behind, lambda: self._code(kind, parts, classes))
+        if exempt := self._once(("exempt", *behind), lambda: self._exempt(parts)):
+            settings = {**settings, "exempt": exempt}
         texts = {"kind": kind, "settings": settings, "inputs": inputs, "code": own.code, "libraries": own.libraries}
         key = keys.key_of(texts, self.json.text)
         if key not in self.stages:
@@ -258,6 +260,11 @@ class Planner:
             if isinstance(config, ModelConfig):
                 found += config.files(self.data).values()
         return {str(path.absolute()): self.marks[path] for path in found}
+
+    def _exempt(self, parts: Parts) -> Sequence[str]:
+        """Return the laws that the suite does not ask of these parts, sorted."""
+        own = {id(config) for _, config in parts}
+        return sorted({one.law for one in self.suite.exempt if own & {*map(id, self.suite.parts(one.part))}})
 
     def _hardware(self, name: str) -> Settings:
         return self._once(("hardware", name), lambda: self._described_hardware(name))

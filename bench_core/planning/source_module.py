@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from bench_core.planning.canonical_form import (
@@ -48,9 +49,7 @@ class SourceModule:
     @classmethod
     def parse(cls, name: str, path: Path, source: str) -> SourceModule:
         """Return the module called `name`; raise SyntaxError if it has no valid source."""
-        module = cls(name, path)
-        module._read(ast.parse(source, str(path)).body)
-        return module
+        return _parsed(name, path, source)
 
     @property
     def package(self) -> str:
@@ -119,6 +118,13 @@ class SourceModule:
         for name in names:
             if one not in (statements := self.bound.setdefault(name, [])):
                 statements.append(one)
+
+
+@lru_cache(maxsize=4096)  # other plugins, as of each call in a notebook, have the same modules of the core
+def _parsed(name: str, path: Path, source: str) -> SourceModule:
+    module = SourceModule(name, path)
+    module._read(ast.parse(source, str(path)).body)
+    return module
 
 
 def _changes(node: ast.Call) -> bool:

@@ -28,7 +28,6 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
-from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
 from bench_core.planning.code_digests import CodeDigests
@@ -123,7 +122,7 @@ def first(names, *words):
 # what is carried
 
 
-def test_the_same_run_gives_the_same_bytes_here_and_from_where_it_was_imported(away, home):
+def test_the_same_run_gives_the_same_bytes_here_and_from_where_it_was_imported(away, home, in_worker):
     export_run(run_away(away), store_of(away), home / "again.zip")
     assert (home / "again.zip").read_bytes() == (away / "run.zip").read_bytes()
     told = brought(home, away / "run.zip")
@@ -616,14 +615,6 @@ def forged_number(all, folder, value=0.001):
     return key
 
 
-@pytest.fixture
-def same_process(monkeypatch):
-    """Measure in this process, where the small plugin is."""
-    monkeypatch.setattr(
-        "bench_exchange.verifying.Workers", lambda number, store, data, isolate: Here(Store(store), data)
-    )
-
-
 def test_numbers_that_are_not_those_of_the_artifacts_beside_them_are_refused(away, home):
     path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
     text = refused(path, home)
@@ -641,7 +632,7 @@ def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
     assert "run/log: the file was changed: its digest is not that in manifest.json" in text
 
 
-def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home, same_process):
+def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home):
     path = changed(away / "run.zip", home / "x.zip", lambda all: forged_number(all, home))
     assert re.search(
         r"measure of (ended|nats) of words x .*: value is [\d.]+, and 0.001 in the store", refused(path, home)
@@ -649,7 +640,7 @@ def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes
 
 
 @pytest.mark.parametrize("file", ["draws.npy", "parts.jsonl.gz"])
-def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(away, home, same_process, file):
+def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(away, home, file):
     def change(all):
         name = first(all, "store/measure/", file)
         key = name.split("/")[2]
@@ -679,7 +670,7 @@ def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(awa
     assert f"{file}" in text, text
 
 
-def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home, same_process):
+def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away, home):
     def change(all):
         key = forged_number(all, home)
         manifest = json.loads(all[f"store/measure/{key}/manifest.json"])
@@ -745,7 +736,7 @@ TAKING_PART = {
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("name", TAKING_PART)
-def test_no_stage_is_taken_whose_code_is_not_here(away, home, edited, same_process, name):
+def test_no_stage_is_taken_whose_code_is_not_here(away, home, edited, name):
     with edited(name):
         text = refused(away / "run.zip", home)
     what = f"{TAKING_PART[name]} of 29 stages were computed by code that is not installed here: {name}"
@@ -761,7 +752,7 @@ NOTE = "Unverified, imported on trust (decoder draw): the code of decoder draw w
 
 
 @pytest.mark.slow
-def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, home, edited, same_process):
+def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, home, edited):
     """In the run that came, in one that reuses its stages, in both merged; not where the code is installed."""
     with edited("decoder draw"):
         brought = import_run(away / "run.zip", store_of(home), home / "runs", trust=True)
@@ -793,7 +784,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_code_that_is_installed_is_no_false_alarm(home, same_process, monkeypatch, kind):
+def test_code_that_is_installed_is_no_false_alarm(home, monkeypatch, kind):
     text = SUITE.strip()
     (home / "steady_optimizer.py").write_text("import torch\n\nclass Plain(torch.optim.SGD):\n    pass\n")
     monkeypatch.syspath_prepend(home)
@@ -818,7 +809,7 @@ def test_an_artifact_that_no_stage_of_the_run_left_is_refused(away, home):
     assert re.search("score|measure", refused(changed(away / "run.zip", home / "x.zip", change), home))
 
 
-def test_an_export_is_verified_as_it_is(away, home, same_process, capsys):
+def test_an_export_is_verified_as_it_is(away, home, capsys):
     verifier = Verifier(Store(home / "none"))
     assert [*verifier.verify(away / "run.zip")] == []
     path = changed(away / "run.zip", home / "x.zip", lambda all: cells_of(all, home, better))
