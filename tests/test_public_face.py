@@ -24,6 +24,7 @@ WITH_TORCH = {
     "timed_training.py",
     "evaluate.py",
     "guarded_log_probs.py",
+    "second_look.py",
 }  # a worker imports these, and the folder `training`, when it trains or evaluates a model; nothing else does
 #: A worker that measures imports these, and a report.
 WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py", "block_length.py"}
@@ -152,7 +153,7 @@ def _at_once(body):
 def test_nothing_that_runs_depends_on_what_is_there_for_tests(path):
     """But for `bench check --contracts`, which tries the contracts and imports them when it does."""
     tests = [name for name in _imports(path) if name.startswith(("bench_core.testing", "pytest"))]
-    contracts = ["bench_core.testing.suite_contracts"] if path == CORE / "commands" / "check.py" else []
+    contracts = ["bench_core.testing.trials"] if path == CORE / "commands" / "contracts.py" else []
     assert tests == contracts
     assert not {*contracts} & {*_at_once(ast.parse(path.read_text()).body)}
 

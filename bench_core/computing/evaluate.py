@@ -14,8 +14,11 @@ import torch
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.guards import check_hypotheses, check_scores, named
+from bench_core.computing.laws import Laws
 from bench_core.computing.memory_errors import is_out_of_memory
+from bench_core.computing.second_look import Chosen, SecondLook, without_targets
 from bench_core.computing.texts import Texts, written
+from bench_core.config import ModelConfig
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import PluginError, SuiteError
@@ -46,6 +49,7 @@ class Examples:
     first: int | None = None  # the batches that hold so many rows, and no others
     seed: int = 0  # of the cell, for text generators
     answers: Path = Path()  # the folder of the store where these keep answers
+    looked_at: tuple[ModelConfig, Laws] | None = None  # the model's Config, if some results are looked at again
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Outcome]:
         """Decode the examples; return their outcomes in order of id, kept in a temporary file if they are many.
@@ -58,16 +62,18 @@ class Examples:
         """Yield the outcomes as they are decoded."""
         references, texts = self.task.references(self.split), self._texts
         last, done = list[Outcome](), 0
+        chosen = Chosen[list[list[Hypothesis]]](f"{self.split} {self.seed}")
 
         def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
             if isinstance(decoder, TextDecoder):
                 generation = self._generation(decoder, len(references))
                 return part, written(decoder, model, texts.prompts(part), generation)
             read = texts.encoded(model, part) if isinstance(model, OwnVocabulary) else part
-            return read, self._decoded(model, decoder, self._on_device(read), last)
+            return read, self._decoded(model, decoder, self._blind(read), last)
 
         for batch, (read, hypotheses) in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
+            chosen.offer(read, hypotheses)
             targets = self._targets(model, read)
             for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
                 given, outputs = list(references[target.id]), [self._text(one, model) for one in own]
@@ -76,6 +82,13 @@ class Examples:
                 yield last[0]
             done += len(batch)
             self.tell(done, self.number or len(references))
+        if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
+            batch, found = chosen.kept
+            look = SecondLook(model, *self.looked_at, decoder, self.noise, self.device, done)
+            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), found)
+
+    def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
+        return lambda model, rows: decoder.decode(model, self._blind(rows), self.noise)
 
     def _text(self, hypothesis: Hypothesis, model: Any) -> str:
         if hypothesis.text is not None:
@@ -151,6 +164,7 @@ class Examples:
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""
         memory, carries, done = None, True, 0
+        chosen = Chosen[torch.Tensor](f"{self.split} {self.seed}")
 
         def score(part: Batch) -> tuple[Batch, Scores]:
             read = self._texts.encoded(model, part, scored=True) if isinstance(model, OwnVocabulary) else part
@@ -162,6 +176,7 @@ class Examples:
         batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
         for batch, (read, scores) in self._in_parts(batches, score):
             memory = scores.memory
+            chosen.offer(read, scores.log_probs)
             carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
@@ -171,6 +186,13 @@ class Examples:
                 yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own)
             done += len(batch)
             self.tell(done, self.number or 0)
+        if chosen.kept and self.looked_at:
+            batch, found = chosen.kept
+            look = SecondLook(model, *self.looked_at, None, self.noise, self.device)
+            look.at_scores(self._score_alone(by), batch, chosen.rows(batch), found, by)
+
+    def _score_alone(self, by: str) -> Callable[[Any, Batch], torch.Tensor]:
+        return lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.noise)).log_probs
 
     def _targets(self, model: Any, batch: Batch) -> Iterator[Outcome]:
         """Yield the outcome of each row, as the model reads it, before it is decoded or scored."""
@@ -220,6 +242,10 @@ class Examples:
                 if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                     torch.cuda.empty_cache()
                 parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
+
+    def _blind(self, batch: Batch) -> Batch:
+        """Return a copy of a batch without its targets."""
+        return self._on_device(without_targets(batch))
 
     def _on_device(self, batch: Batch) -> Batch:
         """Return a copy that a part may modify."""

@@ -46,7 +46,7 @@ def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed
         return log_probs
     _check_highest([(step, log_probs.amax(1), log_probs.dtype)], model, method)
     if summed:
-        _check_sums(log_probs, model, method, step)
+        check_sums(log_probs, model, method, step)
     return log_probs
 
 
@@ -65,7 +65,8 @@ def _check_highest(steps: Sequence[Highest], model: object, method: str = "") ->
             raise _wrong(wrong[0].item(), gave, _at(step))
 
 
-def _check_sums(log_probs: Tensor, model: object, method: str, step: int) -> None:
+def check_sums(log_probs: Tensor, model: object, method: str, step: int) -> None:
+    """Raise RowError unless the probabilities of each row sum to one."""
     sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
     total = sums[(sums - 1).abs().argmax()].item()
     if not abs(total - 1) <= room(log_probs.dtype):
@@ -126,7 +127,7 @@ class Steps:
             self.waiting.append((self.step, log_probs.amax(1), log_probs.dtype))
             if self.thorough and self.step.bit_count() <= 2:
                 self.settle()
-                _check_sums(log_probs, self.model, method, self.step)
+                check_sums(log_probs, self.model, method, self.step)
             elif len(self.waiting) == TOGETHER:
                 self.settle()
         return log_probs, state

@@ -257,12 +257,17 @@ def measured(
 
 
 def _check_bounds(metric: Metric[Any], value: float) -> None:
-    """Raise PluginError if a score is outside the bounds of its Config by more than rounding."""
-    if (bounds := metric.config.bounds()) and not math.isnan(value):
+    """Raise PluginError if a score is outside its bounds by more than rounding: by default, 0 and 100 in percent."""
+    if (bounds := metric.config.bounds() or ((0, 100) if metric.unit == "%" else None)) and not math.isnan(value):
         low, high = bounds
         room = ROOM * max(1.0, abs(value))
         if not low - room <= value <= high + room:
-            raise gave(metric, "combine", f"{value}", f"its Config declares bounds of {low:g} and {high:g}.")
+            raise gave(
+                metric,
+                "combine",
+                f"{value}",
+                f"its bounds are {low:g} and {high:g}; its Config may declare others by `bounds()`.",
+            )
 
 
 def _spooled(found: Any, metric: Metric[Any]) -> Any:

@@ -11,6 +11,7 @@ from bench_core.computing.building import SHOWN, built, device_of, load_stored_w
 from bench_core.computing.context import StageContext
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.computing.laws import laws
 from bench_core.data import TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.path_settings import placed
@@ -49,7 +50,7 @@ def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, t
         settings = placed(described, stage.places)
         model = built("model", settings, with_files(context, info, settings))
         load_stored_weights(model, artifact)
-        context.loaded["model"] = loaded, (model.to(device), fingerprint(model))
+        context.loaded["model"] = loaded, (model.to(device), fingerprint(model), configured("model", settings))
     return context.loaded["model"][1][0], task, device
 
 
@@ -68,6 +69,7 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
         task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
         settings["examples"], context.report_progress, context.warn, len(task.info.vocabulary), rows,
         settings["seed"], context.store.root / ANSWERS,
+        (context.loaded["model"][1][2], laws(stage)) if rows is None else None,
     )  # fmt: skip
     with evaluating(model):
         yield model, examples
@@ -76,7 +78,7 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
 
 def _check_unchanged(context: StageContext) -> None:
     """Raise PluginError if a stage changed the weights of its model; drop a model changed in other ways."""
-    model, before = context.loaded["model"][1]
+    model, before, _ = context.loaded["model"][1]
     after = fingerprint(model)
     if names := before.changed(after):
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

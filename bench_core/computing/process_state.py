@@ -133,5 +133,6 @@ def _seed(seed: int) -> None:
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed % 2**32)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(seed)
+        # for devices that this build of torch may have, it formats the stack
+        (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
         torch.set_flush_denormal(False)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench_core.computing.building import built, likelihood_kind
 from bench_core.computing.context import StageContext
+from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.guards import check_finding, check_info, checked_error, measured, named
+from bench_core.computing.laws import laws
 from bench_core.computing.loading import loaded_examples
+from bench_core.computing.metric_look import MetricLook
+from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.stages import Stage
@@ -20,6 +26,7 @@ from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.task import Task
 
+SHORT = 10.0  #: CPU seconds of a preparation up to which it is done twice
 SAMPLES = 3  #: outputs of each decoding that a report may show
 
 
@@ -27,10 +34,18 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     """Prepare the data of a task."""
     inside = folder / "data"
     inside.mkdir()
-    task = built("task", stage.settings["task"], inside)
+    task, began = built("task", stage.settings["task"], inside), time.process_time()
     info = task.prepare(context.data)
     check_info(info, task)
+    look = TaskLook(CheckedTask(task, task.config.known(info)), laws(stage))
+    if time.process_time() - began < SHORT:
+        with TemporaryDirectory(dir=folder) as place:
+            again = built("task", stage.settings["task"], Path(place))
+            look.prepared_again(info, again.prepare(context.data), Path(place))
+    look.at_examples()
     info = task.config.known(info)
+    if overlap := look.overlap(context.warn):
+        info = replace(info, extras={**info.extras, "overlap": overlap})
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 
@@ -69,6 +84,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
+    MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage)).at_outcomes(outcomes, split)
     bounds = metric.config.bounds()
     number = {
         "value": _as_json(value),

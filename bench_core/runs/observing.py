@@ -10,6 +10,7 @@ from threading import Event as Flag
 from threading import Lock, Thread
 
 from bench_core.config import ObserverConfig
+from bench_core.observed_inputs import reads
 from bench_core.observer import Event, Hear, Observer, silent
 
 PATIENCE = 30.0  #: seconds that observers have in all, after the run, for what they have not written yet
@@ -70,9 +71,10 @@ class Host:
 
     def _work(self) -> None:
         try:
-            observer = self.config.load()(self.config)
-            self._pass_on(observer)
-            observer.close()
+            with reads():  # none of it is an input of a stage, where stages are computed in this process, too
+                observer = self.config.load()(self.config)
+                self._pass_on(observer)
+                observer.close()
         except Exception as error:  # whatever a plugin raises
             self._switch_off(f"{type(error).__name__}: {error}")
 

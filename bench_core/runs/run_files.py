@@ -53,6 +53,7 @@ class TaskEntry(Open):
     entropy: float | None = None
     embedded: bool | None = None
     statistics: dict[str, dict[str, float | int | None]] = {}
+    overlap: dict[str, dict[str, int]] = {}
     status: str = ""
     reason: str = ""
 

@@ -26,6 +26,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
+from bench_core.runs.contracts_once import broken_contracts
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
@@ -173,6 +174,7 @@ class Runner:
         self._expect(stages)
         try:
             rest = self._prepare(stages)
+            self._try_contracts(rest)
             self._perform(rest, len(stages), len(stages) - len(rest))
         finally:
             self.wrote = True
@@ -246,6 +248,21 @@ class Runner:
             if failure:
                 self._fail(stage, failure)
         return [stage for stage in stages if stage.kind != "prepare"]
+
+    @property
+    def with_contracts(self) -> bool:
+        """Whether contracts are tried: where stages have processes of their own, as the contracts do."""
+        return not isinstance(self.executor, Here)
+
+    def _try_contracts(self, stages: Sequence[Stage]) -> None:
+        """Fail the trainings of models that break a contract; not of parts that this process alone may know."""
+        if not self.with_contracts:
+            return
+        due = [stage for stage in stages if stage.kind in ("together", "train") and stage.key not in self.failures]
+        found = broken_contracts(due, self.plan.stages, self.store, self.data)
+        for stage in due:
+            if stage.key in found:
+                self._fail(stage, StageFailed(found[stage.key], expected=True))
 
     def _stored(self, stage: Stage, told: bool = False) -> bool:
         """Return whether an artifact is stored, or, if that suffices, its imported record.

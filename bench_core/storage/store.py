@@ -26,6 +26,7 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
 Seen: TypeAlias = tuple[str, Mark | None]  #: the path of a manifest that was whole when it was read, and its mark
 
+CHECKED = "checked"  #: the folder of marks of models that keep their contracts, by a digest of their code
 ANSWERS = "answers"  #: the folder where text generators keep what they were answered, for all stages
 ASIDE = (
     "unfinished",
@@ -35,6 +36,7 @@ ASIDE = (
     "code",
     "costs",
     ANSWERS,
+    CHECKED,
 )  #: folders in which no artifacts are
 REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
 LONGEST = 255  # bytes of a name

@@ -21,7 +21,7 @@ from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import Parts, section
 from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
-from bench_core.suites.schema import Hardware, Skip
+from bench_core.suites.schema import Exemption, Hardware, Skip
 from bench_core.suites.sections import suite_file
 from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.table_check import check_tables
@@ -33,8 +33,8 @@ MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
 AS_WRITTEN = (
-    "title", "source", "labels", "quote", "samples", "splits", "limits", "skip", "tables", "figures", "claims",
-    "choose", "hardware",
+    "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "tables", "figures",
+    "claims", "choose", "hardware",
 )  # fmt: skip
 REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 
@@ -100,6 +100,8 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.each("skip", names.suite.skip, (_check_skip,))
     with suppress(Unreadable):
         names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
+    with suppress(Unreadable):
+        names.each("exempt", names.suite.exempt, (_check_exemption,))
     for check in (check_choices, check_tables, check_figures):
         with suppress(Unreadable):
             check(names)
@@ -117,6 +119,11 @@ def _check_names(names: Names, parts: Parts) -> None:
 def _check_skip(names: Names, keys: list[str | int], skip: Skip) -> None:
     for axis, skipped in skip:
         names.known([*keys, axis], axis, skipped)
+
+
+def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) -> None:
+    parts = [name for axis in ("model", "decoder", "metric") for name in names.names(axis)]
+    names.known([*keys, "part"], "task", [exemption.part], parts)
 
 
 def _check_trainings(names: Names, entry: Entry, place: Callable[[Keys], Keys]) -> None:

@@ -225,6 +225,14 @@ class Claim(Strict):
     note: str = ""  #: where its thresholds come from
 
 
+class Exemption(Strict):
+    """A law that runs do not ask of a part of the suite."""
+
+    part: str  #: its name in the suite: that of a task, model, decoder or metric
+    law: str  #: as errors name it in brackets
+    reason: str = Field(min_length=1)  #: printed in reports
+
+
 class SuiteFile(Strict):
     """A suite file."""
 
@@ -253,6 +261,7 @@ class SuiteFile(Strict):
     tables: list[Table] = []  #: the tables of the report
     claims: list[Claim] = []  #: claims that the results must support
     figures: list[Figure] = []  #: the figures of the report
+    exempt: list[Exemption] = []  #: laws that runs do not ask of parts, each with a reason for readers
     samples: int = Field(3, ge=1, le=1000)  #: the number of outputs per cell that reports may show
     profiles: dict[str, dict[str, Any]] = {}  #: sets of changes to the suite, selected by `--profile`
 

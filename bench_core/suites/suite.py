@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
+from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import ModelGrid, origins
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.published import Published
-from bench_core.suites.schema import Choice, Claim, Hardware, Limits, Skip, Table
+from bench_core.suites.schema import Choice, Claim, Exemption, Hardware, Limits, Skip, Table
 from bench_core.suites.training import TrainingConfig
 
 
@@ -58,6 +58,7 @@ class Suite:
     claims: Sequence[Claim] = field(default_factory=tuple)
     labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
     quote: bool | Sequence[str] = ()  # tasks whose texts may be shown
+    exempt: Sequence[Exemption] = ()  # laws that are not asked of its parts
     samples: int = 3  # per cell, that reports may show
     choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
@@ -67,6 +68,14 @@ class Suite:
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
     notes: Sequence[str] = ()  # where it names what `--set` removes
     folder: Path = Path()  # that of its file, from which its paths are followed first
+
+    def parts(self, name: str) -> Iterator[Config]:
+        """Yield the Configs of tasks, models, decoders and metrics of a name."""
+        for section in (self.tasks, self.decoders, self.metrics):
+            if name in section:
+                yield section[name]
+        if name in self.models:
+            yield from (entry.config for entry in self.models[name].all)
 
     @cached_property
     def origins(self) -> Mapping[str, str]:

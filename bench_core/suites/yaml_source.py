@@ -139,27 +139,34 @@ def content(path: Path) -> str:
 
 def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
     """Read YAML 1.2 text whose root is a mapping, as `read` does."""
-    found = deepcopy(_parsed(text, path))  # callers change it
-    if found.problems and not tolerant:
-        raise SuiteError("\n".join(found.problems))
-    return found
+    try:
+        kept = _parsed(text)
+    except SuiteError as error:
+        raise SuiteError(f"{path}{error}") from None
+    problems = [f"{path}{one}" for one in kept.problems]
+    if problems and not tolerant:
+        raise SuiteError("\n".join(problems))
+    return Located(path, deepcopy(kept.data), {**kept.places}, problems, {*kept.unread})  # callers change it
 
 
-@lru_cache(maxsize=32)  # a suite is read again for each of its profiles
-def _parsed(text: str, path: str) -> Located:
-    """Read YAML, noting problems with values; raise SuiteError if it is not YAML or no mapping."""
+@lru_cache(maxsize=64)  # a suite is read again for each of its profiles, and in the folder of each run
+def _parsed(text: str) -> Located:
+    """Read YAML, noting problems with values; raise SuiteError if it is not YAML or no mapping.
+
+    Problems and messages begin where the path belongs.
+    """
     reader = YAML(typ="safe", pure=True)
-    root = _root(reader, text, path)
+    root = _root(reader, text)
     if not isinstance(root, MappingNode):
         found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
-        raise SuiteError(f"{path}:1:1: expected a mapping such as `suite: NAME`, found {found}.")
-    nodes = _Nodes(Located(path, {}), reader.constructor)
+        raise SuiteError(f":1:1: expected a mapping such as `suite: NAME`, found {found}.")
+    nodes = _Nodes(Located("", {}), reader.constructor)
     nodes.found.data = nodes.mapping(root, ())
     return nodes.found
 
 
-def _root(reader: YAML, text: str, path: str) -> Any:
-    """Parse a text to a tree of nodes; raise SuiteError if it is not YAML."""
+def _root(reader: YAML, text: str) -> Any:
+    """Parse a text to a tree of nodes; raise SuiteError, without the path, if it is not YAML."""
     reader.max_depth = MOST_LEVELS + 1
     try:
         with warnings.catch_warnings():
@@ -167,16 +174,16 @@ def _root(reader: YAML, text: str, path: str) -> Any:
             return reader.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{path}:{_place(mark)}" if mark else path
+        place = f":{_place(mark)}" if mark else ""
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise SuiteError(f"{place}: {TOO_MUCH if 'maximum depth' in problem else explained(error)}") from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
         odd = f"{text[error.position]!r} is an invalid character. Remove it."
-        raise SuiteError(f"{path}:{line + 1}:{error.position - before}: invalid YAML: {odd}") from None
+        raise SuiteError(f":{line + 1}:{error.position - before}: invalid YAML: {odd}") from None
     except Exception as error:  # the parser may raise anything, such as RecursionError
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise SuiteError(f"{path}: invalid YAML: {reason}.") from None
+        raise SuiteError(f": invalid YAML: {reason}.") from None
 
 
 def scalar(text: str, origin: str = "--set") -> Any:

@@ -89,6 +89,9 @@ class ScoredWordsConfig(MetricConfig):
     value: str | None = None  #: a log-probability that the model reports besides, to take in place of its score
     floor: Annotated[float, Field(lt=0)] | None = None  #: nats; words with less count as omitted
 
+    def exempt(self) -> Mapping[str, str]:
+        return {"numbers_of_examples_do_not_matter": "the counts of words are facts of the task, by their numbers"}
+
 
 class WordCrossEntropyConfig(ScoredWordsConfig):
     """Cross entropy a word, -sum_w P(w) ln P^(w), over the words that the model does not omit."""

@@ -15,7 +15,14 @@ LONGEST = 300  # characters of a reason in a footnote; the list of incomplete ce
 
 def limits(run: Run) -> list[str]:
     """Return the limits that all numbers of a run have in common, and what they were made of."""
-    return [*filter(None, [run_limits(run), corpus_note(run, names_on(run, "task")), observed_inputs(run)])]
+    corpora = corpus_note(run, names_on(run, "task"))
+    return [*filter(None, [run_limits(run), corpora, observed_inputs(run)])]
+
+
+def exemptions(run: Run) -> str:
+    """Return which laws the suite does not ask of its parts, and why."""
+    texts = [f"{one.part} ({one.law.replace('_', ' ')}): {one.reason}" for one in run.suite.exempt]
+    return "; ".join(texts)
 
 
 def observed_inputs(run: Run) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import exp
 
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
-from bench_reports.content.conditions import LONGEST, by_task, corpora, quoted, span
+from bench_reports.content.conditions import LONGEST, by_task, corpora, exemptions, quoted, span
 from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import names_on, ordered
@@ -49,13 +49,29 @@ def facts(run: Run) -> dict[str, str]:
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": corpora(run, names_on(run, "task")),
+        "Examples": by_task(
+            run, {task: overlaps(about["overlap"]) for task, about in tasks.items() if "overlap" in about}
+        ),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
+        "Exempt from checks": exemptions(run),
         "Notice": " ".join(notices),
         "Note": quoted(run.suite.note),
         "Models": ", ".join(_models(run)),
     }
     return {name: text for name, text in known.items() if text}
+
+
+def overlaps(splits: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how many examples each split has, how many are repeated, and how many are in the training split, too."""
+    texts = []
+    for split, found in splits.items():
+        examples, repeated, shared = found["examples"], found["repeated"], found["in train"]
+        words = [f"{split} {examples:,}"]
+        words += [f"{repeated:,} repeated"] if repeated else []
+        words += [f"{shared:,} shared with train"] if shared else []
+        texts.append(words[0] + (f" ({', '.join(words[1:])})" if words[1:] else ""))
+    return "; ".join(texts)
 
 
 def _models(run: Run) -> Iterable[str]:

@@ -1,0 +1,156 @@
+"""Measures a few outcomes again: a score may not depend on their order, numbers or identity, on time or on chance."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+from zlib import crc32
+
+from bench_core.computing.guards import named
+from bench_core.computing.laws import Laws
+from bench_core.data import Outcome, TaskInfo
+from bench_core.metric import Metric
+from bench_core.storage.outcomes import References
+
+ROWS = 8  #: outcomes that are measured again
+COSTLY = 2.0  #: seconds of a look after which a process does not look at the same metric again
+ROOM = 1e-9  #: share by which rounding may change a score
+
+NUMBERS, ORDER = "numbers_of_examples_do_not_matter", "the_order_of_outcomes_does_not_matter"
+AGAIN, PARTS_ALONE = "measured_again_it_is_the_same", "any_choice_of_parts_has_a_score"
+RESAMPLES, STORED = "a_resample_scores_as_its_parts_do", "parts_survive_being_stored"
+READS_ONLY, UNKNOWN = "outcomes_are_left_as_they_are", "what_is_unknown_is_no_number"
+
+_costly: set[str] = set()  # Configs of metrics that this process has looked at, and does not look at again
+
+
+@dataclass(frozen=True)
+class MetricLook:
+    """Measures a few outcomes with metrics built anew."""
+
+    build: Callable[[], Metric[Any]]
+    info: TaskInfo
+    laws: Laws
+
+    def at_outcomes(self, outcomes: Sequence[Outcome], salt: str) -> None:
+        """Raise PluginError if some of these outcomes score differently in another order, copy, place or number.
+
+        And if bootstrap samples do not score as their examples do. A metric that cannot score so few is left alone.
+        """
+        number = len(outcomes)
+        drawn = {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * ROWS)} if number else set()
+        kept = [outcomes[place] for place in sorted([*drawn][:ROWS])]
+        config = repr(self.build().config)
+        if not kept or config in _costly:
+            return
+        began = time.monotonic()
+        self._at(kept)
+        if time.monotonic() - began > COSTLY:
+            _costly.add(config)
+
+    def _at(self, kept: Sequence[Outcome]) -> None:
+        intact = deepcopy([*kept])
+        try:
+            metric, parts, scores = self._scored(kept)
+        except Exception:  # few examples may not be enough for it, or what it stores is not what it reads
+            self._check_stored(intact)
+            return
+        if kept != intact:
+            text = "changed the outcomes that it reads, which other metrics read after it."
+            self.laws.broken(READS_ONLY, f"{named(metric, 'measure')} {text}")
+        self._compare(metric, intact, scores)
+        alone = metric.combine([*metric.measure(intact[:1])])
+        if not _same([alone], scores[1:2]):
+            self.laws.broken(
+                PARTS_ALONE,
+                f"{named(metric, 'combine')} gave {alone:.6g} for an example measured alone and {scores[1]:.6g} for "
+                "its statistics among others; a score depends on its statistics alone.",
+            )
+        self._check_resamples(metric, parts)
+        self._check_unknown(intact, scores[0])
+
+    def _scored(self, outcomes: Sequence[Outcome]) -> tuple[Metric[Any], list[Any], list[float]]:
+        """Return a metric, its statistics of outcomes as JSON has them, and the scores of all and of each."""
+        metric = self.build().prepare(self.info, References(outcomes))
+        parts = json.loads(json.dumps([*metric.measure(outcomes)]))
+        return metric, parts, [metric.combine(parts), *(metric.combine([part]) for part in parts)]
+
+    def _compare(self, metric: Metric[Any], outcomes: Sequence[Outcome], scores: Sequence[float]) -> None:
+        """Measure copies of outcomes backwards, each with the number of another."""
+
+        def same(copies: list[Outcome]) -> bool:
+            _, _, (whole, *each) = self._scored(copies[::-1])
+            return _same(scores, [whole, *each[::-1]])
+
+        own = [*deepcopy(outcomes)]
+        if NUMBERS not in self.laws.exempt:
+            own = [replace(one, id=own[place - 1].id) for place, one in enumerate(own)]
+        if same(own):
+            return
+        law, cause = NUMBERS, "with other numbers (`id`)"
+        if not _same(scores, self._scored(deepcopy(outcomes))[2]):
+            law, cause = AGAIN, "when copies of them are measured: by time, chance, identity, or what came before"
+        elif not same([*deepcopy(outcomes)]):
+            law, cause = ORDER, "in another order"
+        text = f"scores the same {len(outcomes)} examples differently {cause}; a score depends on examples alone."
+        self.laws.broken(law, f"{named(metric, 'measure')} {text}")
+
+    def _check_stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Raise PluginError if statistics have a score, and none once they are stored as JSON."""
+        try:
+            metric = self.build().prepare(self.info, References(outcomes))
+            parts = [*metric.measure(outcomes)]
+            metric.combine(parts)
+            stored = json.loads(json.dumps(parts))
+        except Exception:  # an error that has another reason
+            return
+        try:
+            metric.combine(stored)
+        except Exception as error:
+            text = "gave statistics without a score once they are stored as JSON, where keys are texts"
+            self.laws.broken(STORED, f"{named(metric, 'measure')} {text} ({type(error).__name__}: {error}).")
+
+    def _check_resamples(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
+        """Raise PluginError unless the scores of bootstrap samples are those of their examples."""
+        import numpy as np
+
+        number = len(parts)
+        counts = np.array([[1] * number, [2] + [place % 2 for place in range(1, number)]], dtype=np.uint16)
+        for row, score in zip(counts.tolist(), metric.resample(parts, counts), strict=True):
+            wanted = metric.combine([part for part, times in zip(parts, row, strict=True) for _ in range(times)])
+            if not _same([score], [wanted]):
+                self.laws.broken(
+                    RESAMPLES,
+                    f"{named(metric, 'resample')} gave {score:.6g} for a bootstrap sample of which `combine` gives "
+                    f"{wanted:.6g}; both are the score of its examples, each as often as it was drawn.",
+                )
+
+    def _check_unknown(self, outcomes: Sequence[Outcome], score: float) -> None:
+        """Raise PluginError if a metric takes log-probabilities that are not known for numbers."""
+        hypotheses = [one for outcome in outcomes for one in outcome.hypotheses]
+        if not hypotheses or any(one.log_prob is not None for one in hypotheses) or not math.isfinite(score):
+            return
+        told = [
+            replace(one, hypotheses=[replace(each, log_prob=-5.0 - place) for each in one.hypotheses])
+            for place, one in enumerate(outcomes)
+        ]
+        metric, _, (other, *_) = self._scored(told)
+        if not _same([score], [other]):
+            text = (
+                f"reads `log_prob`, which is unknown (None) in these outcomes, and scores them {score:.6g}, not NaN."
+            )
+            self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
+
+
+def _same(scores: Sequence[float], others: Sequence[float]) -> bool:
+    return len(scores) == len(others) and all(
+        one == other
+        or (math.isnan(one) and math.isnan(other))
+        or abs(one - other) <= ROOM * max(abs(one), abs(other), 1e-3)
+        for one, other in zip(scores, others, strict=True)
+    )

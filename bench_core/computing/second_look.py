@@ -1,0 +1,402 @@
+"""Looks at some results of a stage a second time: what a part says of a row holds alone, in any batch, each time.
+
+Eight rows of one batch, chosen by a hash of their ids, are decoded or scored again, two of them alone, and compared
+with the steps of the model. Outputs that differ are computed in double precision before they are called wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from bench_core.computing.guarded_log_probs import check_sums
+from bench_core.computing.guards import named
+from bench_core.computing.laws import Laws
+from bench_core.config import ModelConfig
+from bench_core.data import STOP, Batch, Hypothesis, Kind
+from bench_core.errors import Fault, PluginError
+from bench_core.model import Scorer, Scoring, Stepper
+from bench_core.random_numbers import Noise
+
+T = TypeVar("T")
+
+ROWS = 8  #: that are looked at again
+MOST_STEPS = 200  #: of rows that are followed step by step, where there are shorter ones
+MANY = 2_000  #: rows of a stage from which on the second look is to be a small part of it, with
+FEWER_STEPS = 16  #: steps at most
+ROOM = 1e-4  #: share by which rounding may change sums of log-probabilities
+ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, where weights are of these types
+
+#: Names of laws, most of them those of the contracts that say the same.
+ALIKE, SUM = "a_row_scores_alike_alone_and_in_a_batch", "the_score_is_the_sum_of_its_steps"
+DECODED_ALIKE, COST = "a_row_decodes_alike_alone_and_in_a_batch", "a_hypothesis_costs_what_its_chain_costs"
+BEST_FIRST, READS = "the_best_come_first", "reading_a_chain_gives_gold_back"
+SUMS_TO_ONE, FINISHED = "probabilities_sum_to_one_at_every_step", "finished_means_that_the_chain_stopped"
+
+Decode: TypeAlias = Callable[[Any, Batch], list[list[Hypothesis]]]  #: what a decoder makes of rows with a model
+Score: TypeAlias = Callable[[Any, Batch], Tensor]  #: the log-probabilities [N] that a model gives rows
+Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each row
+
+
+class Chosen(Generic[T]):
+    """The batch of a stage that has the row of least hash, with what became of it."""
+
+    def __init__(self, salt: str) -> None:
+        self.salt, self.least = crc32(salt.encode()), 1 << 64
+        self.kept: tuple[Batch, T] | None = None
+
+    def offer(self, batch: Batch, found: T) -> None:
+        """Keep a batch, with what was found, if it has the row of least hash so far."""
+        least = min(map(self._rank, batch.ids.tolist()), default=self.least)
+        if least < self.least and not batch.continues:
+            self.least, self.kept = least, (batch, found)
+
+    def rows(self, batch: Batch) -> list[int]:
+        """Return the places of the rows of least hash in a batch, ascending."""
+        ids = batch.ids.tolist()
+        return sorted(sorted(range(len(ids)), key=lambda row: self._rank(ids[row]))[:ROWS])
+
+    def _rank(self, example: int) -> int:
+        return (example + self.salt) * 0x9E3779B97F4A7C15 % (1 << 64)
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """Compares what a model, and perhaps a decoder, say of rows with what they said before."""
+
+    model: Any
+    settings: ModelConfig  # of the model
+    laws: Laws
+    decoder: Any = None
+    noise: Noise = field(default_factory=lambda: Noise(0))
+    device: torch.device | str = "cpu"
+    rows: int = 0  # that the stage has
+
+    def at_outputs(self, decode: Decode, batch: Batch, rows: Sequence[int], found: Outputs) -> None:
+        """Raise PluginError unless rows of a batch decode as they did, in another batch and alone.
+
+        And unless the steps of the model say the same of the outputs: their tokens, log-probabilities and order.
+        """
+        some, before = batch.select(torch.tensor(rows)), [found[row] for row in rows]
+        if DECODED_ALIKE not in self.laws.exempt:
+            alone = _apart(some, before)[: 1 if self.rows >= MANY else None]
+            seen = _Seen.of(decode, self.model, some, before, alone)
+            wrong = seen.differing(self._room)
+            if wrong is not None and not self._is_rounding(decode, batch, rows):
+                twice = "" if seen.again == decode(self.model, some) else ", and differs when it is decoded twice"
+                here, there, where = seen.told(wrong, self._room)
+                self.laws.broken(
+                    DECODED_ALIKE,
+                    f"{self._both()} gave example {some.ids[wrong]} {here} in its batch and {there} {where}{twice}; "
+                    "a row decodes the same alone, in any batch, and each time.",
+                )
+        if isinstance(self.model, Stepper):
+            self._follow(some, before)
+
+    def at_scores(self, score: Score, batch: Batch, rows: Sequence[int], found: Tensor, by: str) -> None:
+        """Raise PluginError unless rows of a batch have the log-probabilities [N] that they had, also alone.
+
+        And unless an exact one is the sum of the model's steps along its target.
+        """
+        some, before = batch.select(torch.tensor(rows)), found[list(rows)].double().tolist()
+        if ALIKE not in self.laws.exempt:
+            wrong = self._scored_otherwise(score, self.model, some, before)
+            if wrong is not None and not self._is_rounding_of_scores(score, batch, rows):
+                row, value, where = wrong
+                nats: Fault = f"{before[row]:.6g} nats in its batch and {value:.6g} {where}"
+                due: Fault = "a row is scored the same alone, in any batch, and each time."
+                self.laws.broken(ALIKE, f"{named(self.model, 'score')} gave example {some.ids[row]} {nats}; {due}")
+        if isinstance(self.model, Stepper) and by == self._exact:
+            self._add_up(some, before)
+
+    def _scored_otherwise(
+        self, score: Score, model: Any, some: Batch, before: Sequence[float]
+    ) -> tuple[int, float, Fault] | None:
+        """Return the first row that has another score elsewhere, which one, and where."""
+        others: list[tuple[int, float, Fault]] = []
+        others += [(row, one, "in another batch") for row, one in enumerate(score(model, some).double().tolist())]
+        others += [(row, score(model, one_row(some, row)).item(), "alone") for row in _apart(some)]
+        return next((one for one in others if not self._close(before[one[0]], one[1])), None)
+
+    def _is_rounding_of_scores(self, score: Score, batch: Batch, rows: Sequence[int]) -> bool:
+        """Return whether rows score alike in double precision, as `_is_rounding`."""
+        with double_precision():
+            other, wide = deepcopy(self.model).double(), _wide(batch)
+            before = score(other, wide)[list(rows)].double().tolist()
+            return self._scored_otherwise(score, other, wide.select(torch.tensor(rows)), before) is None
+        return True
+
+    @cached_property
+    def _exact(self) -> str | None:
+        """The default likelihood of the model, if it is exact."""
+        by = next(iter(self.settings.likelihoods), None)
+        return by if by is not None and self.settings.likelihoods[by] is Kind.EXACT else None
+
+    def _add_up(self, some: Batch, scores: Sequence[float]) -> None:
+        """Compare scores with the sums of the steps along `chain`."""
+        lengths, inside = some.length.tolist(), some.gold.tolist()
+        most = max(MOST_STEPS, min(lengths))
+        rows = [row for row, end in enumerate(lengths) if end <= most and STOP not in inside[row][: end - 1]]
+        if not rows:  # all windows of a stream go on after a stop
+            return
+        some, model = self._there(some.select(torch.tensor(rows))), self.model
+        chain = model.chain(some, self.noise)
+        for actions, gold, length in zip(chain.tolist(), some.gold.tolist(), some.length.tolist(), strict=True):
+            taken = actions[: (length - 1) * model.actions_per_token]
+            if gold[length - 1] == STOP and (read := model.read(taken)) != gold[: length - 1]:
+                due: Fault = f"the tokens {gold[: length - 1]}; reading a chain gives its tokens back."
+                self.laws.broken(READS, f"{named(model, 'read')} made {read} of the chain {taken} for {due}")
+        steps = (some.length * model.actions_per_token).clamp(max=chain.shape[1])
+        _, totals = self._summed(some, chain, steps)
+        for row, total, example in zip(rows, totals, some.ids.tolist(), strict=True):
+            if not self._close(scores[row], total):
+                self.laws.broken(
+                    SUM,
+                    f"{named(model, 'score')} gave example {example} {scores[row]:.6g} nats by {self._exact!r}, "
+                    f"which is exact, but the steps along its target sum to {total:.6g}, EOS included.",
+                )
+
+    def _follow(self, some: Batch, found: Outputs) -> None:
+        """Compare up to two hypotheses of each row with the model's steps along their actions."""
+        most = FEWER_STEPS if self.rows >= MANY else MOST_STEPS
+        every = [(row, one) for row, own in enumerate(found) for one in own[:2]]
+        told = [(row, one, one.actions) for row, one in every if one.actions is not None and len(one.actions) <= most]
+        for _, one, actions in told:
+            if (read := self.model.read(actions)) != one.tokens:
+                self.laws.broken(
+                    FINISHED, f"{self._both()} gave the tokens {one.tokens} for actions that read {read}: {actions}."
+                )
+        if not told:
+            return
+        batch = some.select(torch.tensor([row for row, _, _ in told]))
+        chain, lengths = padded([actions for _, _, actions in told])
+        without, whole = self._summed(self._there(without_targets(batch)), chain, lengths)
+        for (row, one, _), cut, ended in zip(told, without, whole, strict=True):
+            cost, what = (ended, "EOS included") if one.finished else (cut, "as it has not finished, without EOS")
+            if one.log_prob is not None and not self._close(one.log_prob, cost):
+                self.laws.broken(
+                    COST,
+                    f"{self._both()} gave example {some.ids[row]} the log_prob {one.log_prob:.6g} for {one.tokens}, "
+                    f"but the steps along its actions sum to {cost:.6g}, {what}.",
+                )
+        for (row, one, _), cost, (next_row, other, _), less in zip(
+            told, without, told[1:], without[1:], strict=False
+        ):
+            if (row, one.length, one.finished) != (next_row, other.length, other.finished):
+                continue
+            if self._is_less(one.log_prob, other.log_prob) and self._is_less(cost, less):
+                self.laws.broken(
+                    BEST_FIRST,
+                    f"{self._both()} gave {one.tokens} before {other.tokens}, which is as long and more probable; "
+                    "hypotheses come in order, the best first.",
+                )
+        if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:
+            self._score_outputs(batch, [one for _, one, _ in told], whole)
+
+    def _score_outputs(self, batch: Batch, told: Sequence[Hypothesis], totals: Sequence[float]) -> None:
+        """Compare the sums of the steps along outputs, EOS included, with the exact scores of the same tokens."""
+        if not {*batch.extras} <= {"weight"} or any(one.actions != one.tokens for one in told):
+            return  # what else a batch holds may depend on its targets
+        gold, length = padded([one.tokens for one in told])
+        there = self._there(replace(batch, gold=gold, length=length))
+        scores = self.model.score(there, Scoring(str(self._exact), self.noise)).log_probs.double().tolist()
+        for one, score, total in zip(told, scores, totals, strict=True):
+            if not self._close(score, total):
+                self.laws.broken(
+                    SUM,
+                    f"{type(self.model).__name__}: the steps along {one.tokens} and EOS sum to {total:.6g}, but "
+                    f"`score` gives {score:.6g} by {self._exact!r}, which is exact.",
+                )
+
+    def _summed(self, batch: Batch, chain: Tensor, lengths: Tensor) -> tuple[list[float], list[float]]:
+        """Return the log-probability of each chain [N] of `lengths` steps, without the last one and with it."""
+        chain, lengths = chain.to(self.device), lengths.to(self.device)
+        without, whole = (torch.zeros(len(batch), dtype=torch.float64, device=self.device) for _ in range(2))
+        for step, (rows, log_probs, actions) in enumerate(replay(self.model, batch, chain, lengths), 1):
+            if SUMS_TO_ONE not in self.laws.exempt:
+                check_sums(log_probs, self.model, "start" if step == 1 else "step", step)
+            without[rows] = whole[rows]
+            whole[rows] += log_probs.gather(1, actions[:, None])[:, 0].double()
+        return without.tolist(), whole.tolist()
+
+    def _is_rounding(self, decode: Decode, batch: Batch, rows: Sequence[int]) -> bool:
+        """Return whether rows decode alike in double precision; also if the model cannot compute in that."""
+        with double_precision():
+            other, wide = deepcopy(self.model).double(), _wide(batch)
+            whole = decode(other, wide)
+            some, before = wide.select(torch.tensor(rows)), [whole[row] for row in rows]
+            return _Seen.of(decode, other, some, before, _apart(some, before)).differing(ROOM) is None
+        return True
+
+    def _both(self) -> Fault:
+        return f"{named(self.decoder, 'decode')} with {type(self.model).__name__}"
+
+    def _there(self, batch: Batch) -> Batch:
+        return batch.to(self.device, copy=True)
+
+    @cached_property
+    def _room(self) -> float:
+        return max((ROOM_OF_HALF.get(str(one.dtype), ROOM) for one in self.model.parameters()), default=ROOM)
+
+    def _close(self, one: float, other: float) -> bool:
+        return is_close(one, other, self._room)
+
+    def _is_less(self, one: float | None, other: float | None) -> bool:
+        return one is not None and other is not None and one < other and not self._close(one, other)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What became of rows in their batch, in another one, and of some alone."""
+
+    before: Outputs
+    again: Outputs
+    alone: Mapping[int, Sequence[Hypothesis]]
+
+    @classmethod
+    def of(cls, decode: Decode, model: Any, some: Batch, before: Outputs, alone: Sequence[int]) -> Self:
+        again = decode(model, some)
+        return cls(before, again, {row: decode(model, one_row(some, row))[0] for row in alone})
+
+    def differing(self, room: float) -> int | None:
+        """Return the first row whose hypotheses differ."""
+        for row, own in enumerate(self.before):
+            if not (_alike(own, self.again[row], room) and _alike(own, self.alone.get(row, own), room)):
+                return row
+        return None
+
+    def told(self, row: int, room: float) -> tuple[Fault, Fault, Fault]:
+        """Return what became of a row in its batch and elsewhere, and where."""
+        if _alike(self.before[row], self.again[row], room):
+            return _said(self.before[row]), _said(self.alone[row]), "alone"
+        return _said(self.before[row]), _said(self.again[row]), "in another batch"
+
+
+class TargetHidden(PluginError, AttributeError):
+    """A part asked for the targets of what it is to decode."""
+
+
+class _Hidden:
+    """What stands in the place of targets: any use of it raises."""
+
+    def _raise(self, *arguments: Any, **more: Any) -> Any:
+        raise TargetHidden(
+            "it asks for the targets (`gold`, `length`) of what it is to decode. Batches for decoding hold none."
+        )
+
+    __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = _raise
+    __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __and__ = __or__ = __index__ = _raise
+    __torch_function__: Any = classmethod(_raise)  # type: ignore[arg-type]
+    __hash__ = None  # type: ignore[assignment]
+
+
+def without_targets(batch: Batch) -> Batch:
+    """Return a batch for decoding: any use of `gold` and `length`, or of what is made from them, raises."""
+    hidden: Any = _Hidden()
+    return replace(batch, gold=hidden, length=hidden)
+
+
+def hides_targets(batch: Batch) -> Fault:
+    """Return the name of an extra in which a batch holds its targets; else the empty string."""
+    for name, tensor in batch.extras.items():
+        same = tensor.shape == batch.gold.shape and bool((tensor == batch.gold)[batch.mask].all())
+        if same and bool((batch.gold[batch.mask] != STOP).any()):
+            return name
+    return ""
+
+
+def one_row(batch: Batch, row: int) -> Batch:
+    """Return one row alone, without the padding that it had among the others."""
+    one = batch.select(torch.tensor([row], device=batch.ids.device))
+    source = one.source
+    if source is not None and one.source_length is not None:
+        source = source[:, : int(one.source_length)]
+    return replace(one, gold=one.gold[:, : int(one.length)], source=source)
+
+
+def replay(
+    model: Stepper[Any], batch: Batch, chain: Tensor, lengths: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Step along `chain` [N, K], each row until its stop or for `lengths` steps [N], at least one.
+
+    Yields rows [M], log-probabilities [M, A] and actions [M].
+    """
+    log_probs, state = model.start(batch)
+    rows = torch.arange(len(chain), device=chain.device)
+    for step in range(chain.shape[1]):
+        actions = chain[rows, step]
+        yield rows, log_probs, actions
+        going = actions != STOP if lengths is None else (actions != STOP) & (step + 1 < lengths[rows])
+        live = going.nonzero()[:, 0]
+        if not len(live) or step + 1 == chain.shape[1]:
+            return
+        rows = rows[live]
+        log_probs, state = model.step(state.select(live), actions[live])
+
+
+def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return sequences with stop after them as rows [N, T], padded with it, and their lengths [N]."""
+    lengths = torch.tensor([len(one) + 1 for one in tokens])
+    rows = torch.zeros(len(tokens), int(lengths.max()), dtype=torch.long)
+    for row, one in zip(rows, tokens, strict=True):
+        row[: len(one)] = torch.tensor(one, dtype=torch.long)
+    return rows, lengths
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Make float64 the default type of new tensors inside the block, and end it if a part cannot compute in that."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with suppress(RuntimeError, TypeError, MemoryError, NotImplementedError):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def is_close(one: float, other: float, room: float) -> bool:
+    """Return whether two log-probabilities, or scores, are the same but for rounding."""
+    if math.isnan(one) or math.isnan(other) or math.isinf(one) or math.isinf(other):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return abs(one - other) <= room * max(1.0, abs(one), abs(other))
+
+
+def _wide(batch: Batch) -> Batch:
+    return batch.change(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
+
+
+def _apart(some: Batch, found: Outputs = ()) -> list[int]:
+    """Return the rows to be looked at alone: that with the shortest source or output, and that with the longest."""
+    lengths = [len(own[0].tokens) + (not own[0].finished) for own in found] or some.length.tolist()
+    sizes = lengths if some.source_length is None else some.source_length.tolist()
+    rows = range(len(some))
+    return [*dict.fromkeys([min(rows, key=sizes.__getitem__), max(rows, key=lengths.__getitem__)])]
+
+
+def _alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis], room: float) -> bool:
+    return len(one) == len(other) and all(
+        (a.tokens, a.actions, a.finished) == (b.tokens, b.actions, b.finished) and _cost_alike(a, b, room)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _cost_alike(one: Hypothesis, other: Hypothesis, room: float) -> bool:
+    if one.log_prob is None or other.log_prob is None:
+        return one.log_prob is other.log_prob
+    return is_close(one.log_prob, other.log_prob, room)
+
+
+def _said(own: Sequence[Hypothesis]) -> Fault:
+    first = own[0]
+    cost = "" if first.log_prob is None else f" at {first.log_prob:.6g} nats"
+    return f"{first.tokens}{', finished' if first.finished else ''}{cost}"

@@ -1,0 +1,69 @@
+"""Tries the contracts of models before their first training, once for each digest of their code, in a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench_core.execution.checker import Trial, checking
+from bench_core.planning.path_settings import placed
+from bench_core.planning.stages import Stage
+from bench_core.registry import configured
+from bench_core.storage.store import CHECKED, Store
+from bench_core.terminal import counted
+
+SECONDS = 300.0  #: that a contract may take
+SHOWN = 3  #: broken contracts in a reason
+
+
+def broken_contracts(
+    stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
+) -> dict[str, str]:
+    """Return which trainings, by key, are of a model that breaks a contract, and why.
+
+    A model that keeps them is remembered in the store. `known` has the stages that prepare the tasks.
+    """
+    due: dict[Path, list[Stage]] = {}
+    for stage in stages:
+        if (mark := _mark(stage, store)) is not None and not mark.exists():
+            due.setdefault(mark, []).append(stage)
+    if not due:
+        return {}
+    found: dict[str, str] = {}
+    with checking(data, SECONDS) as verdict:
+        for mark, trainings in due.items():
+            first = trainings[0]
+            task = configured("task", known[first.inputs["task"][1]].settings["task"])
+            model = placed(first.settings["model"], first.places)
+            broken = verdict(Trial("model", [model], str(task.source), quick=True)).broken
+            exempt = first.settings.get("exempt", ())
+            if reason := _reason(model, {law: why for law, why in broken.items() if law not in exempt}):
+                found |= dict.fromkeys((one.key for one in trainings), reason)
+            else:
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.touch()
+    return found
+
+
+def _reason(model: Mapping[str, Any], broken: Mapping[str, str]) -> str:
+    """Return why a model is not trained; the empty string if it breaks no contract."""
+    if not broken:
+        return ""
+    built = configured("model", model).target.partition(":")[2]
+    told: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
+    return f"{built} breaks {counted(len(broken), 'contract')}: {'; '.join(told[:SHOWN])}"
+
+
+def _mark(stage: Stage, store: Store) -> Path | None:
+    """Return the file that says that a model keeps its contracts; None for a stage that trains none."""
+    training = stage.settings.get("training", {})
+    if "model" not in stage.settings or training.get("mode") == "evaluate" or training.get("updates") == 0:
+        return None
+    if "together" in stage.inputs:  # which takes one of a joint training
+        return None
+    own = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
+    about = [own, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]
+    return store.root / CHECKED / hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
