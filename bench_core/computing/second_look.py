@@ -33,6 +33,7 @@ ROWS = 8  #: that are looked at again
 MOST_STEPS = 200  #: of rows that are followed step by step, where there are shorter ones
 MANY = 2_000  #: rows of a stage from which on the second look is to be a small part of it, with
 FEWER_STEPS = 16  #: steps at most
+PERTURBATIONS, LAST_DIGITS = 8, 1e-9  #: of weights, by which share of them
 ROOM = 1e-4  #: share by which rounding may change sums of log-probabilities
 ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, where weights are of these types
 
@@ -229,12 +230,26 @@ class SecondLook:
         return without.tolist(), whole.tolist()
 
     def _is_rounding(self, decode: Decode, batch: Batch, rows: Sequence[int]) -> bool:
-        """Return whether rows decode alike in double precision; also if the model cannot compute in that."""
+        """Return whether rows decode alike in double precision, or where choices are tied.
+
+        Also if the model cannot compute in that. A choice is tied if it changes with the last digits of weights.
+        """
         with double_precision():
             other, wide = deepcopy(self.model).double(), _wide(batch)
             whole = decode(other, wide)
             some, before = wide.select(torch.tensor(rows)), [whole[row] for row in rows]
-            return _Seen.of(decode, other, some, before, _apart(some, before)).differing(ROOM) is None
+            seen = _Seen.of(decode, other, some, before, _apart(some, before))
+            wrong = {row for row in range(len(rows)) if seen.differs(row, ROOM)}
+            if not wrong or decode(other, some) != seen.again:
+                return not wrong
+            intact = [weights.clone() for weights in other.parameters()]
+            for turn in range(PERTURBATIONS):
+                for place, (weights, before_it) in enumerate(zip(other.parameters(), intact, strict=True)):
+                    drawn = Noise(turn).shared(f"{place}", tuple(weights.shape)).to(weights) - 0.5
+                    weights.copy_(before_it * (1 + LAST_DIGITS * drawn))
+                found = decode(other, some)
+                wrong -= {row for row in wrong if not _alike(found[row], seen.again[row], ROOM)}
+            return not wrong
         return True
 
     def _both(self) -> Fault:
@@ -269,10 +284,12 @@ class _Seen:
 
     def differing(self, room: float) -> int | None:
         """Return the first row whose hypotheses differ."""
-        for row, own in enumerate(self.before):
-            if not (_alike(own, self.again[row], room) and _alike(own, self.alone.get(row, own), room)):
-                return row
-        return None
+        return next((row for row in range(len(self.before)) if self.differs(row, room)), None)
+
+    def differs(self, row: int, room: float) -> bool:
+        """Return whether the hypotheses of a row differ."""
+        own = self.before[row]
+        return not (_alike(own, self.again[row], room) and _alike(own, self.alone.get(row, own), room))
 
     def told(self, row: int, room: float) -> tuple[Fault, Fault, Fault]:
         """Return what became of a row in its batch and elsewhere, and where."""
