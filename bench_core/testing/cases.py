@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -37,6 +37,8 @@ from bench_core import (
     TextScorer,
     Training,
 )
+from bench_core.computing.second_look import one_row as one_row
+from bench_core.computing.second_look import replay as replay
 from bench_core.suites.cells import can_pair
 from bench_core.suites.check import misfit
 from bench_core.testing.contracts import float64, seed_torch
@@ -288,29 +290,6 @@ def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
     length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
     ids = torch.arange(len(targets), device=rows.device)
     return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
-
-
-def replay(model: Stepper, batch: Batch, chain: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Step along `chain` [N, K], each row until its stop; yield rows [M], log-probabilities [M, A], actions [M]."""
-    log_probs, state = model.start(batch)
-    rows = torch.arange(len(chain), device=chain.device)
-    for step in range(chain.shape[1]):
-        actions = chain[rows, step]
-        yield rows, log_probs, actions
-        live = (actions != STOP).nonzero()[:, 0]
-        if not len(live) or step + 1 == chain.shape[1]:
-            return
-        rows = rows[live]
-        log_probs, state = model.step(state.select(live), actions[live])
-
-
-def one_row(batch: Batch, row: int) -> Batch:
-    """Return one row alone, without the padding that it had among the others."""
-    one = batch.select(torch.tensor([row], device=batch.ids.device))
-    source = one.source
-    if source is not None and one.source_length is not None:
-        source = source[:, : int(one.source_length)]
-    return replace(one, gold=one.gold[:, : int(one.length)], source=source)
 
 
 def turned(batch: Batch) -> Batch:
