@@ -315,7 +315,12 @@ def _sort_of_module(name: str, module: Any = None) -> str:
 
 
 def _is_first_use(module: str, name: str, new: Any) -> bool:
-    """Return whether a library put something of its own in the place of something, as it does at first use."""
+    """Return whether a library put something of its own in the place of something, as it does at first use.
+
+    Also if a module of that name was imported, which takes the place of what its package had under this name.
+    """
+    if isinstance(new, ModuleType) and new is sys.modules.get(f"{module}.{name}"):
+        return True
     function = getattr(new, "__func__", None) or getattr(new, "fget", None) or new
     code = getattr(function, "__code__", None)
     if code is not None and sort_of(code.co_filename) not in ("lib", "std"):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench_core.execution.checker import Trial, checking
+from bench_core.execution.checker import BUILT, IMPORTED, Trial, checking
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
@@ -38,11 +38,11 @@ def broken_contracts(
             first = trainings[0]
             task = configured("task", known[first.inputs["task"][1]].settings["task"])
             model = placed(first.settings["model"], first.places)
-            broken = verdict(Trial("model", [model], str(task.source), quick=True)).broken
-            exempt = first.settings.get("exempt", ())
-            if reason := _reason(model, {law: why for law, why in broken.items() if law not in exempt}):
+            heard = verdict(Trial("model", [model], str(task.source), quick=True))
+            exempt = {*first.settings.get("exempt", ()), IMPORTED, BUILT}  # of these the training itself tells
+            if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in exempt}):
                 found |= dict.fromkeys((one.key for one in trainings), reason)
-            else:
+            elif not heard.untried and not heard.broken.keys() & {IMPORTED, BUILT}:
                 mark.parent.mkdir(parents=True, exist_ok=True)
                 mark.touch()
     return found

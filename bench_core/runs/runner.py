@@ -256,7 +256,7 @@ class Runner:
 
     def _try_contracts(self, stages: Sequence[Stage]) -> None:
         """Fail the trainings of models that break a contract; not of parts that this process alone may know."""
-        if not self.with_contracts:
+        if not self.with_contracts or self._is_over():
             return
         due = [stage for stage in stages if stage.kind in ("together", "train") and stage.key not in self.failures]
         found = broken_contracts(due, self.plan.stages, self.store, self.data)
