@@ -39,6 +39,7 @@ class Verdict:
 
     kept: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
+    raised: list[str] = field(default_factory=list)  # broken by an error, or by the end of the process
     only_on_cpu: dict[str, str] = field(default_factory=dict)  # broken on an accelerator, where nobody asks for one
     exempt: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # as others have taken too long
@@ -59,6 +60,7 @@ class Verdict:
         self.untried = message.get("untried", self.untried)
         if "kept" in message:
             self.kept.append(message["kept"])
+        self.raised += message.get("raised", [])
         for name in ("broken", "only_on_cpu"):
             getattr(self, name).update(message.get(name, {}))
 
@@ -66,6 +68,7 @@ class Verdict:
         """Note that the process was lost in a contract; return whether the others can be tried in a fresh one."""
         again = self.trying not in (IMPORTED, BUILT, *self.broken)
         self.broken.setdefault(self.trying, reason)
+        self.raised.append(self.trying)
         self.kept = [name for name in self.kept if name != self.trying]
         return again
 

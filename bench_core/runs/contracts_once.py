@@ -35,17 +35,26 @@ def broken_contracts(
     found: dict[str, str] = {}
     with checking(data, SECONDS) as verdict:
         for mark, trainings in due.items():
-            first = trainings[0]
-            task = configured("task", known[first.inputs["task"][1]].settings["task"])
-            model = placed(first.settings["model"], first.places)
-            heard = verdict(Trial("model", [model], str(task.source), quick=True))
-            exempt = {*first.settings.get("exempt", ()), IMPORTED, BUILT}  # of these the training itself tells
-            if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in exempt}):
-                found |= dict.fromkeys((one.key for one in trainings), reason)
-            elif not heard.untried and not heard.broken.keys() & {IMPORTED, BUILT}:
-                mark.parent.mkdir(parents=True, exist_ok=True)
-                mark.touch()
+            for alike in _by_settings(trainings):  # until one keeps them: settings may be wrong, and the code is not
+                task = known[alike[0].inputs["task"][1]].settings["task"]
+                model = placed(alike[0].settings["model"], alike[0].places)
+                heard = verdict(Trial("model", [model], str(configured("task", task).source), quick=True))
+                told = {*alike[0].settings.get("exempt", ()), *heard.raised, IMPORTED, BUILT}  # or by the training
+                if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in told}):
+                    found |= dict.fromkeys((one.key for one in alike), reason)
+                elif not heard.untried and not heard.raised:
+                    mark.parent.mkdir(parents=True, exist_ok=True)
+                    mark.touch()
+                    break
     return found
+
+
+def _by_settings(trainings: Sequence[Stage]) -> Collection[list[Stage]]:
+    """Return trainings in groups of the same settings of their model."""
+    groups: dict[str, list[Stage]] = {}
+    for one in trainings:
+        groups.setdefault(json.dumps(one.settings["model"], sort_keys=True), []).append(one)
+    return groups.values()
 
 
 def _reason(model: Mapping[str, Any], broken: Mapping[str, str]) -> str:

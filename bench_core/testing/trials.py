@@ -135,7 +135,8 @@ def _try_contracts(
             os._exit(1)
         if isinstance(found, BaseException):
             counts = trial.accelerated or name not in ON_ACCELERATORS
-            say(**{"broken" if counts else "only_on_cpu": {name: _reason(found)}})
+            raised = [] if isinstance(found.__cause__ or found, AssertionError) else [name]
+            say(raised=raised, **{"broken" if counts else "only_on_cpu": {name: _reason(found)}})
         elif found:
             say(kept=name)
 
