@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import bench_mutants.plugin
 import pytest
 import torch
 from bench_mutants.sound import Greedy, Table
+from bench_small.elsewhere import in_others
 
 import bench_core
 from bench_core import Batch, Scores, SuiteError, registry
 from bench_core.computing import metric_look
 from bench_core.computing.laws import Laws
 from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, hides_targets, without_targets
+from bench_core.runs import contracts_once
 from bench_core.testing.cases import tiny_batch
 from bench_reports.render.report import write_report
 
@@ -250,3 +253,27 @@ def test_a_metric_that_takes_long_is_looked_at_once_by_a_process(run, monkeypatc
     models = {"table": {"name": "sound-table"}, "single": {"name": "unusual-single"}}
     run(models=models, metrics={"length": {"name": "sound-length"}})
     assert looks == [8]
+
+
+@pytest.mark.slow
+def test_contracts_of_a_model_are_tried_in_a_worker_before_its_first_training_once(tmp_path, monkeypatch):
+    asked, once = [], contracts_once.checking
+
+    @contextmanager
+    def counted(data, seconds):
+        with once(data, seconds) as verdict:
+            yield lambda trial: asked.append(trial.parts[0]["name"]) or verdict(trial)
+
+    monkeypatch.setattr(contracts_once, "checking", counted)
+    path = tmp_path / "suite.yaml"
+    models = {"table": {"name": "sound-table"}, "summed": {"name": "models-summed-loss"}}
+    with in_others(tmp_path / "packages", bench_mutants.plugin), registry.extra(bench_mutants.plugin):
+        for settings in ({}, {"seeds": 2}):
+            path.write_text(json.dumps({**SUITE, "models": models, **settings}))
+            found = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=1)
+    assert asked == ["sound-table", "models-summed-loss", "models-summed-loss"], "what keeps them is not tried again"
+    status = {(one.cell["model"], one.cell["seed"]): one.status for one in found.cells}
+    assert status == {("table", 0): "done", ("table", 1): "done", ("summed", 0): "failed", ("summed", 1): "failed"}
+    reasons = {one.reason for one in found.cells if one.status == "failed"}
+    assert all("SummedLoss breaks 1 contract: loss of the same rows twice" in reason for reason in reasons)
+    assert all("[the_loss_is_a_mean]" in reason for reason in reasons)
