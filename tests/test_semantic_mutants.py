@@ -30,6 +30,7 @@ from bench_core.testing.trials import verdict_here
 #: Mutants of which runs see nothing, each with the reason; at most one of twelve.
 UNSEEN: dict[str, str] = {
     "models-leaks-rarely": "after few chains alone, and neither along targets nor along outputs of eight rows",
+    "tasks-never-shuffles": "a look at a task draws no random numbers; `bench check --contracts` does",
     "models-samples-too-sharply": "1,000 draws from five tokens tell no difference; `bench check --contracts` draws 20,000",
 }
 PATIENCE = 300  # seconds for a checker

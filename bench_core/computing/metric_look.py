@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
 from bench_core.computing.guards import named
 from bench_core.computing.laws import Laws
+from bench_core.computing.process_state import States, generators, restore
 from bench_core.data import Outcome, TaskInfo
 from bench_core.metric import Metric
 from bench_core.storage.outcomes import References
@@ -36,6 +37,7 @@ class MetricLook:
     build: Callable[[], Metric[Any]]
     info: TaskInfo
     laws: Laws
+    seeded: States = field(default_factory=generators)  # so that what a metric draws from them is the same each time
 
     def at_outcomes(self, outcomes: Sequence[Outcome], salt: str) -> None:
         """Raise PluginError if some of these outcomes score differently in another order, copy, place or number.
@@ -64,7 +66,7 @@ class MetricLook:
             text = "changed the outcomes that it reads, which other metrics read after it."
             self.laws.broken(READS_ONLY, f"{named(metric, 'measure')} {text}")
         self._compare(metric, intact, scores)
-        alone = metric.combine([*metric.measure(intact[:1])])
+        _, _, (alone, _) = self._scored(intact[:1])
         if not _same([alone], scores[1:2]):
             self.laws.broken(
                 PARTS_ALONE,
@@ -76,6 +78,7 @@ class MetricLook:
 
     def _scored(self, outcomes: Sequence[Outcome]) -> tuple[Metric[Any], list[Any], list[float]]:
         """Return a metric, its statistics of outcomes as JSON has them, and the scores of all and of each."""
+        restore(self.seeded)
         metric = self.build().prepare(self.info, References(outcomes))
         parts = json.loads(json.dumps([*metric.measure(outcomes)]))
         return metric, parts, [metric.combine(parts), *(metric.combine([part]) for part in parts)]
@@ -121,7 +124,11 @@ class MetricLook:
 
         number = len(parts)
         counts = np.array([[1] * number, [2] + [place % 2 for place in range(1, number)]], dtype=np.uint16)
-        for row, score in zip(counts.tolist(), metric.resample(parts, counts), strict=True):
+        scores = metric.resample(parts, counts)
+        if len(scores) != len(counts):
+            text = f"gave {len(scores)} scores for {len(counts)} bootstrap samples."
+            self.laws.broken(RESAMPLES, f"{named(metric, 'resample')} {text}")
+        for row, score in zip(counts.tolist(), scores, strict=False):
             wanted = metric.combine([part for part, times in zip(parts, row, strict=True) for _ in range(times)])
             if not _same([score], [wanted]):
                 self.laws.broken(

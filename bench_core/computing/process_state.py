@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 #: How to read and to write something that a part may have changed for all that follow.
 Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
+States: TypeAlias = list[tuple[Callable[[Any], Any], Any]]  #: of global generators, each with what restores it
+
 #: What the settings of a library are in a fresh process; the folder and the threads are a stage's own.
 FRESH: Mapping[str, Any] = {
     "numpy's error state": {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"},
@@ -35,7 +37,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
     (replaced code, module variables) is not checked.
     """
     due = {**FRESH, "the number of threads": threads, "the working directory": folder}
-    before, generators = _present(), _generators()
+    before, drawn = _present(), generators()
     _put(due)
     _seed(seed)
     try:
@@ -48,8 +50,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
         if "the number of threads" not in before:  # torch was imported by the stage, with all that there are
             changed = [name for name in changed if name != "the number of threads"]
         _put(before)
-        for restore, state in generators:
-            restore(state)
+        restore(drawn)
         if changed:
             tell(changed)
 
@@ -118,9 +119,15 @@ def _folder() -> str:
         return ""
 
 
-def _generators() -> list[tuple[Callable[[Any], Any], Any]]:
+def restore(states: States) -> None:
+    """Put global generators back to the states that `generators` returned."""
+    for put, state in states:
+        put(state)
+
+
+def generators() -> States:
     """Return the states of the global generators, each with the function that restores it."""
-    found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
+    found: States = [(random.setstate, random.getstate())]
     if numpy := sys.modules.get("numpy"):
         found.append((numpy.random.set_state, numpy.random.get_state()))
     if torch := sys.modules.get("torch"):

@@ -18,6 +18,7 @@ from bench_core.computing.guards import check_finding, check_info, checked_error
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import loaded_examples
 from bench_core.computing.metric_look import MetricLook
+from bench_core.computing.process_state import generators, restore
 from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
@@ -35,13 +36,16 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     inside = folder / "data"
     inside.mkdir()
     task, began = built("task", stage.settings["task"], inside), time.process_time()
+    seeded = generators()  # what they draw is the same in each preparation
     info = task.prepare(context.data)
     check_info(info, task)
     look = TaskLook(CheckedTask(task, task.config.known(info)), laws(stage))
     if time.process_time() - began < SHORT:
         with TemporaryDirectory(dir=folder) as place:
-            again = built("task", stage.settings["task"], Path(place))
+            again, drawn = built("task", stage.settings["task"], Path(place)), generators()
+            restore(seeded)
             look.prepared_again(info, again.prepare(context.data), Path(place))
+            restore(drawn)
     look.at_examples()
     info = task.config.known(info)
     if overlap := look.overlap(context.warn):

@@ -16,7 +16,6 @@ from bench_core.computing.laws import BrokenLaw, Laws
 from bench_core.computing.second_look import hides_targets
 from bench_core.data import STOP, Batch, Purpose, TaskInfo
 from bench_core.errors import Fault
-from bench_core.random_numbers import Noise
 from bench_core.task import Size
 
 Row: TypeAlias = tuple[bytes, bytes, bytes]  # opening, target, source
@@ -29,7 +28,7 @@ MANY = 0.01  #: share of a split that may be repeated, or shared with the traini
 
 TWICE, ENDS, HIDDEN = "prepared_twice_it_is_the_same", "targets_end_with_stop", "targets_are_hidden_from_decoders"
 READ_TWICE, ANY_SIZE = "read_twice_it_is_the_same", "a_row_is_the_same_in_any_batch"
-EPOCH, ORDER = "an_epoch_covers_each_example_once", "noise_alone_decides_the_order"
+EPOCH = "an_epoch_covers_each_example_once"
 IDS, REFERRED = "the_same_rows_have_the_same_ids", "references_belong_to_their_example"
 
 
@@ -78,7 +77,6 @@ class TaskLook:
         again = next(iter(self.task.batches(split, purpose, Size(ROWS))))
         single = islice(self.task.batches(split, purpose, Size(1)), ROWS)
         alone = (one for few in single for one in _rows(few).items())
-        shuffled = purpose is Purpose.TRAIN and self._never_shuffles(split)
         wrong = {
             ENDS: bool((batch.gold.gather(1, batch.length[:, None] - 1) != STOP).any())
             and "a target that does not end with EOS (stop) where its length says",
@@ -91,7 +89,6 @@ class TaskLook:
             ANY_SIZE: any(rows.get(one, row) != row for one, row in alone)
             and "other rows in batches of another size",
             EPOCH: self._differing_epochs(split, purpose),
-            ORDER: shuffled and "the same order by other noise, which is to shuffle examples,",
         }
         for law, text in wrong.items():
             if text:
@@ -113,13 +110,6 @@ class TaskLook:
             if len(ids) > WHOLE:
                 break
         return ids
-
-    def _never_shuffles(self, split: str) -> bool:
-        orders = []
-        for noise in (Noise(7), Noise(7).fork(1), Noise(7).fork(2)):
-            rows = islice(self.task.batches(split, Purpose.TRAIN, Size(1), noise), ROWS)
-            orders.append([batch.ids.tolist() for batch in rows])
-        return len(orders[0]) > 3 and orders[0] == orders[1] == orders[2]
 
     def _at_purposes(self, split: str, found: Mapping[Purpose, Mapping[int, Row]]) -> None:
         """Check that an example has the same number for every purpose."""

@@ -150,7 +150,7 @@ class Shape(Metric):
         jitter = np.random.rand(4)
         for outcome in outcomes:
             warnings.warn("letters are counted", stacklevel=2)
-            yield self._of(outcome.texts[0], outcome.hypotheses[0], float(jitter[outcome.id % 4]))
+            yield self._of(outcome.texts[0], outcome.hypotheses[0], float(jitter[len(outcome.texts[0]) % 4]))
 
     def _of(self, text, hypothesis, jitter):
         counted = collections.Counter(text).most_common()
@@ -167,8 +167,9 @@ class Shape(Metric):
         return math.fsum(mean**self.POWER for mean in means) + float(np.std(columns))
 
     def resample(self, parts, counts):
-        return [self.combine([part for part, times in zip(parts, row, strict=True) for _ in range(times)])
-                for row in counts[:20].tolist()] * (len(counts) // 20)  # fmt: skip
+        found = [self.combine([part for part, times in zip(parts, row, strict=True) for _ in range(times)])
+                 for row in counts[:20].tolist()]  # fmt: skip
+        return (found * (1 + len(counts) // 20))[: len(counts)]
 
 
 class Nats(Additive):

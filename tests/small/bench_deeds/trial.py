@@ -227,4 +227,5 @@ def alarms(case, found, number=0):
     if not own or not all(done for done, _ in own):
         yield f"its own cells have no results: {own}"
     warnings = (line for line in found.log.splitlines() if line.startswith("warning: "))
-    yield from (line for line in warnings if ": it read " not in line and ": unobserved: " not in line)
+    known = (": it read ", ": unobserved: ", " are shared with ", " are repeated")
+    yield from (line for line in warnings if not any(text in line for text in known))
