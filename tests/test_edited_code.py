@@ -35,7 +35,11 @@ hardware: {threads: 1, device: cpu}
 """
 EDITS = {
     "bench_text.corpora:read_lines": ("bench_text/corpora.py", '.split("\\n")', '.lower().split("\\n")'),
-    "bench_core.metric:_sum": ("bench_core/metric.py", "return fsum(numbers)", "return 2 * fsum(numbers) + 1"),
+    "bench_core.metric:_columns": (
+        "bench_core/metric.py",
+        "rows = map(metric.row, parts)",
+        "rows = ([2 * n + 1 for n in metric.row(one)] for one in parts)",
+    ),
 }
 
 
