@@ -58,8 +58,7 @@ def add_hook(model, batch):
 
 def write_batch(model, batch):
     batch.opening.fill_(0)
-    batch.gold.zero_()
-    batch.length.fill_(1)
+    batch.ids.fill_(1)
 
 
 def patch_torch(model, batch):
