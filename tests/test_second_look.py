@@ -68,6 +68,12 @@ def test_a_suite_exempts_a_part_from_a_law_with_a_reason_that_its_report_prints(
     assert again.status == "failed", "what is stored under an exemption is no result without it"
 
 
+def test_the_config_of_a_model_exempts_it_where_it_decodes_and_scores(run, monkeypatch):
+    kind = registry.part("model", "models-scores-in-bits").config
+    monkeypatch.setattr(kind, "exempt", lambda config: {LAW["law"]: LAW["reason"]})
+    assert [one.status for one in run(**WRONG).cells] == ["done"]
+
+
 def test_an_exemption_of_another_part_exempts_nothing(run):
     decoder = {"part": "greedy", "law": "the_best_come_first", "reason": "none"}
     (refused,) = run(**WRONG, exempt=[decoder]).cells
@@ -84,8 +90,8 @@ def test_an_exemption_of_no_part_is_an_error_that_names_it(run):
 def test_repeated_and_shared_examples_are_counted_in_the_report(run, tmp_path):
     found = run(tasks={"words": {"name": "unusual-common"}})
     overlap = found.info["tasks"]["words"]["overlap"]
-    assert overlap["train"] == {"examples": 62, "repeated": 1, "in train": 0}
-    assert overlap["test"] == {"examples": 26, "repeated": 1, "in train": 2}
+    assert overlap["train"] == {"examples": 62, "repeated": 1, "shared": 0}
+    assert overlap["test"] == {"examples": 26, "repeated": 1, "shared": 2}
     report = reported(found, tmp_path)
     assert "train 62 (1 repeated)" in report
     assert "test 26 (1 repeated, 2 shared with train)" in report

@@ -72,7 +72,7 @@ def _trials(suite: Suite) -> Iterator[tuple[str, Trial | str]]:
 
 
 def _lines(label: str, found: Verdict) -> Iterator[str]:
-    """Yield what is printed of a part."""
+    """Yield the lines to print about a part."""
     number = len(found.done)
     if found.untried:
         yield f"not tried  {label}: {found.untried}"

@@ -49,7 +49,7 @@ class Examples:
     first: int | None = None  # the batches that hold so many rows, and no others
     seed: int = 0  # of the cell, for text generators
     answers: Path = Path()  # the folder of the store where these keep answers
-    looked_at: tuple[ModelConfig, Laws] | None = None  # the model's Config, if some results are looked at again
+    looked_at: tuple[ModelConfig, Laws] | None = None  # the model's Config; None: no second look
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Outcome]:
         """Decode the examples; return their outcomes in order of id, kept in a temporary file if they are many.
@@ -73,7 +73,8 @@ class Examples:
 
         for batch, (read, hypotheses) in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
-            chosen.offer(read, hypotheses)
+            if self.looked_at:
+                chosen.offer(read, hypotheses)
             targets = self._targets(model, read)
             for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
                 given, outputs = list(references[target.id]), [self._text(one, model) for one in own]
@@ -176,7 +177,8 @@ class Examples:
         batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
         for batch, (read, scores) in self._in_parts(batches, score):
             memory = scores.memory
-            chosen.offer(read, scores.log_probs)
+            if self.looked_at:
+                chosen.offer(read, scores.log_probs)
             carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}

@@ -1,22 +1,25 @@
-"""Laws that what parts say has to keep; a suite or a Config may exempt a part from one, with a reason."""
+"""Laws that the results of parts must obey; a suite or a Config may exempt a part from one, with a reason."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from bench_core.config import Config
 from bench_core.errors import Fault, PluginError
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 
+KINDS = ("task", "decoder", "metric")  #: of the parts that the settings of decoding, scoring and measuring name
+
 
 class BrokenLaw(PluginError):
-    """What a part says breaks a law."""
+    """A result of a part breaks a law."""
 
 
 @dataclass(frozen=True)
 class Laws:
-    """The laws of a stage but those from which its parts are exempt."""
+    """The laws that apply to a stage: all but those from which its parts are exempt."""
 
     exempt: Collection[str] = ()
 
@@ -26,8 +29,8 @@ class Laws:
             raise BrokenLaw(f"{text} [{law}]")
 
 
-def laws(stage: Stage) -> Laws:
-    """Return the laws of a stage, but those from which the suite or the Configs of its parts exempt it."""
-    kinds = ("task", "model", "decoder", "metric")
-    own = (configured(kind, stage.settings[kind]).exempt() for kind in kinds if stage.settings.get(kind))
-    return Laws({*stage.settings.get("exempt", ()), *(name for names in own for name in names)})
+def laws(stage: Stage, *more: Config) -> Laws:
+    """Return the laws of a stage, except those from which the suite or a Config, also of `more`, exempts it."""
+    own = (configured(kind, stage.settings[kind]) for kind in KINDS if stage.settings.get(kind))
+    exempt = (law for config in (*own, *more) for law in config.exempt())
+    return Laws({*stage.settings.get("exempt", ()), *exempt})

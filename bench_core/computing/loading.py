@@ -65,11 +65,12 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
 
     settings, rows = stage.settings, context.request.rows if context.request else None
     model, task, device = load_model(context, stage)
+    config = context.loaded["model"][1][2]
     examples = Examples(
         task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
         settings["examples"], context.report_progress, context.warn, len(task.info.vocabulary), rows,
         settings["seed"], context.store.root / ANSWERS,
-        (context.loaded["model"][1][2], laws(stage)) if rows is None else None,
+        (config, laws(stage, config)) if rows is None else None,
     )  # fmt: skip
     with evaluating(model):
         yield model, examples

@@ -51,7 +51,10 @@ class MetricLook:
         if not kept or config in _costly:
             return
         began = time.monotonic()
-        self._at(kept)
+        try:
+            self._at(kept)
+        finally:
+            restore(self.seeded)  # what follows draws as if nobody had looked
         if time.monotonic() - began > COSTLY:
             _costly.add(config)
 
@@ -59,7 +62,7 @@ class MetricLook:
         intact = deepcopy([*kept])
         try:
             metric, parts, scores = self._scored(kept)
-        except Exception:  # few examples may not be enough for it, or what it stores is not what it reads
+        except Exception:  # it may need more examples, or cannot read its own stored statistics
             self._check_stored(intact)
             return
         if kept != intact:
@@ -119,7 +122,7 @@ class MetricLook:
             self.laws.broken(STORED, f"{named(metric, 'measure')} {text} ({type(error).__name__}: {error}).")
 
     def _check_resamples(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
-        """Raise PluginError unless the scores of bootstrap samples are those of their examples."""
+        """Raise PluginError unless bootstrap samples score as their examples do."""
         import numpy as np
 
         number = len(parts)

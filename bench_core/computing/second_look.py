@@ -18,7 +18,7 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from bench_core.computing.guarded_log_probs import check_sums
+from bench_core.computing.guarded_log_probs import RowError, check_sums
 from bench_core.computing.guards import named
 from bench_core.computing.laws import Laws
 from bench_core.config import ModelConfig
@@ -35,9 +35,9 @@ MANY = 2_000  #: rows of a stage from which on the second look is to be a small 
 FEWER_STEPS = 16  #: steps at most
 PERTURBATIONS, LAST_DIGITS = 8, 1e-9  #: of weights, by which share of them
 ROOM = 1e-4  #: share by which rounding may change sums of log-probabilities
-ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, where weights are of these types
+ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, for weights of these types
 
-#: Names of laws, most of them those of the contracts that say the same.
+#: Laws, named after the contracts that say the same if there are any.
 ALIKE, SUM = "a_row_scores_alike_alone_and_in_a_batch", "the_score_is_the_sum_of_its_steps"
 DECODED_ALIKE, COST = "a_row_decodes_alike_alone_and_in_a_batch", "a_hypothesis_costs_what_its_chain_costs"
 BEST_FIRST, READS = "the_best_come_first", "reading_a_chain_gives_gold_back"
@@ -56,7 +56,7 @@ class Chosen(Generic[T]):
         self.kept: tuple[Batch, T] | None = None
 
     def offer(self, batch: Batch, found: T) -> None:
-        """Keep a batch, with what was found, if it has the row of least hash so far."""
+        """Keep a batch with its results if one of its rows has the lowest hash so far."""
         least = min(map(self._rank, batch.ids.tolist()), default=self.least)
         if least < self.least and not batch.continues:
             self.least, self.kept = least, (batch, found)
@@ -72,7 +72,7 @@ class Chosen(Generic[T]):
 
 @dataclass(frozen=True)
 class SecondLook:
-    """Compares what a model, and perhaps a decoder, say of rows with what they said before."""
+    """Compares what a model, and perhaps a decoder, give for rows with what they gave before."""
 
     model: Any
     settings: ModelConfig  # of the model
@@ -223,8 +223,10 @@ class SecondLook:
         chain, lengths = chain.to(self.device), lengths.to(self.device)
         without, whole = (torch.zeros(len(batch), dtype=torch.float64, device=self.device) for _ in range(2))
         for step, (rows, log_probs, actions) in enumerate(replay(self.model, batch, chain, lengths), 1):
-            if SUMS_TO_ONE not in self.laws.exempt:
+            try:
                 check_sums(log_probs, self.model, "start" if step == 1 else "step", step)
+            except RowError as error:
+                self.laws.broken(SUMS_TO_ONE, str(error))
             without[rows] = whole[rows]
             whole[rows] += log_probs.gather(1, actions[:, None])[:, 0].double()
         return without.tolist(), whole.tolist()

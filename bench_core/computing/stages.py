@@ -18,6 +18,7 @@ from bench_core.computing.guards import check_finding, check_info, checked_error
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import loaded_examples
 from bench_core.computing.metric_look import MetricLook
+from bench_core.computing.overlap import overlap
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo
@@ -48,8 +49,9 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             restore(drawn)
     look.at_examples()
     info = task.config.known(info)
-    if overlap := look.overlap(context.warn):
-        info = replace(info, extras={**info.extras, "overlap": overlap})
+    if found := overlap(look.task):
+        look.at_overlap(found, context.warn)
+        info = replace(info, extras={**info.extras, "overlap": found})
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 

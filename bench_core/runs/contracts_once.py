@@ -24,7 +24,7 @@ def broken_contracts(
 ) -> dict[str, str]:
     """Return which trainings, by key, are of a model that breaks a contract, and why.
 
-    A model that keeps them is remembered in the store. `known` has the stages that prepare the tasks.
+    The store remembers models that keep them or are too large to be tried. `known` has the stages of the tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
@@ -42,7 +42,7 @@ def broken_contracts(
                 told = {*alike[0].settings.get("exempt", ()), *heard.raised, IMPORTED, BUILT}  # or by the training
                 if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in told}):
                     found |= dict.fromkeys((one.key for one in alike), reason)
-                elif not heard.untried and not heard.raised:
+                elif not heard.raised and not heard.broken.keys() & {IMPORTED, BUILT}:
                     mark.parent.mkdir(parents=True, exist_ok=True)
                     mark.touch()
                     break

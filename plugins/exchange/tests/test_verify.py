@@ -39,6 +39,7 @@ figures:
 claims:
   - {id: C1, text: Chance ends more often., assert: "v('ended', model='one', decoder='draw') >= v('ended', model='one', decoder='argmax')"}
 """
+ROOT = Path(__file__).parents[3]
 RUN, REPORT, STORE = Path("runs/run"), Path("reports/tests/small"), Store(Path("store"))
 
 
@@ -941,3 +942,11 @@ def test_a_training_that_was_not_made_cannot_be_made_up(verify):
     assert "suite.yaml: models.two.training.epochs is 10, and was planned as None" in verify(
         run.folder, store="other"
     )
+
+
+@pytest.mark.parametrize("folder", ["quickstart", "rnn", "strlm"])
+def test_the_reports_of_the_repository_contradict_nothing(verify, folder):
+    """Among them is one in which differences of 0 are shown with different numbers of digits."""
+    found = {path.parent for path in (ROOT / "reports" / folder).rglob("report.md")}
+    assert found
+    assert "no contradictions" in verify(*found, code=0)

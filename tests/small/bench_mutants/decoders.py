@@ -193,3 +193,14 @@ class TooLong(Greedy):
     def decode(self, model, batch, noise):
         longer = self.config.model_copy(update={"max_tokens": self.config.max_tokens + 5})
         return Greedy(longer).decode(model, batch, noise)
+
+
+@breaks("an output does not depend on outputs of other rows", ALIKE, OUTPUTS)
+class RemovesRepeats(Greedy):
+    def decode(self, model, batch, noise):
+        seen, found = set(), []
+        for row in super().decode(model, batch, noise):
+            repeated = tuple(row[0].tokens) in seen
+            seen.add(tuple(row[0].tokens))
+            found.append([replace(row[0], tokens=[], actions=[], log_prob=None)] if repeated else row)
+        return found

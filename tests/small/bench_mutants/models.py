@@ -388,3 +388,32 @@ class RemembersTheTarget(LooseSteps):
 class KnowsTheLength(Table):
     def limit(self, batch):
         return batch.length
+
+
+# Thought of after the code was written
+
+
+@breaks("what is kept of one batch is not used for another", STEPS + "|" + ALIKE, OUTPUTS)
+class CachesRows(Table):
+    kept = None
+
+    def start(self, batch):
+        _, state = super().start(batch)
+        self.kept = state.trace if self.kept is None else self.kept
+        trace = self.kept[torch.arange(len(batch)) % len(self.kept)]
+        return self.predict(trace), replace(state, trace=trace)
+
+
+@breaks("statistics of a batch are not used in evaluation", SUM + "|" + ALIKE, ALL)
+class NormalizesOverTheBatch(Table):
+    def logits(self, trace):
+        found = self.hidden(trace)
+        return self.table(torch.tanh(found - found.flatten(0, -2).mean(0)))
+
+
+@breaks("steps read the whole opening, as the score does", STEPS, ALL)
+class ReadsTheLastOfTheOpening(Table):
+    def start(self, batch):
+        _, state = super().start(batch)
+        trace = self.begin(batch) / 2 + self.vectors(batch.opening[:, -1])
+        return self.predict(trace), replace(state, trace=trace)

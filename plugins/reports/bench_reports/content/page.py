@@ -66,7 +66,7 @@ def overlaps(splits: Mapping[str, Mapping[str, int]]) -> str:
     """Return how many examples each split has, how many are repeated, and how many are in the training split, too."""
     texts = []
     for split, found in splits.items():
-        examples, repeated, shared = found["examples"], found["repeated"], found["in train"]
+        examples, repeated, shared = found["examples"], found["repeated"], found["shared"]
         words = [f"{split} {examples:,}"]
         words += [f"{repeated:,} repeated"] if repeated else []
         words += [f"{shared:,} shared with train"] if shared else []
