@@ -98,7 +98,12 @@ def _of_imported() -> dict[str, Setting]:
 def _of_torch(torch: Any) -> dict[str, Setting]:
     hooks = torch.nn.modules.module
     names = [name for name in vars(hooks) if name.startswith("_global_") and isinstance(getattr(hooks, name), dict)]
-    return {
+    autograd, found = torch._C._autograd, dict[str, Setting]()
+    if hasattr(autograd, "_top_saved_tensors_default_hooks"):  # not in all releases
+        found["torch's hooks of saved tensors"] = Setting(
+            partial(autograd._top_saved_tensors_default_hooks, True), partial(_pop_hooks, autograd)
+        )
+    return found | {
         "torch's anomaly detection": Setting(torch.is_anomaly_enabled, torch.set_anomaly_enabled),
         "torch's function modes": Setting(
             torch._C._len_torch_function_stack, partial(_pop, torch._C, "torch_function_stack")
@@ -109,10 +114,6 @@ def _of_torch(torch: Any) -> dict[str, Setting]:
         "torch's global hooks": Setting(
             lambda: {name: dict(getattr(hooks, name)) for name in names},
             lambda before: _fill_all({name: getattr(hooks, name) for name in names}, before),
-        ),
-        "torch's hooks of saved tensors": Setting(
-            partial(torch._C._autograd._top_saved_tensors_default_hooks, True),
-            partial(_pop_hooks, torch._C._autograd),
         ),
         "torch's default generator": _attribute(torch, "default_generator"),
         "torch.random's default generator": _attribute(torch.random, "default_generator"),
