@@ -16,7 +16,8 @@ import bench_core
 from bench_core import Batch, Scores, SuiteError, registry
 from bench_core.computing import metric_look
 from bench_core.computing.laws import Laws
-from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, hides_targets, without_targets
+from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, without_targets
+from bench_core.computing.task_look import hides_targets
 from bench_core.runs import contracts_once
 from bench_core.testing.cases import tiny_batch
 from bench_reports.render.report import write_report

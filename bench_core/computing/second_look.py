@@ -324,15 +324,6 @@ def without_targets(batch: Batch) -> Batch:
     return replace(batch, gold=hidden, length=hidden)
 
 
-def hides_targets(batch: Batch) -> Fault:
-    """Return the name of an extra in which a batch holds its targets; else the empty string."""
-    for name, tensor in batch.extras.items():
-        same = tensor.shape == batch.gold.shape and bool((tensor == batch.gold)[batch.mask].all())
-        if same and bool((batch.gold[batch.mask] != STOP).any()):
-            return name
-    return ""
-
-
 def one_row(batch: Batch, row: int) -> Batch:
     """Return one row alone, without the padding that it had among the others."""
     one = batch.select(torch.tensor([row], device=batch.ids.device))

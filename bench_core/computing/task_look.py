@@ -12,7 +12,6 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.guards import named
 from bench_core.computing.laws import BrokenLaw, Laws
 from bench_core.computing.overlap import SPLITS, Row, is_stream, rows_by_id
-from bench_core.computing.second_look import hides_targets
 from bench_core.data import STOP, Batch, Purpose, TaskInfo
 from bench_core.errors import Fault
 from bench_core.task import Size
@@ -145,3 +144,12 @@ class TaskLook:
 def _files(folder: Path) -> dict[str, bytes]:
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): blake2b(path.read_bytes()).digest() for path in found}
+
+
+def hides_targets(batch: Batch) -> Fault:
+    """Return the name of an extra in which a batch holds its targets; else the empty string."""
+    for name, tensor in batch.extras.items():
+        same = tensor.shape == batch.gold.shape and bool((tensor == batch.gold)[batch.mask].all())
+        if same and bool((batch.gold[batch.mask] != STOP).any()):
+            return name
+    return ""

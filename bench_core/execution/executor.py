@@ -213,11 +213,13 @@ def perform(runner: StageRunner, request: StageRequest) -> None:
     stage, runner.request = request.stage, request
     try:
         if request.build:
-            with _unchanged(stage, runner.data), _watched(runner, stage):
-                runner.build(stage)
+            with _unchanged(stage, runner.data), _watched(runner, stage), _remembering(runner, stage) as found:
+                observe(lambda: runner.build(stage), found, runner.home, runner.store.root)
         elif request.calibrate is not None:
-            with _unchanged(stage, runner.data), _watched(runner, stage):
-                Costs(runner.store).write(request.cost_key, runner.calibrate(stage, request.calibrate))
+            seconds = request.calibrate
+            with _unchanged(stage, runner.data), _watched(runner, stage), _remembering(runner, stage) as found:
+                speed = observe(lambda: runner.calibrate(stage, seconds), found, runner.home, runner.store.root)
+                Costs(runner.store).write(request.cost_key, speed)
         elif request.again is not None:
             if request.same_code:
                 _check_same(stage)
@@ -345,8 +347,8 @@ def _observed(
     if why := refusal(inputs, request.strict):
         raise StageFailed(why, expected=True)
     kept = digests(inputs)
-    if inputs:
-        runner.warn(warning(inputs))
+    if told := warning(inputs):
+        runner.warn(told)
     before = (runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values())
     return united([*before, kept])
 

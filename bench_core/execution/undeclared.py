@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench_core.errors import PluginError
-from bench_core.observed_inputs import Input, Mark, Reading, earlier, module_of, unchanged_since
+from bench_core.observed_inputs import Input, Mark, Reading, earlier, unchanged_since
 from bench_core.planning.code_digests import CARRYING_LIBRARIES, Covered, code_digests, content_digests, distributions
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
+from bench_core.whose_code import module_of
 
 SHOWN = 5  # inputs in a message
+#: Sorts of inputs of which the content counts -> the sort under which their digest is kept.
+CONTENTS = {"file": "file", "module": "file", "declared": "declared"}
 _digests: dict[tuple[Input, Mark], str] = {}  # of files as they were read by this process
 REMEDY = (
     "Give files as settings of type `Path` or in a task's `reads`, import modules by `import` statements, give "
@@ -28,8 +31,8 @@ def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict
     _check_unchanged(one.name for one in found if one.sort == "file" and one.name in code.data)
     kept = {one: reading for one, reading in found.items() if not _is_declared(one, stage, code, files, found)}
     for one, reading in kept.items():
-        if one.sort in ("file", "module") and unchanged_since(one, reading):
-            _digests.setdefault((one, reading.mark), current_digest("file", one.name))
+        if one.sort in CONTENTS and unchanged_since(one, reading):
+            _digests.setdefault((one, reading.mark), current_digest(CONTENTS[one.sort], one.name))
     return kept
 
 
@@ -66,7 +69,8 @@ def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
 
 def _is_same(one: Input, reading: Reading) -> bool:
     """Return whether a file is the one that was read, or has the same content."""
-    return unchanged_since(one, reading) or _digests.get((one, reading.mark)) == current_digest("file", one.name)
+    known = _digests.get((one, reading.mark))
+    return unchanged_since(one, reading) or known == current_digest(CONTENTS[one.sort], one.name)
 
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
@@ -74,20 +78,21 @@ def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
     refused = {one: reading for one, reading in inputs.items() if one.sort == "refused"}
     if refused:
         return f"it read {listed(refused)}, which cannot be read again. Read a file, or make it a setting."
-    return f"it read {listed(inputs)}, which no cache key covers (--strict). {REMEDY}" if inputs and strict else ""
+    hidden = {one: reading for one, reading in inputs.items() if one.sort != "declared"}
+    return f"it read {listed(hidden)}, which no cache key covers (--strict). {REMEDY}" if hidden and strict else ""
 
 
 def warning(inputs: Mapping[Input, Reading]) -> str:
-    """Return the warning about inputs that a key does not cover."""
+    """Return the warning about inputs that neither a key covers nor a part declares; empty if there are none."""
     hidden = {one: reading for one, reading in inputs.items() if one.sort == "unobserved"}
-    known = {one: reading for one, reading in inputs.items() if one.sort != "unobserved"}
+    known = {one: reading for one, reading in inputs.items() if one.sort not in ("unobserved", "declared")}
     texts = []
     if known:
         reused = "its result is reused only while this is unchanged"
         texts.append(f"it read {listed(known)}, which its cache key does not cover; {reused}")
     if hidden:
         texts.append(f"unobserved: {listed(hidden)}; changes of its inputs are not detected")
-    return "; ".join(texts) + "."
+    return "; ".join(texts) + "." if texts else ""
 
 
 def listed(inputs: Mapping[Input, Reading]) -> str:
@@ -130,7 +135,7 @@ def _is_declared(one: Input, stage: Stage, code: Covered, files: set[str], found
         return True
     if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
         return True
-    others = (Input(sort, one.name) in found for sort in ("file", "module", "listing"))
+    others = (Input(sort, one.name) in found for sort in (*CONTENTS, "listing", "status"))  # type: ignore[arg-type]
     return one.sort == "existence" and (any(others) or bool(module_of(one.name)))
 
 

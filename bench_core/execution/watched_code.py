@@ -34,9 +34,10 @@ from types import (
 from typing import Any, NamedTuple, TypeAlias
 
 from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, settings
-from bench_core.observed_inputs import assigned, bodies, sort_of
+from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
+from bench_core.whose_code import sort_of
 
 #: Values whose replacement changes what others execute, whatever their names.
 CODE = (

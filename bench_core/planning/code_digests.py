@@ -46,6 +46,8 @@ CARRYING: Mapping[str, str] = {
     "bench_core.files": "digests files",
     "bench_core.hooks": "declares hooks",
     "bench_core.observed_inputs": "observes what stages read",
+    "bench_core.whose_code": "tells which code reads",
+    "bench_core.wrapped_readers": "observes what stages read",
     "bench_core.observer": "declares what observers hear of",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",

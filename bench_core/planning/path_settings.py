@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 
 from bench_core.config import FoundPath, PathText, TaskConfig
 from bench_core.errors import DataError
-from bench_core.files import digest
+from bench_core.files import digest, folder_digest
 
 T = TypeVar("T")
 
@@ -97,10 +96,7 @@ def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
     try:
         if not path.is_dir():
             return f"{MARK}{digest(path)}{path.suffix}"
-        whole = hashlib.sha256()
-        for one in sorted(file for file in path.rglob("*") if file.is_file()):
-            whole.update(f"{one.relative_to(path).as_posix()}\n{digest(one)}\n".encode("utf-8", "surrogateescape"))
-        return f"{MARK}{whole.hexdigest()}"
+        return f"{MARK}{folder_digest(path)}"
     except FileNotFoundError:
         where = places(path, data, suite)
         raise DataError(f"{name}: there is no file {path}{where}. Correct its path, or put the file there.") from None

@@ -124,10 +124,10 @@ class Record:
             return False
 
     def _told(self, reason: str) -> str:
-        """Return a reason without paths of this machine."""
+        """Return a reason without paths of this machine, and without lone surrogates, which UTF-8 has not."""
         for place, name in self.places.items():
             reason = reason.replace(place, name)
-        return reason
+        return reason.encode("utf-8", "backslashreplace").decode("utf-8")
 
     def _published(self) -> dict[str, Any]:
         used = {table.reference.table for table in self.suite.tables if table.reference}

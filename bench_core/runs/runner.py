@@ -35,6 +35,7 @@ from bench_core.runs.predictions import Predictions
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.runs.stage_order import ranks
+from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
@@ -156,16 +157,26 @@ class Runner:
             name = f"{self._name}-{time.strftime('%Y%m%d-%H%M%S')}"
             self._plan()
             stages = needed(self.plan, self.suite, self._stored)
+            self._tell_of_inputs({stage.key for stage in stages})
             self.hear(RunStarted(name, self.suite.label, len(stages)))
             folder = None
             try:
                 for key in self.numbers:
                     self._hear_numbers(key)
-                same = None if stages else self._same(out)
+                same = None if stages or self.failures else self._same(out)
                 folder = same.folder if same else self._compute(stages, out, name)
             finally:
                 self.hear(RunEnded(name, None if folder is None else str(folder)))
             return same or read_run(folder)
+
+    def _tell_of_inputs(self, due: set[str]) -> None:
+        """Warn of inputs of stored results that cannot be observed; with `strict`, fail what no key covers."""
+        kept = [stage for stage in self.plan.stages.values() if stage.key not in due]
+        for stage, why in refusals(kept, self.store) if self.strict else ():
+            self.numbers.pop(stage.key, None)
+            self._fail(stage, StageFailed(why, expected=True))
+        for text in () if self.strict else warnings(kept, self.store):
+            self._warn(text)
 
     def _compute(self, stages: list[Stage], out: Path, name: str) -> Path:
         """Compute stages; write the run folder, also after an interruption, and return it."""
@@ -221,7 +232,8 @@ class Runner:
 
     def _write(self, folder: Path) -> None:
         self._record().write(folder)
-        (folder / "log").write_text("".join(f"{line}\n" for line in self.log), encoding="utf-8")
+        lines = "".join(f"{line}\n" for line in self.log)
+        (folder / "log").write_text(lines, encoding="utf-8", errors="backslashreplace")
 
     def build(self) -> None:
         """Prepare every task, and build every model on the meta device; problems are in `failures`."""

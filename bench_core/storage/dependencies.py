@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench_core.entry_points import installed_version
-from bench_core.files import digest
-from bench_core.observed_inputs import ALL_VARIABLES, package_of
+from bench_core.files import digest, folder_digest
+from bench_core.observed_inputs import ALL_VARIABLES
+from bench_core.whose_code import package_of
 
-#: Sort of input -> name -> digest. Of what is `unobserved` there are names alone.
+#: Sort of input -> name -> digest; of what is `unobserved`, the modules that read it.
 Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
 
 ABSENT = "absent"
-SORTS = ("file", "existence", "listing", "variable", "library", "unobserved")
+SORTS = ("file", "declared", "existence", "status", "listing", "variable", "library", "unobserved")
 LETTERS = 32  # of a digest
 #: Variables that change by themselves, or that provenance has, so that reading all variables does not depend on them.
 VOLATILE = (
@@ -56,19 +57,25 @@ def current_digest(sort: str, name: str) -> str:
         return _variable(name)
     if sort == "library":
         return installed_version(name)
-    path = Path(_placed(name))
+    path, link = Path(_placed(name)), ""
     try:
+        if sort == "status" and path.is_symlink():
+            link = f" by a link to {os.readlink(path)}"
         status = path.stat()
         if sort == "existence":
             size = f" of {status.st_size} bytes" if stat.S_ISREG(status.st_mode) else ""
             return f"{stat.S_IFMT(status.st_mode):o}{size}"
+        if sort == "status":
+            return f"{status.st_mode:o} of {status.st_size} bytes at {status.st_mtime_ns}{link}"
+        if sort == "declared" and stat.S_ISDIR(status.st_mode):
+            return folder_digest(path)[:LETTERS]
         if sort == "listing":
             names = sorted(one for one in os.listdir(path) if one != "__pycache__")
             return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
         marks = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         return _digest(path, marks) if stat.S_ISREG(status.st_mode) else "no file"
     except (FileNotFoundError, NotADirectoryError):
-        return ABSENT
+        return f"{ABSENT}{link}"
     except (OSError, ValueError) as error:
         return f"unreadable ({getattr(error, 'strerror', None) or error})"
 
@@ -104,8 +111,13 @@ def described(sort: str, name: str) -> str:
     """Return an input in words."""
     if sort == "variable":
         return "the environment" if name == ALL_VARIABLES else f"${name}"
-    words = {"listing": "the files in ", "existence": "the existence of "}
+    words = {"listing": "the files in ", "existence": "the existence of ", "status": "the status of "}
     return f"{words.get(sort, '')}{name}"
+
+
+def undeclared(dependencies: Dependencies) -> list[str]:
+    """Return which inputs neither a key covers nor a part declares, in words."""
+    return [described(sort, name) for sort, found in dependencies.items() for name in found if sort != "declared"]
 
 
 def united(several: Iterable[Dependencies]) -> dict[str, dict[str, str]]:

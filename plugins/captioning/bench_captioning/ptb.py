@@ -41,7 +41,7 @@ def asked(captions: Sequence[str], patience: float) -> list[str]:
     if not captions:
         return []
     try:
-        answers = ask(_command(), captions, patience)
+        answers = ask(_command(), captions, patience, JAR)
     except Unanswered as error:
         caption = captions[error.number]
         shown = repr(caption if len(caption) <= 80 else f"{caption[:80]}…")

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from subprocess import PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -26,8 +27,10 @@ class Unanswered(Exception):
         self.number, self.reason, self.silent = number, reason, silent
 
 
-def ask(command: Sequence[str], questions: Sequence[str], patience: float) -> list[str]:
+def ask(command: Sequence[str], questions: Sequence[str], patience: float, *files: Path) -> list[str]:
     """Start a program and return its answers; it has ended, and its files are gone, when this returns or raises.
+
+    It reads its questions, and `files`, which are inputs of the stage.
 
     Each answer may take `patience` seconds. Questions are written and answers read by threads of their own, and what
     the program complains of goes to a file, so that no full pipe can hold up either side. Raises Unanswered unless
@@ -38,7 +41,7 @@ def ask(command: Sequence[str], questions: Sequence[str], patience: float) -> li
         raise ValueError(f"a question is one line, not {broken[0]!r}")
     with TemporaryDirectory(prefix="bench-") as folder, TemporaryFile() as complaints:
         # a session of its own: what it starts is ended with it, and Ctrl-C comes to us alone
-        with reads():  # it reads its questions, and files of the library whose version is in the key
+        with reads(*files):
             program = Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=complaints, start_new_session=True)
         lines: SimpleQueue[bytes | None] = SimpleQueue()
         threads = [

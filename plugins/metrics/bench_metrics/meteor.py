@@ -89,7 +89,7 @@ class Meteor(TextMetric[list[int]]):
     def _answered(self, ids: Sequence[int], questions: Sequence[str]) -> list[list[int]]:
         """Return the statistics of some examples, from one start of Java."""
         try:
-            answers = ask(self._command(), questions, self.config.patience)
+            answers = ask(self._command(), questions, self.config.patience, *self._files())
         except Unanswered as error:
             raise SuiteError(self._explained(error, ids[error.number], questions[error.number])) from None
         return [_statistics(answer, example) for answer, example in zip(answers, ids, strict=True)]
@@ -111,11 +111,16 @@ class Meteor(TextMetric[list[int]]):
         return [
             *(java(), f"-Xmx{self.config.memory}m", "-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UseSerialGC"),
             *("-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"),
-            *("-jar", str(FOLDER / "meteor-1.5.jar"), "-", "-", "-stdio", "-l", known.code),
+            *("-jar", str(self._files()[0]), "-", "-", "-stdio", "-l", known.code),
             *("-p", " ".join(map(str, parameters)), "-m", " ".join(known.modules)),
             *("-w", " ".join(map(str, known.weights)), "-norm" if self.tokenizer is None else "-lower"),
-            *(("-a", str(FOLDER / "data" / "paraphrase-en.gz")) if "paraphrase" in known.modules else ()),
+            *(part for path in self._files()[1:] for part in ("-a", str(path))),
         ]
+
+    def _files(self) -> list[Path]:
+        """Return the program, and its table of paraphrases if that is used."""
+        tables = [FOLDER / "data" / "paraphrase-en.gz"] if "paraphrase" in self.language.modules else []
+        return [FOLDER / "meteor-1.5.jar", *tables]
 
     def _explained(self, error: Unanswered, number: int, question: str) -> str:
         if "OutOfMemoryError" in error.reason:

@@ -16,7 +16,7 @@ LONGEST = 300  # characters of a reason in a footnote; the list of incomplete ce
 def limits(run: Run) -> list[str]:
     """Return the limits that all numbers of a run have in common, and what they were made of."""
     corpora = corpus_note(run, names_on(run, "task"))
-    return [*filter(None, [run_limits(run), corpora, observed_inputs(run)])]
+    return [*filter(None, [run_limits(run), corpora])]
 
 
 def exemptions(run: Run) -> str:
@@ -30,11 +30,8 @@ def observed_inputs(run: Run) -> str:
     found = run.info.get("observed") or {}
     hidden = [f"{name} (in {module})" for name, module in found.get("unobserved", {}).items()]
     read = [described(sort, name) for sort, names in found.items() if sort != "unobserved" for name in names]
-    texts = [
-        f"Inputs that no cache key covers, as observed: {abridged(read)}." if read else "",
-        f"Unobserved inputs: {abridged(hidden)}." if hidden else "",
-    ]
-    return " ".join(filter(None, texts))
+    texts = [abridged(read) if read else "", f"unobserved: {abridged(hidden)}" if hidden else ""]
+    return "; ".join(filter(None, texts))
 
 
 def run_limits(run: Run) -> str:

@@ -8,7 +8,7 @@ from math import exp
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
-from bench_reports.content.conditions import LONGEST, by_task, corpora, exemptions, quoted, span
+from bench_reports.content.conditions import LONGEST, by_task, corpora, exemptions, observed_inputs, quoted, span
 from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import names_on, ordered
@@ -55,6 +55,7 @@ def facts(run: Run) -> dict[str, str]:
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
         "Exempt from checks": exemptions(run),
+        "Inputs outside cache keys": observed_inputs(run),
         "Notice": " ".join(notices),
         "Note": quoted(run.suite.note),
         "Models": ", ".join(_models(run)),

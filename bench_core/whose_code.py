@@ -1,0 +1,128 @@
+"""Whose code reads: a part's, the core's, an installed library's or Python's own; by the frames of calls."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from functools import cache, lru_cache
+from types import CodeType, FrameType
+
+from bench_core import entry_points
+
+CORE = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
+_PATHS = sysconfig.get_paths()
+SITES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib"))
+#: Where Python and its libraries are, whose versions are in keys or provenance.
+PYTHON = (
+    *(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SITES,
+    *(path for path in sys.path if path.endswith(".zip") and path.startswith(sys.base_prefix)),
+)  # fmt: skip
+IMPORTING = "<frozen importlib._bootstrap>"
+IMPORTERS = ("<frozen importlib", "<frozen zipimport")
+A_THREAD = "a thread"  # the reader where no code of a part is seen, as a thread calls others for it
+within: set[CodeType] = set()  #: of the functions below which stages are performed
+wrapping: set[CodeType] = set()  #: of the functions that stand for others, which are theirs who call them
+
+
+def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str], str]:
+    """Return the module of a part in whose code a frame is, and whose code reads: own, core, lib, std or import.
+
+    That is the first which is not Python's own; a part may be behind it. What a library reads when a part imports it
+    is the library's, unless it is of the imports themselves.
+    """
+    kind, outermost = "", frame
+    while frame is not None and (code := frame.f_code) not in within:
+        sort = sort_of(code.co_filename)
+        kind = kind or ("" if sort == "std" else sort)
+        if sort == "own":
+            return {frame.f_globals.get("__name__", "")}, kind
+        if code.co_name == "_find_and_load" and code.co_filename == IMPORTING and not importing:
+            return set(), "import"
+        frame, outermost = frame.f_back, frame
+    if frame is None and not kind and outermost is not None and outermost.f_globals.get("__name__") == "threading":
+        return {A_THREAD}, "own"
+    return set(), kind or "std"
+
+
+def is_being_imported(frame: FrameType | None) -> bool:
+    """Return whether a module of a part is being imported; what else reads outside of stages makes plans."""
+    while frame is not None and (sort := sort_of((code := frame.f_code).co_filename)) != "core":
+        if sort == "own" and code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+@cache
+def sort_of(file: str) -> str:
+    """Return whose code is in a file: own of parts, core, lib of an installed library, std of Python."""
+    if file.startswith(CORE):
+        return "core"
+    if file.startswith("<"):
+        return "std"
+    if is_own(file):
+        return "own"
+    return "lib" if file.startswith(SITES) else "std" if file.startswith(PYTHON) else "own"
+
+
+@cache
+def is_own(file: str) -> bool:
+    """Return whether a file among installed libraries is one of a plugin."""
+    site = next((one for one in SITES if file.startswith(one)), None)
+    return site is not None and file[len(site) :].partition(os.sep)[0].removesuffix(".py") in _plugins()
+
+
+@cache
+def _plugins() -> frozenset[str]:
+    return frozenset(entry.module.partition(".")[0] for entry in entry_points.declared(entry_points.PARTS))
+
+
+def imports(frame: FrameType) -> bool:
+    """Return whether a frame is the import system's."""
+    back = frame.f_back
+    return frame.f_code.co_filename.startswith(IMPORTERS) and (
+        back is None or back.f_code.co_filename.startswith(IMPORTERS)
+    )
+
+
+def quotes(frame: FrameType | None) -> bool:
+    """Return whether a source is read to show lines of it in a warning or a traceback."""
+    names = python_modules(frame)
+    return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
+
+
+def python_modules(frame: FrameType | None) -> set[str]:
+    """Return the modules of Python's own that a frame is called by, up to the first other."""
+    names = set()
+    while frame is not None and sort_of(frame.f_code.co_filename) == "std":
+        names.add(str(frame.f_globals.get("__name__")))
+        frame = frame.f_back
+    return names
+
+
+def module_of(path: str) -> str:
+    """Return the name of a loaded module by its file; empty if there is none."""
+    return _module_names(len(sys.modules)).get(path, "")
+
+
+def package_of(path: str) -> tuple[str, str]:
+    """Return the top-level package in whose folder a path is, and that folder; empty if there is none."""
+    found = [(home, name) for home, name in _packages(len(sys.modules)) if path.startswith(home)]
+    return max(found)[::-1] if found else ("", "")
+
+
+@lru_cache(maxsize=1)
+def _module_names(number: int) -> dict[str, str]:
+    """Return the names of the modules that are loaded, by their files; anew where there are more of them."""
+    files = ((getattr(module, "__file__", None), name) for name, module in [*sys.modules.items()])
+    return {file: name for file, name in files if isinstance(file, str)}
+
+
+@lru_cache(maxsize=1)
+def _packages(number: int) -> list[tuple[str, str]]:
+    found = []
+    for name, module in [*sys.modules.items()]:
+        homes = getattr(module, "__path__", None) if "." not in name else None
+        found += [(f"{home}{os.sep}", name) for home in [*(homes or ())][:1] if isinstance(home, str)]
+    return found

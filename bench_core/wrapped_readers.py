@@ -1,0 +1,148 @@
+"""Wraps functions that read files or their status and raise no audit events, where modules have them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.machinery import PathFinder
+from types import FrameType
+from typing import Any
+
+from bench_core.observed_inputs import (
+    WRITING,
+    Input,
+    handle_event,
+    is_observing,
+    mark_of,
+    note,
+    note_path,
+    of_descriptor,
+    wrote,
+)
+from bench_core.whose_code import reader_of, sort_of, wrapping
+
+#: Functions of Python that hand a part the status of a file, not only whether it is there.
+TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
+IN_FOLDERS, ALWAYS = -1, -2  # in place of a place: first, where `dir_fd` is given; no path
+
+
+def begin() -> None:
+    """Wrap what is loaded, and the rest when it is imported."""
+    sys.meta_path.insert(0, _WrappingFinder())
+    for name in WRAPPED.keys() & sys.modules.keys():
+        _wrap_all(name)
+
+
+class _WrappingFinder:
+    """Wraps what reads without an event when its module is imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        spec = PathFinder.find_spec(name, path, target) if name in WRAPPED else None
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                _wrap_all(name)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _wrap_all(module: str) -> None:
+    for owner, name, place, handle in WRAPPED[module]:
+        found = getattr(sys.modules[module], owner, None) if owner else sys.modules[module]
+        if hasattr(found, name):
+            _wrap(found, name, place, handle)
+
+
+def _wrap(owner: Any, name: str, place: int, handle: Callable[..., None]) -> None:
+    """Have a function note its argument at a place, if there is one; its first by default."""
+    function = getattr(owner, name)
+    if hasattr(function, "notes"):
+        return
+
+    @wraps(function)
+    def noting(*arguments: Any, **named: Any) -> Any:
+        if is_observing():
+            path = (
+                arguments[place] if len(arguments) > place >= 0 else next(iter((*arguments, *named.values())), None)
+            )
+            folder = named.get("dir_fd")
+            if place == ALWAYS:
+                handle_event(handle, sys._getframe(1))
+            elif isinstance(path, str | bytes | os.PathLike) and (place != IN_FOLDERS or folder is not None):
+                inside = path if folder is None else os.path.join(of_descriptor(folder), os.fsdecode(path))
+                handle_event(handle, sys._getframe(1), inside, *arguments[1:])
+        return function(*arguments, **named)
+
+    noting.notes = True  # type: ignore[attr-defined]
+    wrapping.add(noting.__code__)  # type: ignore[attr-defined]
+    for supporting in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+        if function in supporting:
+            supporting.add(noting)
+    setattr(owner, name, staticmethod(noting) if isinstance(owner, type) and not place else noting)
+
+
+def _asked(frame: FrameType, path: Any, *more: Any) -> None:
+    asker: FrameType | None = frame
+    while asker is not None and sort_of(asker.f_code.co_filename) == "std" and asker.f_code.co_name in TELLING:
+        asker = asker.f_back
+    told = asker is not None and sort_of(asker.f_code.co_filename) == "own"
+    note_path("status" if told else "existence", path, frame)
+
+
+def _opened_in(frame: FrameType, path: Any, flags: int, *more: Any) -> None:
+    """Note what is opened in an open folder, of which the event of the opening does not tell."""
+    if not flags & WRITING:
+        note_path("file", path, frame)
+    else:
+        wrote(path)
+
+
+def _read_link(frame: FrameType, path: Any, *more: Any) -> None:
+    note_path("status", path, frame)
+
+
+def _read_natively(frame: FrameType, path: Any, *more: Any) -> None:
+    note_path("file", path, frame)
+
+
+def _asked_for_temporary(frame: FrameType, *more: Any) -> None:
+    """Note the variables of the folder of temporary files where its name is asked for, not a file in it."""
+    if sort_of(frame.f_code.co_filename) == "own":
+        for name in ("TMPDIR", "TEMP", "TMP"):
+            note(Input("variable", name), None, reader_of(frame)[0])
+
+
+def _named(frame: FrameType, name: Any, *more: Any) -> None:
+    """Note a module that a part imports by a computed name, also if it is loaded already."""
+    who, _ = reader_of(frame)
+    file = getattr(sys.modules.get(str(name)), "__file__", None)
+    if who and file and sort_of(file) == "own":
+        note(Input("module", file), mark_of(file), who)
+
+
+#: What reads without an event: module -> owner in it, function, place of the path or name, and what notes it.
+WRAPPED: dict[str, list[tuple[str, str, int, Callable[..., None]]]] = {
+    "os": [
+        *(("", name, 0, _asked) for name in ("stat", "lstat", "access")),
+        ("", "readlink", 0, _read_link),
+        ("", "open", IN_FOLDERS, _opened_in),
+    ],
+    "tempfile": [("", name, ALWAYS, _asked_for_temporary) for name in ("gettempdir", "gettempdirb")],
+    "importlib": [("", "import_module", 0, _named)],
+    "importlib.metadata": [("", "import_module", 0, _named)],
+    "pydoc": [("", "safeimport", 0, _named)],
+    "tokenizers": [("Tokenizer", "from_file", 0, _read_natively)],
+    **{
+        name: [("", "safe_open", 0, _read_natively)]
+        for name in ("safetensors", "safetensors.torch", "safetensors.numpy")
+    },
+    "torch": [("UntypedStorage", "from_file", 0, _read_natively), ("", "from_file", 0, _read_natively)],
+    "lxml.etree": [("", name, 0, _read_natively) for name in ("parse", "iterparse")],
+    "sentencepiece": [("SentencePieceProcessor", "LoadFromFile", 1, _read_natively)],
+}
