@@ -302,6 +302,8 @@ def _connected(frame: FrameType, socket: Any, address: Any) -> None:
 
 
 def _child(frame: FrameType, *arguments: Any) -> None:
+    if "platform" in python_modules(frame) and reader_of(frame)[1] != "own":
+        return  # a library asks which machine this is, as provenance tells
     what = arguments[0] if arguments else ""
     name = os.path.basename(str(what if what and not isinstance(what, list) else "")).partition(" ")[0]
     escape(frame, f"a child process{f' ({name})' if name else ''}")

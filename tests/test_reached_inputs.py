@@ -48,6 +48,7 @@ from bench_core import registry
 from bench_core.observed_inputs import Refused, observe
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
+from bench_core.whose_code import SITES
 from bench_exchange.stored import unlike_store
 
 #: Cases in which an old number stays, with the reason.
@@ -570,6 +571,14 @@ def test_an_error_whose_text_cannot_be_written_as_utf_8_is_the_reason_of_its_cel
     assert failed.code == 1
     assert "Traceback" not in failed.err
     assert r"no file \udcff here" in failed.about["cells"][0]["reason"]
+
+
+@pytest.mark.parametrize(("file", "told"), [(f"{SITES[0]}asking.py", False), ("asking.py", True)])
+def test_a_child_is_a_part_s_own_unless_a_library_asks_python_which_machine_this_is(file, told, tmp_path):
+    asking = compile("import platform\nplatform._Processor.from_subprocess()", file, "exec")
+    found: dict[Any, Any] = {}
+    observe(lambda: exec(asking, {"__name__": "asking"}), found, str(tmp_path))
+    assert any(one.sort == "unobserved" for one in found) == told
 
 
 def test_a_connection_ends_its_stage_at_once(machine):
