@@ -42,6 +42,7 @@ nightly: setup-ci
 	$(BIN)/python tests/drills/fuzz_suites.py
 	$(BIN)/python tests/drills/flip_bytes.py
 	$(BIN)/python tests/drills/kill_runs.py
+	$(BIN)/python tests/drills/trace_files.py
 
 # whether tests notice small changes of the code: docs/quality.md
 mutants: setup
