@@ -95,7 +95,6 @@ _written: set[str] = set()  # by that stage
 _ignored: tuple[str, ...] = ()  # prefixes of paths
 _above: set[str] = set()  # folders in which these are
 _home = ""  # the working directory of stages
-_installed = False
 bodies: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
 assigned: set[str] = set()  #: environment variables that the code of parts set or removed
 
@@ -119,7 +118,6 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
 def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *ignored: Path) -> T:
     """Return what `work` returns; note in `found` what it reads, but for what is below ignored folders."""
     global _current, _ignored, _above, _home
-    install()
     ways = (os.path.abspath, os.path.realpath)
     _home, _ignored = home, tuple(f"{way(one)}{os.sep}" for one in ignored for way in ways)
     places = [Path(way(one)) for one in ignored for way in ways]
@@ -208,19 +206,12 @@ def unchanged_since(one: Input, reading: Reading) -> bool:
     return one.sort not in ("file", "module", "declared") or reading.mark in (None, mark_of(one.name))
 
 
-def install() -> None:
+def begin() -> None:
     """Begin to observe this process, for good."""
-    global _installed
-    if _installed:
-        return
-    _installed = True
     sys.addaudithook(_audit)
     for environment in (os.environ, os.environb):
         environment.__class__ = _Environment
     within.add(observe.__code__)
-    from bench_core.wrapped_readers import begin
-
-    begin()
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -1,18 +1,21 @@
-"""Wraps functions that read files or their status and raise no audit events, where modules have them."""
+"""Wraps functions that read files or their status, or start threads, and raise no audit events."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from importlib.machinery import PathFinder
+from threading import Thread, current_thread
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from bench_core.observed_inputs import (
     WRITING,
     Input,
+    begin,
     handle_event,
     is_observing,
     mark_of,
@@ -25,14 +28,25 @@ from bench_core.whose_code import reader_of, sort_of, wrapping
 
 #: Functions of Python that hand a part the status of a file, not only whether it is there.
 TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
+started_by: WeakKeyDictionary[Thread, Thread] = WeakKeyDictionary()  #: thread -> the one that started it
 IN_FOLDERS, ALWAYS = -1, -2  # in place of a place: first, where `dir_fd` is given; no path
 
 
-def begin() -> None:
-    """Wrap what is loaded, and the rest when it is imported."""
+@cache
+def install() -> None:
+    """Begin to observe this process, for good: wrap what is loaded, and the rest when it is imported."""
+    begin()
     sys.meta_path.insert(0, _WrappingFinder())
     for name in WRAPPED.keys() & sys.modules.keys():
         _wrap_all(name)
+    start = Thread.start
+
+    @wraps(start)
+    def noting(self: Thread) -> None:
+        started_by[self] = current_thread()
+        start(self)
+
+    Thread.start = noting  # type: ignore[method-assign]
 
 
 class _WrappingFinder:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench_core.errors import StoreError
 from bench_core.planning.cache_keys import SCHEME, key_of
@@ -96,3 +99,37 @@ def test_a_manifest_names_the_commit_of_the_core_and_none_if_that_is_not_in_a_re
     code += f"m.__file__ = {str(package / 'runs' / 'manifest.py')!r}\nprint(m.commit())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
+
+
+TWO = """
+suite: two
+tasks: {sentences: {name: sequence-completion, corpus: {name: english, sentences: 120}, prefix: 2}}
+models: {lstm: {name: rnn-lm, hidden: 8}}
+decoders: {first: {name: greedy}, second: {name: ancestral}}
+metrics: {nats: {name: perplexity}, ended: {name: non-termination}}
+training: {updates: 2, batch_size: 4}
+limits: {examples: 4, max_tokens: 6}
+tables: [{id: t, rows: decoder, columns: model, values: [ended]}]
+hardware: {threads: 1, device: cpu}
+"""
+
+
+@pytest.mark.slow
+def test_a_table_of_numbers_by_two_kinds_of_arithmetic_says_so(tmp_path):
+    (tmp_path / "suite.yaml").write_text(TWO)
+
+    def report(*words, **variables):
+        done = subprocess.run(
+            [sys.executable, "-m", "bench_core", "run", "suite.yaml", "--json", *words],
+            cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, **variables},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return (tmp_path / json.loads(done.stdout)["report"]).read_text()
+
+    first = report("--only", "decoder=first", ATEN_CPU_CAPABILITY="default")
+    both = report()
+    assert "Not all computed alike" not in first
+    (line,) = [line.replace("\\", "") for line in both.splitlines() if "Not all computed alike" in line]
+    assert "$ATEN_CPU_CAPABILITY" in line
+    assert ("CPU capability" in line) == (torch.backends.cpu.get_cpu_capability() != "DEFAULT")
+    assert re.search(r"default.*; .*not set.*second", line)

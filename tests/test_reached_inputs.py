@@ -49,6 +49,7 @@ from bench_core.observed_inputs import Refused, observe
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_core.whose_code import SITES
+from bench_core.wrapped_readers import install
 from bench_exchange.stored import unlike_store
 
 #: Cases in which an old number stays, with the reason.
@@ -558,6 +559,7 @@ def test_a_debugger_reads_standard_input_and_a_part_does_not(tmp_path, monkeypat
         sys.stdin.readline()
 
     said: list[str] = []
+    install()
     monkeypatch.setattr(sys, "stdin", io.StringIO("step\n1.0\n"))
     with pytest.raises(Refused, match="standard input"):
         observe(asked, {}, str(tmp_path))
@@ -577,6 +579,7 @@ def test_an_error_whose_text_cannot_be_written_as_utf_8_is_the_reason_of_its_cel
 def test_a_child_is_a_part_s_own_unless_a_library_asks_python_which_machine_this_is(file, told, tmp_path):
     asking = compile("import platform\nplatform._Processor.from_subprocess()", file, "exec")
     found: dict[Any, Any] = {}
+    install()
     observe(lambda: exec(asking, {"__name__": "asking"}), found, str(tmp_path))
     assert any(one.sort == "unobserved" for one in found) == told
 

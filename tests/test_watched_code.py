@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import types
 
 import pytest
 
 from bench_core.execution.watched_code import Watch
-from bench_core.observed_inputs import assigned, install
+from bench_core.observed_inputs import assigned
+from bench_core.wrapped_readers import install
 
 
 @pytest.fixture
@@ -29,6 +31,37 @@ def test_what_is_as_before_is_no_finding(watch):
     assert watch.replaced() == []
     assert watch.restored() == []
     assert watch.lingering() == []
+
+
+def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_before_started_it(watch):
+    def wait():
+        done.wait()
+
+    def start():
+        threads.append(threading.Thread(target=wait, name=f"number {len(threads)}"))
+        threads[-1].start()
+
+    def serve():
+        asked.wait()
+        start()
+        served.set()
+
+    asked, served, done, threads = threading.Event(), threading.Event(), threading.Event(), []
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        watch.begin()
+        asked.set()
+        assert served.wait(60)
+        assert watch.lingering() == []
+        inner = threading.Thread(target=start)  # one that a stage starts, and which starts another
+        inner.start()
+        inner.join()
+        assert watch.lingering() == ["number 1"]
+    finally:
+        done.set()
+        for one in [server, *threads]:
+            one.join()
 
 
 def test_a_replaced_function_is_named_and_put_back(watch, monkeypatch):

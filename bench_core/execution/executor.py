@@ -24,7 +24,7 @@ from bench_core.errors import BenchError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
 from bench_core.execution.undeclared import code_modules, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watched_code import SHOWN, Watch
-from bench_core.observed_inputs import Input, Reading, install, observe, reads, remember
+from bench_core.observed_inputs import Input, Reading, observe, reads, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
@@ -37,6 +37,7 @@ from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs, Record
 from bench_core.storage.dependencies import united
 from bench_core.storage.store import Store
+from bench_core.wrapped_readers import install
 
 Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
 

@@ -32,12 +32,14 @@ from types import (
     WrapperDescriptorType,
 )
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakSet
 
 from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, settings
 from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
 from bench_core.whose_code import sort_of
+from bench_core.wrapped_readers import started_by
 
 #: Values whose replacement changes what others execute, whatever their names.
 CODE = (
@@ -88,6 +90,7 @@ class Watch:
     kinds: dict[str, type] = field(default_factory=dict)  # the classes of the modules
     settings: dict[str, Any] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)  # their identifiers
+    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs stages
     aliens: list[str] = field(default_factory=list)  # functions of parts in libraries, as these were first seen
     exclusive: bool = False  # whether the process does nothing but stages
     hosted: bool = False  # whether the process is one of an engine, such as Ray
@@ -114,6 +117,7 @@ class Watch:
         assigned.clear()
         self.settings = {name: setting.read() for name, setting in settings().items()}
         self.threads = {*sys._current_frames()}
+        self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
         self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
@@ -148,15 +152,23 @@ class Watch:
 
     def lingering(self) -> list[str]:
         """Return the names of threads of parts that outlive the stage."""
-        names = {one.ident: one.name for one in threading.enumerate()}
-        due = {one.ident for one in threading.enumerate() if _is_own(getattr(one, "function", None))}
+        known = {one.ident: one for one in threading.enumerate()}
+        due = {ident for ident, one in known.items() if _is_own(getattr(one, "function", None))}
         found = {
-            ident: names.get(ident, "a thread")
+            ident: known[ident].name if ident in known else "a thread"
             for ident, frame in sys._current_frames().items()
-            if ident not in self.threads and (ident in due or _runs_own(frame))
+            if (ident in due or _runs_own(frame)) and not self._was_there(ident, known.get(ident))
         }
         self.left |= found
         return [*found.values()]
+
+    def _was_there(self, ident: int, thread: threading.Thread | None) -> bool:
+        """Return whether a thread was there before the stage, or one that was started it, such as a server's."""
+        if thread in (None, threading.current_thread()):
+            return ident in self.threads  # identifiers of threads that have ended are used again
+        while thread is not None and thread not in self.others:
+            thread = started_by.get(thread)
+        return thread is not None
 
     def _enter_modules(self) -> None:
         for name, module in [*sys.modules.items()]:

@@ -20,7 +20,6 @@ from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.execution.progress import Progress, Work
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
-from bench_core.observed_inputs import install
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
@@ -42,6 +41,7 @@ from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
+from bench_core.wrapped_readers import install
 
 GRACE = 60.0  #: seconds that stages have to stop when time is up
 
