@@ -186,3 +186,36 @@ def test_another_version_of_a_library_makes_other_keys_where_code_names_it(suite
     changed = {stage.kind for key, stage in after.items() if key not in before}
     assert "measure" in changed  # which resamples with it
     assert changed == {stage.kind for stage in before.values() if "numpy" in stage.libraries}
+
+
+PLANNED = """
+import json, sys
+from pathlib import Path
+from bench_core.planning.plan import plan
+from bench_core.suites.load import load
+stages = plan(load(Path("suite.yaml")), Path()).stages
+print(json.dumps({key: [stage.kind, sorted(stage.libraries)] for key, stage in stages.items()}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["torch", "numpy"])
+def test_a_planted_version_of_a_library_makes_other_keys_of_the_stages_that_compute_with_it(
+    library, copied, tmp_path
+):
+    def planned(**variables):
+        done = subprocess.run(
+            [sys.executable, "-c", PLANNED], cwd=tmp_path, env={**os.environ, **variables},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    info = tmp_path / "planted" / f"{library}-99.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: 99.0\n")
+    before, after = planned(), planned(PYTHONPATH=str(info.parent))
+    computing = {kind for kind, libraries in before.values() if library in libraries}
+    kept = {kind for key, (kind, _) in after.items() if key in before}
+    assert computing >= {"train", "decode"}
+    assert kept == {"prepare"} - computing, "all others read what a training leaves"
