@@ -133,7 +133,7 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
             note(Input("unobserved", "a child process"), None, set())
         for path in _written:  # which the next run will find, where this one found none
             if (asked := found.get(Input("existence", path))) and (mark := mark_of(path)):
-                found[Input("file", path)] = asked._replace(mark=mark)
+                found.setdefault(Input("file", path), asked._replace(mark=mark))
         _current = None
 
 
@@ -164,16 +164,17 @@ class _Input:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("read", "readline", "readlines", "buffer"):
-            self._refuse(sys._getframe(1))
+            _asked_for_input(sys._getframe(1))
         return getattr(self._stream, name)
 
     def __iter__(self) -> Iterator[str]:
-        self._refuse(sys._getframe(1))
+        _asked_for_input(sys._getframe(1))
         return iter(self._stream)
 
-    def _refuse(self, frame: FrameType) -> None:
-        if not python_modules(frame) & {"pdb", "bdb"}:
-            escape(frame, STANDARD_INPUT, "refused")
+
+def _asked_for_input(frame: FrameType, *arguments: Any) -> None:
+    if not python_modules(frame) & {"pdb", "bdb"}:
+        escape(frame, STANDARD_INPUT, "refused")
 
 
 def is_observing() -> bool:
@@ -325,7 +326,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "sqlite3.connect": _connected_database,
     "socket.connect": _connected,
     "ctypes.dlopen": _library,
-    "builtins.input": lambda frame, *_: escape(frame, STANDARD_INPUT, "refused"),
+    "builtins.input": _asked_for_input,
     **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec"), _child),
     **dict.fromkeys(("os.system", "os.fork", "os.forkpty", "pty.spawn"), lambda frame, *_: _child(frame)),
 }

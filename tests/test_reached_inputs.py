@@ -552,11 +552,11 @@ def test_a_stored_result_that_no_key_covers_is_an_error_in_strict_runs(case, mac
     assert there.run().gives(BEFORE)
 
 
-def test_a_debugger_reads_standard_input_and_a_part_does_not(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ask", ["sys.stdin.readline()", "input() + '\\n'"])
+def test_a_debugger_reads_standard_input_and_a_part_does_not(ask, tmp_path, monkeypatch):
     def asked():
-        read = compile("said.append(sys.stdin.readline())", pdb.__file__, "exec")
-        exec(read, {"__name__": "pdb", "sys": sys, "said": said})
-        sys.stdin.readline()
+        for file, name in ((pdb.__file__, "pdb"), ("mine.py", "mine")):
+            exec(compile(f"said.append({ask})", file, "exec"), {"__name__": name, "sys": sys, "said": said})
 
     said: list[str] = []
     install()
@@ -565,6 +565,27 @@ def test_a_debugger_reads_standard_input_and_a_part_does_not(tmp_path, monkeypat
         observe(asked, {}, str(tmp_path))
     assert said == ["step\n"]
     assert sys.stdin.read() == "1.0\n"
+
+
+def test_a_file_that_a_part_finds_reads_and_writes_anew_is_refused(machine):
+    case = one_metric(
+        """
+        from functools import cache
+        from pathlib import Path
+
+
+        @cache
+        def number():
+            known = Path("reached.txt")
+            now = float(known.read_text()) if known.exists() else 0.0
+            known.write_text(str(now + 1))
+            return now
+        """,
+        {"reached.txt": "1.0"},
+    )
+    refused = machine(case).run()
+    assert refused.refuses(case), refused
+    assert "changed after a stage had read it" in refused.err
 
 
 def test_an_error_whose_text_cannot_be_written_as_utf_8_is_the_reason_of_its_cell(machine):

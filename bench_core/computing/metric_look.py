@@ -59,8 +59,8 @@ class MetricLook:
             return
         finally:
             restore(self.seeded)  # what follows draws as if nobody had looked
-        if time.monotonic() - began > COSTLY:
-            _costly.add(config)
+            if time.monotonic() - began > COSTLY:
+                _costly.add(config)
 
     def _at(self, kept: Sequence[Outcome]) -> None:
         intact = deepcopy([*kept])

@@ -31,7 +31,7 @@ def refusals(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, str]]:
 
 
 def _stored(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
-    for stage in stages:
-        kind = store.kept_as(stage.kind, stage.key)
-        if store.has(kind, stage.key) and (inputs := store.dependencies[kind, stage.key]):
-            yield stage, inputs
+    by_key = {stage.key: stage for stage in stages}
+    for (_, key), inputs in store.dependencies.items():  # of the artifacts that the plan has found
+        if inputs and key in by_key:
+            yield by_key[key], inputs
