@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -95,6 +96,7 @@ _written: set[str] = set()  # by that stage
 _ignored: tuple[str, ...] = ()  # prefixes of paths
 _above: set[str] = set()  # folders in which these are
 _home = ""  # the working directory of stages
+_began = 0  # when the stage began, in nanoseconds since 1970
 bodies: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
 assigned: set[str] = set()  #: environment variables that the code of parts set or removed
 
@@ -117,8 +119,9 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
 
 def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *ignored: Path) -> T:
     """Return what `work` returns; note in `found` what it reads, but for what is below ignored folders."""
-    global _current, _ignored, _above, _home
+    global _current, _ignored, _above, _home, _began
     ways = (os.path.abspath, os.path.realpath)
+    _began = time.time_ns()
     _home, _ignored = home, tuple(f"{way(one)}{os.sep}" for one in ignored for way in ways)
     places = [Path(way(one)) for one in ignored for way in ways]
     _above = {f"{parent}{os.sep}" for one in places for parent in (one, *one.parents)}
@@ -264,8 +267,16 @@ def of_descriptor(path: Any) -> Any:
 
 
 def _linked(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note what another name now stands for; a symbolic link tells it from its own folder."""
+    """Note a file that has another name now; a symbolic link names it from its own folder."""
     note_path("file", os.path.join(os.path.dirname(absolute(target)), os.fsdecode(source)), frame)
+    wrote(target)
+
+
+def _renamed(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
+    """Note a file that a part moves, unless a child or a library has written it since the stage began."""
+    mark = mark_of(absolute(source))
+    if mark and mark[-1] < _began and reader_of(frame)[1] == "own":
+        note_path("file", source, frame)
     wrote(target)
 
 
@@ -320,7 +331,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.scandir": _listed,
     "import": _imported,
     "os.mkdir": lambda frame, path, *_: wrote(path),
-    "os.rename": lambda frame, source, target, *_: wrote(target),
+    "os.rename": _renamed,
     "os.link": lambda frame, source, target, *_: _linked(frame, absolute(source), target),
     "os.symlink": _linked,
     "sqlite3.connect": _connected_database,

@@ -567,6 +567,50 @@ def test_a_debugger_reads_standard_input_and_a_part_does_not(ask, tmp_path, monk
     assert sys.stdin.read() == "1.0\n"
 
 
+def test_a_file_that_a_part_moves_to_read_it_and_moves_back_is_observed(machine):
+    case = one_metric(
+        """
+        import os
+
+
+        def number():
+            os.replace("reached.txt", "moved.txt")
+            with open("moved.txt") as file:
+                text = file.read()
+            os.replace("moved.txt", "reached.txt")
+            return text
+        """,
+        {"reached.txt": "1.0"},
+    )
+    there = machine(case)
+    assert there.run().gives(BEFORE)
+    (there.here / "reached.txt").write_text("2.0")
+    second = there.run(edited=True)
+    assert second.gives(AFTER), second
+
+
+def test_a_file_that_a_child_has_written_is_no_input_where_a_part_moves_it(machine):
+    case = one_metric(
+        """
+        import os
+        import subprocess
+
+        from bench_core import reads
+
+
+        def number():
+            with reads():
+                subprocess.run(["sh", "-c", "sleep 0.05; echo 1.0 > written.txt"], check=True)
+            os.replace("written.txt", "moved.txt")
+            with open("moved.txt") as file:
+                return file.read()
+        """,
+        {},
+    )
+    found = machine(case).run("--strict")
+    assert found.gives(BEFORE), found
+
+
 def test_a_file_that_a_part_finds_reads_and_writes_anew_is_refused(machine):
     case = one_metric(
         """
