@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core.commands.main import bench
-from bench_core.computing import memory
+from bench_core.computing import memory, timed_training
 from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.excerpt import Excerpt
 from bench_core.computing.loading import load_task
@@ -278,19 +279,25 @@ def test_cpu_time_is_of_all_threads_and_of_children_but_not_of_waiting():
 
 
 def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(planned, tmp_path, monkeypatch):
-    update = Trainer._update
+    cpu, wall, update = Clock(), Clock(), Trainer._update
 
-    def waiting(self, *about):
-        time.sleep(0.02)
+    def shared(self, *about):
+        """Make an update that computes for 1 ms and then waits for 3 ms, as beside other work."""
         update(self, *about)
+        cpu.now, wall.now = cpu.now + 0.001, wall.now + 0.004
 
-    monkeypatch.setattr(Trainer, "_update", waiting)
+    monkeypatch.setattr(Trainer, "_update", shared)
+    monkeypatch.setattr(timed_training, "cpu_seconds", cpu)
+    monkeypatch.setattr(timed_training, "time", SimpleNamespace(perf_counter=wall))
     found = planned()
     work, _ = calibrated(found, tmp_path)
-    speeds = [work.predictions.speed(one) for one in trainings(found)]
-    assert all(one.updates[0] < 0.02 and one.cpu_rate < 0.7 and one.load >= 0 for one in speeds)
-    predicted = work.predictions.of(trainings(found)[0])
-    assert predicted.seconds > 0.02 * 3 * speeds[0].updates_per_epoch > predicted.cpu_seconds
+    for one in trainings(found):
+        measured, predicted = work.predictions.speed(one), work.predictions.of(one)
+        assert measured.cpu_rate == pytest.approx(1 / 4) and measured.load >= 0
+        (phase,) = training_length(one.settings["training"], measured.updates_per_epoch)
+        assert measured.updates == pytest.approx((0.001,), rel=0.5) and phase.updates >= 5  # by element
+        assert predicted.cpu_seconds == pytest.approx(phase.updates * measured.updates[0])
+        assert predicted.seconds == pytest.approx(4 * predicted.cpu_seconds)
 
 
 def test_a_calibration_in_wall_time_is_made_anew_and_one_in_cpu_time_is_kept(planned, tmp_path):
