@@ -49,7 +49,7 @@ class TaskLook:
             )
 
     def at_overlap(self, found: Mapping[str, Mapping[str, int]], warn: Callable[[str], None]) -> None:
-        """Warn if more than 1 % of a split are repeated, or shared with the training split."""
+        """Warn if more than 1 % of a split but the training split are repeated, or shared with the training split."""
         for split, numbers in found.items():
             for name, what in (("repeated", "repeated"), ("shared", "shared with 'train'")):
                 if split != "train" and numbers[name] > MANY * numbers["examples"]:
