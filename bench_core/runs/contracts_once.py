@@ -22,9 +22,9 @@ SHOWN = 3  #: broken contracts in a reason
 def broken_contracts(
     stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
 ) -> dict[str, str]:
-    """Return which trainings, by key, are of a model that breaks a contract, and why.
+    """Return the trainings, by key, whose model breaks a contract, each with the reason.
 
-    The store remembers models that keep them or are too large to be tried. `known` has the stages of the tasks.
+    The store records models that keep their contracts or are too large to be tried. `known` has the stages of tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
