@@ -224,7 +224,7 @@ def test_outputs_that_differ_by_rounding_alone_are_not_called_wrong():
     assert looked_at(Tied), "they do not differ, so that there is nothing to excuse"
     assert looked_at(NeverDouble)
     assert looked_at(TiedByWeights)
-    with pytest.raises(bench_core.PluginError, match="a row decodes the same alone"):
+    with pytest.raises(bench_core.PluginError, match="a row must decode the same alone"):
         looked_at(Contrary)
 
 

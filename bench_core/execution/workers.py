@@ -59,7 +59,7 @@ class Worker:
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
         """Perform a stage; raise StageFailed, also if the process dies.
 
-        In a process that performed others before, an error may be theirs; then it is performed in another one, too.
+        Earlier stages of the same process may have caused an error, so the stage is then tried again in a new one.
         """
         failure = self._failure(request, tell, warn, hear)
         if failure is not None and self.shared and (self.spoilt or not failure.expected):
@@ -109,13 +109,13 @@ class Worker:
                 self.kill()
 
     def see(self, gpu: str) -> None:
-        """Have a process that sees this GPU, and no others; it is started anew if it has another."""
+        """Use a process that sees this GPU alone; restart the process if it sees another."""
         if gpu != self.gpu:
             self.kill()
             self.gpu = gpu
 
     def _gpus(self) -> dict[str, str]:
-        """Return the variables that give the process its GPU, and tell it of all, which a training may share in."""
+        """Return the variables that give the process its GPU, and list all, which a training may use together."""
         if self.gpu is None:
             return {}
         return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}

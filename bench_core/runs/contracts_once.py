@@ -22,10 +22,10 @@ SHOWN = 3  #: broken contracts in a reason
 def broken_contracts(
     stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
 ) -> dict[str, str]:
-    """Return which trainings, by key, are of a model that breaks a contract, and why.
+    """Return the trainings, by key, whose model breaks a contract, each with the reason.
 
-    The store remembers models that keep them with some settings, or cannot be tried with any: they are too large, or
-    need other data than a trial invents. `known` has the stages of the tasks.
+    The store records models that keep their contracts with some settings, and those that cannot be tried with any:
+    they are too large, or need other data than a trial invents. `known` has the stages of tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
