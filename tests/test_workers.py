@@ -16,7 +16,7 @@ import pytest
 
 import bench_core
 from bench_core.execution.executor import StageFailed
-from bench_core.execution.workers import Worker, Workers
+from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
@@ -95,65 +95,6 @@ def test_a_worker_that_is_killed_is_one_failed_stage_and_the_next_run_makes_up_f
     assert all("the worker process was killed by SIGKILL" in cell.reason for cell in failed)
     again = bench_core.run(suite, store=store, out=tmp_path / "runs", workers=1)
     assert report(tmp_path / "a", again) == report(tmp_path / "b", whole)
-
-
-class Scripted(Worker):
-    """A worker whose processes give answers in turn; those of the first end with it."""
-
-    def ask(self, request, warn=lambda text: None):
-        self.shared, self.answered = self.answered, True
-        yield self.script.pop(0)
-
-    def kill(self):
-        super().kill()
-        self.processes += 1
-
-
-def scripted(*answers):
-    found = Scripted(0, Path(), Path())
-    found.script, found.processes, found.said = [{"done": True}, *answers], 1, []
-    return found
-
-
-ERROR = {"failed": {"text": "RuntimeError: odd", "details": "", "expected": False, "stored": False}}
-KNOWN = {"failed": {"text": "take more examples", "details": "", "expected": True, "stored": False}}
-
-
-def performed(worker, times=2):
-    stage = Stage("measure", "k", {}, {}, "a x b", {}, {}, {}, {})
-    for _ in range(times):
-        worker.do(StageRequest(stage), lambda *given: None, worker.said.append)
-
-
-@pytest.mark.parametrize("first", [ERROR, {**KNOWN, "spoilt": True}])
-def test_a_stage_that_fails_after_others_in_one_process_is_performed_in_another_one(first):
-    worker = scripted(first, {"done": True})
-    performed(worker)
-    assert (worker.processes, worker.script) == (2, [])
-    (text,) = worker.said
-    assert text == (
-        f"measure of a x b failed after other stages in one process ({first['failed']['text']}), and succeeded in a "
-        "process of its own."
-    )
-
-
-@pytest.mark.parametrize(("first", "second"), [(ERROR, KNOWN), (ERROR, ERROR), ({**KNOWN, "spoilt": True}, KNOWN)])
-def test_a_stage_that_fails_in_both_fails_by_the_error_of_its_own_process(first, second):
-    worker = scripted(first, second)
-    with pytest.raises(StageFailed, match=second["failed"]["text"]):
-        performed(worker)
-    assert (worker.script, worker.said) == ([], [])
-
-
-def test_a_stage_is_not_performed_again_for_an_error_of_the_user_or_in_a_process_of_its_own():
-    worker = scripted(KNOWN, {"done": True})
-    with pytest.raises(StageFailed, match="take more examples"):
-        performed(worker)
-    alone = scripted()
-    alone.script = [ERROR, {"done": True}]
-    with pytest.raises(StageFailed, match="odd"):
-        performed(alone, 1)
-    assert [len(one.script) for one in (worker, alone)] == [1, 1]
 
 
 def worker_processes():

@@ -19,7 +19,7 @@ from secrets import token_hex
 from threading import Lock
 from typing import IO, Any
 
-from bench_core.execution.executor import Executor, StageFailed, Tell
+from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
 from bench_core.execution.gpus import GPU, GPUs, gpus_here
 from bench_core.execution.worker import MUTE, Channel, Garbled
 from bench_core.observer import Hear, event_from_json, silent
@@ -52,29 +52,9 @@ class Worker:
     channel: Channel | None = None
     words: IO[bytes] | None = None  # what it writes besides its answers
     held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
-    shared: bool = False  # whether its process had answered a request before the last one
-    answered: bool = False  # whether its process has answered
-    spoilt: bool = False  # whether it found other code than before in the last stage that failed
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
-        """Perform a stage; raise StageFailed, also if the process dies.
-
-        Earlier stages of the same process may have caused an error, so the stage is then tried again in a new one.
-        """
-        failure = self._failure(request, tell, warn, hear)
-        if failure is not None and self.shared and (self.spoilt or not failure.expected):
-            self.kill()
-            first, failure = failure, self._failure(request, tell, warn, hear)
-            if failure is None:
-                text = f"{request.stage.kind} of {request.stage.label} failed after other stages in one process"
-                warn(f"{text} ({first}), and succeeded in a process of its own.")
-        if failure is not None:
-            raise failure
-
-    def _failure(
-        self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear
-    ) -> StageFailed | None:
-        """Perform a stage; return the failure of a part; raise StageFailed if the process dies or is stopped."""
+        """Perform a stage; raise StageFailed, also if the process dies."""
         self.held = frozenset(key for _, key in request.stage.inputs.values())
         for answer in self.ask(request.to_json(), warn):
             if "tell" in answer:
@@ -83,15 +63,12 @@ class Worker:
                 hear(event_from_json(answer["hear"]))
             elif "warn" in answer:
                 warn(answer["warn"])
-            elif "failed" in answer:
-                self.spoilt = bool(answer.get("spoilt"))
-                return StageFailed(**answer["failed"])
-        return None
+            check_answer(answer)
 
     def ask(self, request: Mapping[str, Any], warn: Callable[[str], None] = lambda text: None) -> Iterator[Any]:
         """Send a request; yield the answers up to the last one; raise StageFailed if the process dies."""
         process, channel = self._ready()
-        self.shared, self.answered, token = self.answered, True, token_hex(8)
+        token = token_hex(8)
         with suppress(OSError):  # it is dead, as the lack of an answer will tell
             channel.send(token, request)
         try:
@@ -109,13 +86,13 @@ class Worker:
                 self.kill()
 
     def see(self, gpu: str) -> None:
-        """Use a process that sees this GPU alone; restart the process if it sees another."""
+        """Have a process that sees this GPU, and no others; it is started anew if it has another."""
         if gpu != self.gpu:
             self.kill()
             self.gpu = gpu
 
     def _gpus(self) -> dict[str, str]:
-        """Return the variables that give the process its GPU, and list all, which a training may use together."""
+        """Return the variables that give the process its GPU, and tell it of all, which a training may share in."""
         if self.gpu is None:
             return {}
         return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}
@@ -130,7 +107,7 @@ class Worker:
 
     def kill(self) -> None:
         """Kill the process and all its children."""
-        process, self.process, self.held, self.answered = self.process, None, frozenset(), False
+        process, self.process, self.held = self.process, None, frozenset()
         if process is not None:
             with suppress(ProcessLookupError, PermissionError):  # it is over; on macOS that is not permitted
                 os.killpg(process.pid, signal.SIGKILL)
