@@ -1,8 +1,8 @@
 """Observes undeclared inputs of a process: files, folders, variables, libraries; and names what it cannot observe.
 
-Audit events report opened files, listed folders, imports, children and connections; `os.environ` reports its reads;
-`os.stat` and the readers of files in compiled code that raise no events are wrapped. What a stage reads is what was
-reported while it was performed, and what its modules have read before in this process and may have kept.
+Audit events report opened files, listed folders, imports, child processes and connections; `os.environ` reports its
+reads; `os.stat` and readers in compiled code, which raise no events, are wrapped. The inputs of a stage are those
+reported while it runs, and those that its modules read earlier in this process, since they may have kept them.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ WRITING = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
 class Input(NamedTuple):
-    """Something that was read: a path, a variable, a library; or what is unobserved, or `refused`.
+    """An input that was read: a path, a variable or a library; or one that is `unobserved` or `refused`.
 
-    Of a path, its content, or its `status`: times, mode and what it links to. One is `declared` by `reads`.
+    Of a path, its content was read, or its `status`: times, mode and target of a link. `reads` makes it `declared`.
     """
 
     sort: Sort
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 
 class Refused(PluginError):
-    """A stage read what cannot be read again."""
+    """A stage read an input that cannot be read again."""
 
 
 class _State(local):
@@ -103,10 +103,10 @@ assigned: set[str] = set()  #: environment variables that the code of parts set 
 
 @contextmanager
 def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
-    """Declare what a block reads in ways that Python does not observe, such as by a child process or compiled code.
+    """Declare files that a block reads unobserved by Python, such as in a child process or in compiled code.
 
-    The files at `paths` count as inputs of the stage. Children and connections of the block, and variables that it
-    reads, do not: the settings in the key, or `paths`, must determine what they give.
+    The files at `paths` count as inputs of the stage. Child processes, connections and variables of the block do not:
+    settings in the key, or `paths`, must determine their results.
     """
     before, _state.declared = _state.declared, True
     try:
@@ -118,7 +118,7 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *ignored: Path) -> T:
-    """Return what `work` returns; note in `found` what it reads, but for what is below ignored folders."""
+    """Return the result of `work`; note its inputs in `found`, except those in ignored folders."""
     global _current, _ignored, _above, _home, _began
     ways = (os.path.abspath, os.path.realpath)
     _began = time.time_ns()
@@ -186,14 +186,14 @@ def is_observing() -> bool:
 
 
 def remember(found: Mapping[Input, Reading]) -> None:
-    """Count inputs as read by their modules, which may have kept them, for later stages of this process."""
+    """Remember inputs for later stages of this process, since the modules that read them may have kept them."""
     for one, reading in found.items():
         known = _readings.get(one)
         _readings[one] = reading._replace(modules=reading.modules | known.modules) if known else reading
 
 
 def earlier(modules: Collection[str]) -> dict[Input, Reading]:
-    """Return what modules have read in this process so far, with the modules that they read, in turn."""
+    """Return what modules have read in this process so far, themselves and through the modules that they read."""
     found: dict[Input, Reading] = {}
     known, before = {*modules}, -1
     while len(found) != before:
@@ -206,7 +206,7 @@ def earlier(modules: Collection[str]) -> dict[Input, Reading]:
 
 
 def unchanged_since(one: Input, reading: Reading) -> bool:
-    """Return whether a file is what it was when it was read; one that was absent may have been written since."""
+    """Return whether a file is unchanged since it was read; True for a file that was absent then."""
     return one.sort not in ("file", "module", "declared") or reading.mark in (None, mark_of(one.name))
 
 
@@ -227,7 +227,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any) -> None:
-    """Note what was read; no failure of this is one of the part that reads."""
+    """Note what was read; a failure to note it is no failure of the part."""
     if _state.busy or _state.declared or not (_current is not None or is_being_imported(frame)):
         return
     _state.busy = True
@@ -259,7 +259,7 @@ def wrote(path: Any) -> None:
 
 
 def of_descriptor(path: Any) -> Any:
-    """Return the path of an open folder, if it is that; others are as they were."""
+    """Return the path of an open folder if given its descriptor; anything else unchanged."""
     try:
         return _read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
     except OSError:  # no such descriptor, or no such system
@@ -386,7 +386,7 @@ def _note_file(path: Any, frame: FrameType) -> None:
 
 
 def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
-    """Note a path that a part reads; not what is Python's, the core's or the stage's own."""
+    """Note a path that a part reads, unless it belongs to Python, to the core or to the stage itself."""
     place = absolute(path)
     content = sort in ("file", "declared")
     if place.startswith(ZONES) or (not content and place in sys.path):
@@ -410,14 +410,14 @@ def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
 
 
 def escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
-    """Note something that cannot be observed, if a part does it; raise Refused if it is never the same again."""
+    """Note an input of a part that cannot be observed; raise Refused if it cannot be read again."""
     who, _ = reader_of(frame)
     if who:
         note(Input(sort, what), None, who)
     if who and sort == "refused" and _current is not None:
         raise Refused(
-            f"it read {what} (in {', '.join(who)}), which cannot be read again. Read a file, or, if "
-            "settings determine the answer, declare this by `with bench_core.reads():`."
+            f"it read {what} (in {', '.join(who)}), which cannot be read again. Read a file instead, or, "
+            "if settings determine the answer, wrap the call in `with bench_core.reads():`."
         )
 
 
@@ -438,12 +438,12 @@ def _source_of(path: str) -> str:
 
 
 def absolute(path: Any) -> str:
-    """Return a path as an absolute one."""
+    """Return the absolute form of a path."""
     return os.path.normpath(os.path.join(os.getcwd(), os.fsdecode(path)))
 
 
 def mark_of(path: str) -> Any:
-    """Return the status of a file, by which a change shows; None if there is none."""
+    """Return the status of a file, which shows whether it changed; None if there is no file."""
     try:
         found = _stat(path)
     except (OSError, ValueError):

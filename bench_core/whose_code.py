@@ -1,4 +1,4 @@
-"""Whose code reads: a part's, the core's, an installed library's or Python's own; by the frames of calls."""
+"""Finds out whose code reads an input, by frames of calls: a part's, the core's, a library's or Python's own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ wrapping: set[CodeType] = set()  #: of the functions that stand for others, whic
 
 
 def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str], str]:
-    """Return the module of a part in whose code a frame is, and whose code reads: own, core, lib, std or import.
+    """Return the module of the part that called a frame, and whose code reads: own, core, lib, std or import.
 
-    That is the first which is not Python's own; a part may be behind it. What a library reads when a part imports it
-    is the library's, unless it is of the imports themselves.
+    The reader is the innermost caller that is not Python's own. Files that a library reads while a part imports it
+    are not the part's, unless `importing`.
     """
     kind, outermost = "", frame
     while frame is not None and (code := frame.f_code) not in within:
@@ -46,7 +46,7 @@ def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str
 
 
 def is_being_imported(frame: FrameType | None) -> bool:
-    """Return whether a module of a part is being imported; what else reads outside of stages makes plans."""
+    """Return whether a module of a part is being imported; all other reads outside of stages are for planning."""
     while frame is not None and (sort := sort_of((code := frame.f_code).co_filename)) != "core":
         if sort == "own" and code.co_name == "<module>":
             return True
@@ -56,7 +56,7 @@ def is_being_imported(frame: FrameType | None) -> bool:
 
 @cache
 def sort_of(file: str) -> str:
-    """Return whose code is in a file: own of parts, core, lib of an installed library, std of Python."""
+    """Return whose code a file holds: own (a part's), core, lib (an installed library's) or std (Python's)."""
     if file.startswith(CORE):
         return "core"
     if file.startswith("<"):
@@ -68,7 +68,7 @@ def sort_of(file: str) -> str:
 
 @cache
 def is_own(file: str) -> bool:
-    """Return whether a file among installed libraries is one of a plugin."""
+    """Return whether a file among the installed libraries belongs to a plugin."""
     site = next((one for one in SITES if file.startswith(one)), None)
     return site is not None and file[len(site) :].partition(os.sep)[0].removesuffix(".py") in _plugins()
 
@@ -87,13 +87,13 @@ def imports(frame: FrameType) -> bool:
 
 
 def quotes(frame: FrameType | None) -> bool:
-    """Return whether a source is read to show lines of it in a warning or a traceback."""
+    """Return whether a source file is read to show its lines in a warning or a traceback."""
     names = python_modules(frame)
     return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
 
 
 def python_modules(frame: FrameType | None) -> set[str]:
-    """Return the modules of Python's own that a frame is called by, up to the first other."""
+    """Return the modules of Python itself that call a frame, up to the first other caller."""
     names = set()
     while frame is not None and sort_of(frame.f_code.co_filename) == "std":
         names.add(str(frame.f_globals.get("__name__")))

@@ -244,7 +244,9 @@ def test_contracts_about_accelerators_break_no_part_of_a_suite_that_computes_on_
 def test_text_generators_are_not_tried_by_name(check, writers):
     sections = {"models": {"echo": {"name": "echo"}}, "decoders": {"echoed": {"name": "as-echoed"}}, "skip": []}
     code, lines = check(**sections, metrics={"length": {"name": "text-length"}})
-    assert "not tried  model echo: it generates texts. Try it by `bench_core.testing.check_text_generator`." in lines
+    assert (
+        "not tried  model echo: it generates texts. Test it with `bench_core.testing.check_text_generator`." in lines
+    )
     assert code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from textwrap import dedent
 
 import pytest
 
-from bench_core.planning.code_digests import CodeDigests
+import bench_core
+from bench_core.planning.canonical_form import Writer
+from bench_core.planning.code_digests import CodeDigests, is_followed
 from bench_core.planning.definitions import Codebase
 
 MODEL = "class Model:\n    x = f\n"
@@ -325,6 +328,39 @@ CORE_MATTERS = {
 def test_all_else_of_an_error_of_the_core_counts(what, tmp_path):
     files = [package(CORE) | {"bench_core/__init__.py": "", "bench_core/b.py": text} for text in CORE_MATTERS[what]]
     assert digest(tmp_path / "1", files[0]) != digest(tmp_path / "2", files[1])
+
+
+#: Texts of the core of four words or more that are no messages: names of settings, and a label.
+NO_MESSAGES = {"the number of threads", " at step ", "what is fixed before the training is copied once"}
+
+
+def test_no_message_of_the_core_counts():
+    found = []
+    core = Path(bench_core.__file__).parent
+    for path in sorted([*core.glob("*.py"), *core.glob("computing/**/*.py"), *core.glob("kit/**/*.py")]):
+        if is_followed(".".join(["bench_core", *path.relative_to(core).with_suffix("").parts])):
+            found += [f"{path.name}: {text}" for text in counted_texts(ast.parse(path.read_text(encoding="utf-8")))]
+    assert found == []
+
+
+def counted_texts(tree):
+    """Yield the texts of four words or more that a digest of the core depends on, but for docstrings."""
+
+    def form():
+        writer = Writer("bench_core.x", silent=True)
+        writer.statements(tree.body, documented=True)
+        return writer.text.form
+
+    blocks = [one.body for one in ast.walk(tree) if isinstance(one, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    documented = {id(body[0].value) for body in blocks if body and isinstance(body[0], ast.Expr)}
+    before = form()
+    for one in ast.walk(tree):
+        text = one.value if isinstance(one, ast.Constant) and id(one) not in documented else None
+        if isinstance(text, str) and text.count(" ") >= 3 and text not in NO_MESSAGES:
+            one.value = f"another {text}"
+            if form() != before:
+                yield text
+            one.value = text
 
 
 def test_a_moved_definition_changes_nothing(tmp_path):

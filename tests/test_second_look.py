@@ -18,7 +18,12 @@ from bench_core.computing import metric_look
 from bench_core.computing.laws import Laws
 from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, without_targets
 from bench_core.computing.task_look import hides_targets
+from bench_core.execution.checker import Verdict
+from bench_core.planning.plan import plan
 from bench_core.runs import contracts_once
+from bench_core.runs.contracts_once import broken_contracts
+from bench_core.storage.store import Store
+from bench_core.suites.load import load
 from bench_core.testing.cases import tiny_batch
 from bench_reports.render.report import write_report
 
@@ -219,7 +224,7 @@ def test_outputs_that_differ_by_rounding_alone_are_not_called_wrong():
     assert looked_at(Tied), "they do not differ, so that there is nothing to excuse"
     assert looked_at(NeverDouble)
     assert looked_at(TiedByWeights)
-    with pytest.raises(bench_core.PluginError, match="a row decodes the same alone"):
+    with pytest.raises(bench_core.PluginError, match="a row must decode the same alone"):
         looked_at(Contrary)
 
 
@@ -284,3 +289,40 @@ def test_contracts_of_a_model_are_tried_in_a_worker_before_its_first_training_on
     reasons = {one.reason for one in found.cells if one.status == "failed"}
     assert all("SummedLoss breaks 1 contract: loss of the same rows twice" in reason for reason in reasons)
     assert all("[the_loss_is_a_mean]" in reason for reason in reasons)
+
+
+UNTRIED, KEEPS, ODD = Verdict(untried="no such tokens"), Verdict(kept=["one"]), Verdict(broken={"a_law": "odd"})
+RAISED = Verdict(raised=["a_law"], broken={"a_law": "ValueError: odd"})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "failed", "remembered"),
+    [
+        ([KEEPS], 0, True),
+        ([UNTRIED, KEEPS], 0, True),
+        ([UNTRIED, ODD], 1, False),
+        ([ODD, UNTRIED], 1, False),
+        ([ODD, KEEPS], 1, True),
+        ([RAISED, UNTRIED], 0, False),
+        ([UNTRIED, UNTRIED], 0, True),
+    ],
+)
+def test_settings_of_a_model_are_tried_until_one_keeps_the_contracts(
+    verdicts, failed, remembered, tmp_path, monkeypatch
+):
+    asked = []
+
+    @contextmanager
+    def given(data, seconds):
+        yield lambda trial: asked.append(trial) or verdicts[len(asked) - 1]
+
+    monkeypatch.setattr(contracts_once, "checking", given)
+    models = {"table": {"name": "sound-table"}, "other": {"name": "sound-table", "way": "other"}}
+    (tmp_path / "suite.yaml").write_text(json.dumps({**SUITE, "models": models}))
+    with registry.extra(bench_mutants.plugin):
+        stages = plan(load(tmp_path / "suite.yaml"), tmp_path).stages
+        due = [one for one in stages.values() if one.kind == "train"]
+        for _ in range(1 + remembered):  # what is remembered is not asked again
+            found = broken_contracts(due, stages, Store(tmp_path / "store"), tmp_path)
+    assert len(asked) == len(verdicts)
+    assert len(found) == (0 if remembered else failed)

@@ -57,7 +57,7 @@ def _trials(suite: Suite) -> Iterator[tuple[str, Trial | str]]:
     ]
     for cell, model, source in cells:
         parts, trained = [described(model.config)], model.training.updates != 0 and not model.config.is_untrainable()
-        of_texts = "it generates texts. Try it by `bench_core.testing.check_text_generator`."
+        of_texts = "it generates texts. Test it with `bench_core.testing.check_text_generator`."
         trial = Trial("model", parts, source, trained, accelerated)
         yield f"model {cell.model}", of_texts if writes_text(model.config) else trial
     for cell, model, source in cells:
@@ -87,7 +87,7 @@ def _lines(label: str, found: Verdict) -> Iterator[str]:
     yield from (f"  right on the CPU only  {_sentence(name)}: {why}" for name, why in found.only_on_cpu.items())
     yield from (f"  exempt  {_sentence(name)}: {why}" for name, why in found.exempt.items())
     if found.left_out:
-        yield f"  not tried  {counted(len(found.left_out), 'other contract')}, as those before took too long"
+        yield f"  not tried  {counted(len(found.left_out), 'other contract')}, as earlier ones took too long"
 
 
 def _sentence(name: str) -> str:

@@ -55,7 +55,9 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
     type=click.Choice(["decided"]),
     help="Start with three seeds and add more, up to all of the suite, until its claims are decided.",
 )
-@click.option("--isolate", is_flag=True, help="Compute each stage in its own process; slower by its start-up.")
+@click.option(
+    "--isolate", is_flag=True, help="Compute each stage in its own process; two to three seconds slower per stage."
+)
 @click.option(
     "--stage-timeout",
     type=options.DURATION,
@@ -65,7 +67,7 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
     "--per-gpu",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stages that share a GPU, as far as their memory is known to fit [default: as the suite says, else 1].",
+    help="Stages that share a GPU if their memory is known to fit [default: that of the suite, else 1].",
 )
 @click.option(
     "--strict/--no-strict",
@@ -76,11 +78,11 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
 @click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
 @click.option(
     "--observe", "watching", multiple=True, metavar="NAME[:KEY=VALUE,...]",
-    help="Let an observer hear of the run, such as a tracker of experiments; see `bench list observers`.",
+    help="Report the run to an observer, such as an experiment tracker; see `bench list observers`.",
 )  # fmt: skip
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print the stages that would be computed, and compute nothing.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors and the path of the report alone.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the path of the report.")
 @options.as_json
 def command(
     suite: Suite,
@@ -147,9 +149,9 @@ def _looks(suite: Suite) -> list[Suite]:
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     numbers = range(FIRST_LOOK, len(suite.seeds) + 1)
     if not numbers or not suite.claims:
-        what = "has no claims" if numbers else f"has {counted(len(suite.seeds), 'seed')}: give the most by --seeds"
+        what = "no claims" if numbers else f"only {counted(len(suite.seeds), 'seed')}: set the maximum with --seeds"
         raise SuiteError(
-            f"--until decided adds seeds to {FIRST_LOOK} until claims are decided, and {suite.label} {what}."
+            f"--until decided needs claims and at least {FIRST_LOOK} seeds, but {suite.label} has {what}."
         )
     asked = [one for one in suite.asked if not one.startswith("seeds=")]
     said = [f"until=decided, look {look} of {len(numbers)}" for look in range(1, len(numbers) + 1)]
@@ -247,6 +249,6 @@ def chosen(name: str | None, given: tuple[str, ...]) -> ExecutorConfig | None:
 
     if name is None:
         if given:
-            raise SuiteError(f"--with {given[0]} is for an executor; name it by --executor.")
+            raise SuiteError(f"--with {given[0]} is a setting of an executor. Choose the executor with --executor.")
         return None
     return cast("ExecutorConfig", chosen_part("executor", name, given, "--with "))

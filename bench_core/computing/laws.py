@@ -30,7 +30,7 @@ class Laws:
 
 
 def laws(stage: Stage, *more: Config) -> Laws:
-    """Return the laws of a stage, except those from which the suite or a Config, also of `more`, exempts it."""
+    """Return the laws of a stage, except those from which the suite or a Config (own, or in `more`) exempts it."""
     own = (configured(kind, stage.settings[kind]) for kind in KINDS if stage.settings.get(kind))
     exempt = (law for config in (*own, *more) for law in config.exempt())
     return Laws({*stage.settings.get("exempt", ()), *exempt})

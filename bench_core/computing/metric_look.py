@@ -1,4 +1,4 @@
-"""Measures a few outcomes again: a score may not depend on their order, numbers or identity, on time or on chance."""
+"""Measures a few outcomes again: a score must not depend on their order, ids or identity, on time or on chance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _costly: set[str] = set()  # Configs of metrics that this process has looked at,
 
 @dataclass(frozen=True)
 class MetricLook:
-    """Measures a few outcomes with metrics built anew."""
+    """Measures a few outcomes again with newly built metrics."""
 
     build: Callable[[], Metric[Any]]
     info: TaskInfo
@@ -40,9 +40,9 @@ class MetricLook:
     seeded: States = field(default_factory=generators)  # so that what a metric draws from them is the same each time
 
     def at_outcomes(self, outcomes: Sequence[Outcome], salt: str) -> None:
-        """Raise PluginError if some of these outcomes score differently in another order, copy, place or number.
+        """Raise PluginError if some outcomes score differently in another order, as copies, or with other ids.
 
-        And if bootstrap samples do not score as their examples do. A metric that cannot score so few is left alone.
+        Bootstrap samples must also score as their examples do. A metric that cannot score so few is skipped.
         """
         number = len(outcomes)
         drawn = {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * ROWS)} if number else set()
@@ -70,7 +70,7 @@ class MetricLook:
             self._check_stored(intact)
             return
         if kept != intact:
-            text = "changed the outcomes that it reads, which other metrics read after it."
+            text = "changed the outcomes that it measures, which other metrics read, too; it must change copies only."
             self.laws.broken(READS_ONLY, f"{named(metric, 'measure')} {text}")
         self._compare(metric, intact, scores)
         try:
@@ -81,7 +81,7 @@ class MetricLook:
             self.laws.broken(
                 PARTS_ALONE,
                 f"{named(metric, 'combine')} gave {alone:.6g} for an example measured alone and {scores[1]:.6g} for "
-                "its statistics among others; a score depends on its statistics alone.",
+                "the same example measured with others; a score must depend on its own examples alone.",
             )
         self._check_resamples(metric, parts)
         self._check_unknown(intact, scores[0])
@@ -105,16 +105,16 @@ class MetricLook:
             own = [replace(one, id=own[place - 1].id) for place, one in enumerate(own)]
         if same(own):
             return
-        law, cause = NUMBERS, "with other numbers (`id`)"
+        law, cause = NUMBERS, "with other ids"
         if not _same(scores, self._scored(deepcopy(outcomes))[2]):
-            law, cause = AGAIN, "when copies of them are measured: by time, chance, identity, or what came before"
+            law, cause = AGAIN, "when copies are measured: by time, chance, identity, or earlier calls"
         elif not same([*deepcopy(outcomes)]):
             law, cause = ORDER, "in another order"
-        text = f"scores the same {len(outcomes)} examples differently {cause}; a score depends on examples alone."
+        text = f"scores the same {len(outcomes)} examples differently {cause}; scores must depend on examples alone."
         self.laws.broken(law, f"{named(metric, 'measure')} {text}")
 
     def _check_stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Raise PluginError if statistics have a score, and none once they are stored as JSON."""
+        """Raise PluginError if statistics have a score, but none after they are stored as JSON."""
         try:
             metric = self.build().prepare(self.info, References(outcomes))
             parts = [*metric.measure(outcomes)]
@@ -125,7 +125,7 @@ class MetricLook:
         try:
             metric.combine(stored)
         except Exception as error:
-            text = "gave statistics without a score once they are stored as JSON, where keys are texts"
+            text = "gave statistics that `combine` cannot score once they are stored as JSON, where keys are strings"
             self.laws.broken(STORED, f"{named(metric, 'measure')} {text} ({type(error).__name__}: {error}).")
 
     def _check_resamples(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
@@ -143,12 +143,12 @@ class MetricLook:
             if not _same([score], [wanted]):
                 self.laws.broken(
                     RESAMPLES,
-                    f"{named(metric, 'resample')} gave {score:.6g} for a bootstrap sample of which `combine` gives "
-                    f"{wanted:.6g}; both are the score of its examples, each as often as it was drawn.",
+                    f"{named(metric, 'resample')} gave {score:.6g} for a bootstrap sample for which `combine` gives "
+                    f"{wanted:.6g}; both must count each example as often as it was drawn.",
                 )
 
     def _check_unknown(self, outcomes: Sequence[Outcome], score: float) -> None:
-        """Raise PluginError if a metric takes log-probabilities that are not known for numbers."""
+        """Raise PluginError if a metric treats unknown log-probabilities as numbers."""
         hypotheses = [one for outcome in outcomes for one in outcome.hypotheses]
         if not hypotheses or any(one.log_prob is not None for one in hypotheses) or not math.isfinite(score):
             return
@@ -159,7 +159,7 @@ class MetricLook:
         metric, _, (other, *_) = self._scored(told)
         if not _same([score], [other]):
             text = (
-                f"reads `log_prob`, which is unknown (None) in these outcomes, and scores them {score:.6g}, not NaN."
+                f"scores outcomes {score:.6g} from their `log_prob`, which is unknown (None); the score must be NaN."
             )
             self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
 

@@ -1,7 +1,7 @@
-"""Looks at some results of a stage a second time: what a part says of a row holds alone, in any batch, each time.
+"""Computes some results of a stage again: a row must give the same result alone, in any batch, and each time.
 
 Eight rows of one batch, chosen by a hash of their ids, are decoded or scored again, two of them alone, and compared
-with the steps of the model. Outputs that differ are computed in double precision before they are called wrong.
+with the steps of the model. Outputs that differ are refused only if they still differ in double precision.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each r
 
 
 class Chosen(Generic[T]):
-    """The batch of a stage that has the row of least hash, with what became of it."""
+    """The batch of a stage with the row of the lowest hash, and the results of this batch."""
 
     def __init__(self, salt: str) -> None:
         self.salt, self.least = crc32(salt.encode()), 1 << 64
@@ -62,7 +62,7 @@ class Chosen(Generic[T]):
             self.least, self.kept = least, (batch, found)
 
     def rows(self, batch: Batch) -> list[int]:
-        """Return the places of the rows of least hash in a batch, ascending."""
+        """Return the indices of the rows with the lowest hashes in a batch, ascending."""
         ids = batch.ids.tolist()
         return sorted(sorted(range(len(ids)), key=lambda row: self._rank(ids[row]))[:ROWS])
 
@@ -72,7 +72,7 @@ class Chosen(Generic[T]):
 
 @dataclass(frozen=True)
 class SecondLook:
-    """Compares what a model, and perhaps a decoder, give for rows with what they gave before."""
+    """Compares repeated results of a model, and of a decoder if there is one, with the first results."""
 
     model: Any
     settings: ModelConfig  # of the model
@@ -83,9 +83,9 @@ class SecondLook:
     rows: int = 0  # that the stage has
 
     def at_outputs(self, decode: Decode, batch: Batch, rows: Sequence[int], found: Outputs) -> None:
-        """Raise PluginError unless rows of a batch decode as they did, in another batch and alone.
+        """Raise PluginError unless rows of a batch decode as they did before, in another batch and alone.
 
-        And unless the steps of the model say the same of the outputs: their tokens, log-probabilities and order.
+        Tokens, log-probabilities and order of the outputs must also agree with the steps of the model.
         """
         some, before = batch.select(torch.tensor(rows)), [found[row] for row in rows]
         if DECODED_ALIKE not in self.laws.exempt:
@@ -93,20 +93,20 @@ class SecondLook:
             seen = _Seen.of(decode, self.model, some, before, alone)
             wrong = seen.differing(self._room)
             if wrong is not None and not self._is_rounding(decode, batch, rows):
-                twice = "" if seen.again == decode(self.model, some) else ", and differs when it is decoded twice"
+                twice = "" if seen.again == decode(self.model, some) else ", and differs when decoded twice"
                 here, there, where = seen.told(wrong, self._room)
                 self.laws.broken(
                     DECODED_ALIKE,
                     f"{self._both()} gave example {some.ids[wrong]} {here} in its batch and {there} {where}{twice}; "
-                    "a row decodes the same alone, in any batch, and each time.",
+                    "a row must decode the same alone, in any batch, and each time.",
                 )
         if isinstance(self.model, Stepper):
             self._follow(some, before)
 
     def at_scores(self, score: Score, batch: Batch, rows: Sequence[int], found: Tensor, by: str) -> None:
-        """Raise PluginError unless rows of a batch have the log-probabilities [N] that they had, also alone.
+        """Raise PluginError unless rows have the log-probabilities [N] of before, in another batch and alone.
 
-        And unless an exact one is the sum of the model's steps along its target.
+        An exact one must also be the sum of the model's steps along its target.
         """
         some, before = batch.select(torch.tensor(rows)), found[list(rows)].double().tolist()
         if ALIKE not in self.laws.exempt:
@@ -114,7 +114,7 @@ class SecondLook:
             if wrong is not None and not self._is_rounding_of_scores(score, batch, rows):
                 row, value, where = wrong
                 nats: Fault = f"{before[row]:.6g} nats in its batch and {value:.6g} {where}"
-                due: Fault = "a row is scored the same alone, in any batch, and each time."
+                due: Fault = "a row must score the same alone, in any batch, and each time."
                 self.laws.broken(ALIKE, f"{named(self.model, 'score')} gave example {some.ids[row]} {nats}; {due}")
         if isinstance(self.model, Stepper) and by == self._exact:
             self._add_up(some, before)
@@ -154,16 +154,16 @@ class SecondLook:
         for actions, gold, length in zip(chain.tolist(), some.gold.tolist(), some.length.tolist(), strict=True):
             taken = actions[: (length - 1) * model.actions_per_token]
             if gold[length - 1] == STOP and (read := model.read(taken)) != gold[: length - 1]:
-                due: Fault = f"the tokens {gold[: length - 1]}; reading a chain gives its tokens back."
-                self.laws.broken(READS, f"{named(model, 'read')} made {read} of the chain {taken} for {due}")
+                due: Fault = f"the tokens {gold[: length - 1]}; it must return these tokens."
+                self.laws.broken(READS, f"{named(model, 'read')} gave {read} for {taken}, the actions of {due}")
         steps = (some.length * model.actions_per_token).clamp(max=chain.shape[1])
         _, totals = self._summed(some, chain, steps)
         for row, total, example in zip(rows, totals, some.ids.tolist(), strict=True):
             if not self._close(scores[row], total):
                 self.laws.broken(
                     SUM,
-                    f"{named(model, 'score')} gave example {example} {scores[row]:.6g} nats by {self._exact!r}, "
-                    f"which is exact, but the steps along its target sum to {total:.6g}, EOS included.",
+                    f"{named(model, 'score')} gave example {example} {scores[row]:.6g} nats by the exact "
+                    f"likelihood {self._exact!r}, but the steps along its target sum to {total:.6g}, EOS included.",
                 )
 
     def _follow(self, some: Batch, found: Outputs) -> None:
@@ -174,7 +174,8 @@ class SecondLook:
         for _, one, actions in told:
             if (read := self.model.read(actions)) != one.tokens:
                 self.laws.broken(
-                    FINISHED, f"{self._both()} gave the tokens {one.tokens} for actions that read {read}: {actions}."
+                    FINISHED,
+                    f"{self._both()} gave the tokens {one.tokens}, but the actions {actions} read as {read}.",
                 )
         if not told:
             return
@@ -182,7 +183,7 @@ class SecondLook:
         chain, lengths = padded([actions for _, _, actions in told])
         without, whole = self._summed(self._there(without_targets(batch)), chain, lengths)
         for (row, one, _), cut, ended in zip(told, without, whole, strict=True):
-            cost, what = (ended, "EOS included") if one.finished else (cut, "as it has not finished, without EOS")
+            cost, what = (ended, "EOS included") if one.finished else (cut, "without EOS, as it is unfinished")
             if one.log_prob is not None and not self._close(one.log_prob, cost):
                 self.laws.broken(
                     COST,
@@ -198,7 +199,7 @@ class SecondLook:
                 self.laws.broken(
                     BEST_FIRST,
                     f"{self._both()} gave {one.tokens} before {other.tokens}, which is as long and more probable; "
-                    "hypotheses come in order, the best first.",
+                    "hypotheses must be sorted, the best first.",
                 )
         if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:
             self._score_outputs(batch, [one for _, one, _ in told], whole)
@@ -215,7 +216,7 @@ class SecondLook:
                 self.laws.broken(
                     SUM,
                     f"{type(self.model).__name__}: the steps along {one.tokens} and EOS sum to {total:.6g}, but "
-                    f"`score` gives {score:.6g} by {self._exact!r}, which is exact.",
+                    f"`score` gives {score:.6g} by the exact likelihood {self._exact!r}.",
                 )
 
     def _summed(self, batch: Batch, chain: Tensor, lengths: Tensor) -> tuple[list[float], list[float]]:
@@ -301,15 +302,15 @@ class _Seen:
 
 
 class TargetHidden(PluginError, AttributeError):
-    """A part asked for the targets of what it is to decode."""
+    """A part asked for the targets of a batch for decoding."""
 
 
 class _Hidden:
-    """What stands in the place of targets: any use of it raises."""
+    """A placeholder for targets: any use of it raises."""
 
     def _raise(self, *arguments: Any, **more: Any) -> Any:
         raise TargetHidden(
-            "it asks for the targets (`gold`, `length`) of what it is to decode. Batches for decoding hold none."
+            "it asks for the targets (`gold`, `length`). Batches for decoding hold none: use `opening` and `source`."
         )
 
     __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = _raise
@@ -319,7 +320,7 @@ class _Hidden:
 
 
 def without_targets(batch: Batch) -> Batch:
-    """Return a batch for decoding: any use of `gold` and `length`, or of what is made from them, raises."""
+    """Return a batch for decoding: any use of `gold` or `length`, or of what depends on them, raises."""
     hidden: Any = _Hidden()
     return replace(batch, gold=hidden, length=hidden)
 
@@ -354,7 +355,7 @@ def replay(
 
 
 def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return sequences with stop after them as rows [N, T], padded with it, and their lengths [N]."""
+    """Return sequences as rows [N, T] that end with EOS and are padded with it, and their lengths [N] with EOS."""
     lengths = torch.tensor([len(one) + 1 for one in tokens])
     rows = torch.zeros(len(tokens), int(lengths.max()), dtype=torch.long)
     for row, one in zip(rows, tokens, strict=True):
@@ -364,7 +365,7 @@ def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """Make float64 the default type of new tensors inside the block, and end it if a part cannot compute in that."""
+    """Make float64 the default dtype of new tensors in the block; end it silently if a part cannot compute so."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,4 +1,4 @@
-"""Looks at a prepared task: what it says of an example is the same each time, in any batch, for every purpose."""
+"""Reads a prepared task again: an example must be the same each time, in any batch, and for every purpose."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskLook:
     laws: Laws
 
     def prepared_again(self, info: TaskInfo, other: TaskInfo, folder: Path) -> None:
-        """Raise PluginError unless another preparation, in `folder`, gave the same facts and files."""
+        """Raise PluginError unless another preparation, in `folder`, gave the same task info and files."""
         facts, others = asdict(info), asdict(other)
         files = _files(self.task.folder), _files(folder)
         differing = [name for name, value in facts.items() if others[name] != value]
@@ -44,12 +44,12 @@ class TaskLook:
         if differing:
             self.laws.broken(
                 TWICE,
-                f"{named(self.task.task, 'prepare')} gave other data when it was called twice: "
-                f"{', '.join(differing[:3])} differ; what is prepared depends on settings and corpora alone.",
+                f"{named(self.task.task, 'prepare')} gave other data when it was called again: "
+                f"{', '.join(differing[:3])} differ; prepared data must depend on settings and corpora alone.",
             )
 
     def at_overlap(self, found: Mapping[str, Mapping[str, int]], warn: Callable[[str], None]) -> None:
-        """Warn if more than 1 % of a split are repeated, or shared with the training split."""
+        """Warn if over 1 % of the examples of a split are repeated or in the training split; not of that itself."""
         for split, numbers in found.items():
             for name, what in (("repeated", "repeated"), ("shared", "shared with 'train'")):
                 if split != "train" and numbers[name] > MANY * numbers["examples"]:
@@ -57,7 +57,7 @@ class TaskLook:
                     warn(f"{named(self.task.task, 'batches')}: {text}")
 
     def at_examples(self) -> None:
-        """Raise PluginError if the task says different things of the same examples; of a stream, it may."""
+        """Raise PluginError if examples differ between readings, batch sizes or purposes; streams are not checked."""
         for split in SPLITS if not any(is_stream(self.task, one) for one in SPLITS) else ():
             try:
                 self._at_split(split)
@@ -84,9 +84,9 @@ class TaskLook:
         hidden = hides_targets(batch) if purpose is Purpose.DECODE else ""
         ends = batch.gold.gather(1, batch.length[:, None] - 1)
         found = [
-            (ENDS, "a target that does not end with EOS (stop) where its length says", bool((ends != STOP).any())),
-            (ENDS, "gold padded with tokens other than EOS (stop)", bool((batch.gold[~batch.mask] != STOP).any())),
-            (HIDDEN, f"the targets (gold) as the extra {hidden!r}, which decoders may not see,", bool(hidden)),
+            (ENDS, "a target without EOS at the end of its `length`", bool((ends != STOP).any())),
+            (ENDS, "`gold` padded with tokens other than EOS", bool((batch.gold[~batch.mask] != STOP).any())),
+            (HIDDEN, f"the targets (`gold`) as the extra {hidden!r}, which decoders must not see,", bool(hidden)),
             (READ_TWICE, "other rows, or another order, when it was read twice", rows_by_id(again) != rows),
             (ANY_SIZE, "other rows in batches of another size", other),
             (EPOCH, epochs := self._differing_epochs(split, purpose), bool(epochs)),
@@ -101,7 +101,7 @@ class TaskLook:
         few, many = (self._ids(split, purpose, Size(size)) for size in SIZES)
         if max(len(few), len(many)) > WHOLE or sorted(few) == sorted(many):
             return ""
-        return f"{len(few)} examples an epoch in batches of {SIZES[0]}, and {len(many)} in batches of {SIZES[1]}"
+        return f"different epochs: {len(few)} examples in batches of {SIZES[0]}, {len(many)} in batches of {SIZES[1]}"
 
     def _ids(self, split: str, purpose: Purpose, size: Size) -> list[int]:
         ids: list[int] = []
@@ -116,7 +116,7 @@ class TaskLook:
         first, *others = found.values() if found else [dict[int, Row]()]
         for rows in others:
             if first != rows and sorted(first.values()) == sorted(rows.values()):
-                text: Fault = f"gave the same examples of {split!r} other ids for another purpose."
+                text: Fault = f"gave the same examples of {split!r} different ids for different purposes."
                 self.laws.broken(IDS, f"{named(self.task.task, 'batches')} {text}")
 
     def _at_references(self, split: str) -> None:
@@ -136,8 +136,8 @@ class TaskLook:
         if own == 0 and others > len(targets) / 2 > 1:
             self.laws.broken(
                 REFERRED,
-                f"{named(self.task.task, 'references')} has the targets of {others} of {len(targets)} examples of "
-                f"{split!r} as references of other examples, and of none as its own.",
+                f"{named(self.task.task, 'references')} lists the targets of {others} of {len(targets)} examples of "
+                f"{split!r} as references of other examples, and none as a reference of its own example.",
             )
 
 
@@ -147,7 +147,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def hides_targets(batch: Batch) -> Fault:
-    """Return the name of an extra in which a batch holds its targets; else the empty string."""
+    """Return the name of an extra that holds the targets of a batch; the empty string if there is none."""
     for name, tensor in batch.extras.items():
         same = tensor.shape == batch.gold.shape and bool((tensor == batch.gold)[batch.mask].all())
         if same and bool((batch.gold[batch.mask] != STOP).any()):

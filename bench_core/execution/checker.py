@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass
 class Verdict:
-    """What became of the contracts of a part, by name; a reason for each that is broken."""
+    """The results of the contracts of a part, by name, with a reason for each broken one."""
 
     kept: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)

@@ -39,7 +39,7 @@ from bench_core.storage.dependencies import united
 from bench_core.storage.store import Store
 from bench_core.wrapped_readers import install
 
-Tell: TypeAlias = Callable[[str, float], None]  #: is told what is going on, and the share that is done, 0 to 1
+Tell: TypeAlias = Callable[[str, float], None]  #: receives what is going on, and the share that is done, 0 to 1
 
 WATCH = Watch()  #: over the code of this process
 PAUSE = 0.2  # seconds between two looks for what another machine stored
@@ -77,8 +77,8 @@ class Executor(ABC):
     local: bool = False  #: whether on this machine alone
     shares_gpus: bool = False  #: whether several stages can be on a GPU
     per_gpu: int = 1  #: stages on a GPU at a time, if it shares them
-    warn: Callable[[str], None] = staticmethod(lambda text: None)  #: hears of what the store makes of its artifacts
-    hear: Callable[[Stage, Event], None] = staticmethod(lambda stage, event: None)  #: hears of what trainings report
+    warn: Callable[[str], None] = staticmethod(lambda text: None)  #: receives warnings of the store and of stages
+    hear: Callable[[Stage, Event], None] = staticmethod(lambda stage, event: None)  #: receives events of trainings
 
     @abstractmethod
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
@@ -137,10 +137,10 @@ _kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of t
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:
-    """Perform a `StageRequest.to_json` in this process; return the outcome as JSON data, for `check_answer`.
+    """Perform a `StageRequest.to_json` in this process; return the result as JSON data, for `check_answer`.
 
-    `hear` hears of updates and evaluations if the request is `observed`; an executor passes them on to its own
-    `hear`. `warned` lists warnings of the store. Loaded tasks and models are kept for the next request on the same
+    `hear` receives updates and evaluations if the request is `observed`; an executor passes them on to its own
+    `hear`. The result lists warnings as `warned`. Loaded tasks and models are kept for the next request on the same
     store.
     """
     warned: list[str] = []
@@ -153,7 +153,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
 
 
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
-    """Perform a `StageRequest.to_json`; return the outcome as JSON data, for `check_answer`."""
+    """Perform a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
     asked = StageRequest.from_json(request)
     try:
         if asked.again is None:
@@ -287,15 +287,15 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     WATCH.begin()
     if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.left.values())]:
         raise StageFailed(
-            f"an earlier stage left what may change other results in this process: {', '.join(remains[:SHOWN])}. "
-            "With --workers 1 its process would have ended.",
+            f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:SHOWN])}. "
+            "Run with --workers 1, which ends the process after such a stage.",
             expected=True,
         )
     failure = ""
     try:
         yield
     except Exception as error:
-        failure = f" It failed with {type(error).__name__}: {error}"
+        failure = f" The stage also failed with {type(error).__name__}: {error}"
         raise
     finally:
         if restored := WATCH.restored():
@@ -311,8 +311,8 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
             _forget_results()
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             raise StageFailed(
-                f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages use, too. Nothing of it was "
-                f"stored. Modify only the part's own objects, or restore what it replaces.{failure}",
+                f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages use, too. Nothing was "
+                f"stored. A part must modify only its own objects, or restore what it replaces.{failure}",
                 expected=True,
             )
 

@@ -1,4 +1,4 @@
-"""What a stage read besides what its key covers, as it was observed; kept in its artifact, or refused."""
+"""Observed inputs of a stage that its key does not cover: they are recorded in its artifact, or refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMEDY = (
 
 
 def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
-    """Return which of the inputs that were observed are not covered by the key of a stage."""
+    """Return the observed inputs that the key of a stage does not cover."""
     if not found:
         return {}
     code, files = code_digests().covered(frozenset(stage.roots.values())), {*stage.places, *_reads(stage, data)}
@@ -74,10 +74,10 @@ def _is_same(one: Input, reading: Reading) -> bool:
 
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
-    """Return why a stage that read inputs is refused; empty if it is not."""
+    """Return why a stage with these inputs is refused; the empty string if it is not."""
     refused = {one: reading for one, reading in inputs.items() if one.sort == "refused"}
     if refused:
-        return f"it read {listed(refused)}, which cannot be read again. Read a file, or make it a setting."
+        return f"it read {listed(refused)}, which cannot be read again. Read a file instead, or use a setting."
     hidden = {one: reading for one, reading in inputs.items() if one.sort != "declared"}
     return f"it read {listed(hidden)}, which no cache key covers (--strict). {REMEDY}" if hidden and strict else ""
 
@@ -88,8 +88,8 @@ def warning(inputs: Mapping[Input, Reading]) -> str:
     known = {one: reading for one, reading in inputs.items() if one.sort not in ("unobserved", "declared")}
     texts = []
     if known:
-        reused = "its result is reused only while this is unchanged"
-        texts.append(f"it read {listed(known)}, which its cache key does not cover; {reused}")
+        reused = "the stored result is reused only while this is unchanged"
+        texts.append(f"it read {listed(known)}, which the cache key does not cover; {reused}")
     if hidden:
         texts.append(f"unobserved: {listed(hidden)}; changes of its inputs are not detected")
     return "; ".join(texts) + "." if texts else ""
@@ -123,7 +123,7 @@ def _reads(stage: Stage, data: Path) -> Iterator[str]:
 
 
 def _is_declared(one: Input, stage: Stage, code: Covered, files: set[str], found: Mapping[Input, Reading]) -> bool:
-    """Return whether the key of a stage covers an input, or another input tells more of it."""
+    """Return whether the key of a stage covers an input, or a more specific input does."""
     if one.sort in ("unobserved", "refused"):
         return False
     if one.sort == "variable":

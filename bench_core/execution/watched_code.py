@@ -1,10 +1,10 @@
 """Detects what a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
 
-A decoder that replaces a method of torch changes the results of all later stages. So everything loaded before a
-stage is compared after it. Of the core and of parts, public values and what they hold count, too; but in modules that
-take part in the stage, variables that their own code assigns may change, and containers may grow, as caches do. If a
-thread outlives its stage, the process ends. In modules that the stage itself loads, functions of parts are searched
-for among those of libraries.
+A decoder that replaces a method of torch changes the results of all later stages. So all code that was loaded before
+a stage is compared after it. In the core and in parts, public values and their contents are compared, too. Modules
+that take part in the stage may change variables that their own code assigns, and add to containers, as caches do. If
+a thread outlives its stage, the process ends. In libraries that the stage itself loads, functions of parts count as
+replaced code.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Watch:
     lost: list[str] = field(default_factory=list)  # what could not be put back
 
     def begin(self) -> None:
-        """Look at all code that is loaded; in a process of stages alone, at what was not seen after the last one."""
+        """Record all loaded code; in a process that only performs stages, only modules new since the last stage."""
         if not self.idle:
             packages = {part.package for kind in IN_SUITES for part in parts(kind).values()}
             self.packages = frozenset(packages - {"bench_core"})  # of which only the toys are parts
@@ -121,7 +121,7 @@ class Watch:
         self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
-        """Return what is not what it was, by name, and put it back; `own` modules may set their variables."""
+        """Return the names of what the stage replaced, and restore it; `own` modules may set their variables."""
         if self.idle:
             return []
         with without_garbage_collection():  # what is compared are many small objects that all stay
@@ -139,7 +139,7 @@ class Watch:
         return found + self.aliens
 
     def restored(self) -> list[str]:
-        """Return which settings of the process are not what they were, and put them back."""
+        """Return the names of settings of the process that changed, and restore them."""
         now = settings()
         changed = [name for name, before in self.settings.items() if now[name].read() != before]
         if not assigned:
@@ -163,7 +163,7 @@ class Watch:
         return [*found.values()]
 
     def _was_there(self, ident: int, thread: threading.Thread | None) -> bool:
-        """Return whether a thread was there before the stage, or one that was started it, such as a server's."""
+        """Return whether a thread was there before the stage, or was started by such a thread, as in a server."""
         if thread in (None, threading.current_thread()):
             return ident in self.threads  # identifiers of threads that have ended are used again
         while thread is not None and thread not in self.others:

@@ -1,4 +1,4 @@
-"""Settings of a process that a part may change for all that follow: how they are read, and how they are put back."""
+"""Settings of a process that a part may change for later stages: how to read them, and how to restore them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 
 def settings() -> dict[str, Setting]:
-    """Return the settings of this process that a part may have changed for all that follow."""
+    """Return the settings of this process that a part may change for later stages."""
     found = {
         "the signal handlers": Setting(_handlers, _put_handlers),
         "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
@@ -42,8 +42,8 @@ def settings() -> dict[str, Setting]:
         "sys.path_hooks": _content(sys, "path_hooks"),
         FILTERS: _content(warnings, "filters"),
         "gc.callbacks": _content(gc, "callbacks"),
-        "the encoder of json": _attributes(json, "_default_encoder"),
-        "the decoder of json": _attributes(json, "_default_decoder"),
+        "the JSON encoder": _attributes(json, "_default_encoder"),
+        "the JSON decoder": _attributes(json, "_default_decoder"),
         **{f"sys.{name}": _attribute(sys, name) for name in ("stdin", "stdout", "stderr")},
         "the folder of temporary files": Setting(tempfile.gettempdir, partial(setattr, tempfile, "tempdir")),
         "logging.disable": Setting(lambda: logging.root.manager.disable, logging.disable),
@@ -51,11 +51,11 @@ def settings() -> dict[str, Setting]:
         "the profile function": Setting(sys.getprofile, sys.setprofile),
         "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
         "the switch interval": Setting(sys.getswitchinterval, sys.setswitchinterval),
-        "the digits of integers": Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+        "the maximum number of digits of integers": Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
         "garbage collection": Setting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
         ENVIRONMENT: Setting(lambda: {**os.environ}, _put_environment),
         "the umask": Setting(_umask, os.umask),
-        "the limits of the process": Setting(
+        "the resource limits": Setting(
             lambda: [*map(resource.getrlimit, LIMITS)],
             lambda before: [*map(resource.setrlimit, LIMITS, before)],
         ),
@@ -66,7 +66,7 @@ def settings() -> dict[str, Setting]:
         ),
     }
     if hasattr(os, "sched_getaffinity"):
-        found["the processors"] = Setting(
+        found["the CPU affinity"] = Setting(
             lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before)
         )
     return found | _of_imported()

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from bench_core.decoder import Decoder
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.generation_loop import generate
 from bench_core.metric import Additive
 from bench_core.model import Stepper
@@ -62,16 +62,21 @@ class StepDecoder(Decoder[Stepper]):
 
     def _check(self, actions: Tensor, log_probs: Tensor, step: int) -> None:
         """Raise PluginError unless there is one possible action for each row."""
-        number, size = log_probs.shape
-        form = [str(getattr(actions, "dtype", "")), [*getattr(actions, "shape", ())]]
-        if form != ["torch.int64", [number]]:
-            wrong = f"returned {f'a {form[0]} {form[1]}' if form[0] else repr(actions)} at step {step + 1}"
-        elif not bool(((actions >= 0) & (actions < size)).all()):
-            wrong = f"returned an action other than 0 to {size - 1} at step {step + 1}"
-        elif bool((log_probs.gather(1, actions[:, None]) == -inf).any()):
-            wrong = f"chose an action of probability 0 at step {step + 1}"
-        else:
-            return
-        raise PluginError(
-            f"{type(self.config).__name__}.choose {wrong}. It must return a possible action for each row, int64 [M]."
-        )
+        if wrong := _fault(actions, log_probs, step):
+            raise PluginError(
+                f"{type(self.config).__name__}.choose {wrong}. It must return a possible action for each row, "
+                "int64 [M]."
+            )
+
+
+def _fault(actions: Tensor, log_probs: Tensor, step: int) -> Fault:
+    """Return what is wrong with chosen actions; the empty string if nothing is."""
+    number, size = log_probs.shape
+    form = [str(getattr(actions, "dtype", "")), [*getattr(actions, "shape", ())]]
+    if form != ["torch.int64", [number]]:
+        return f"returned {f'a {form[0]} {form[1]}' if form[0] else repr(actions)} at step {step + 1}"
+    if not bool(((actions >= 0) & (actions < size)).all()):
+        return f"returned an action other than 0 to {size - 1} at step {step + 1}"
+    if bool((log_probs.gather(1, actions[:, None]) == -inf).any()):
+        return f"chose an action of probability 0 at step {step + 1}"
+    return ""

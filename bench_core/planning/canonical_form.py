@@ -24,6 +24,7 @@ _NOTED = (ast.AugAssign, ast.Call, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
 _FAULT = "Fault"  #: what the core calls a text for an error: see `bench_core.errors`
+_MAKERS = ("Error", "warn")  # what the names of those who take such texts end with
 _RESULTS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Fields of expressions that decide which text an error has, and are no part of it.
 _DECIDING = {"comparators", "ifs", "keys", "slice", "test"}
@@ -226,8 +227,8 @@ def _fields(kind: type[ast.AST]) -> list[str]:
 
 
 def _is_error(node: ast.AST) -> bool:
-    """Return whether an expression or statement makes an error."""
-    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and dotted_name(node.func).endswith("Error"))
+    """Return whether an expression or statement makes an error, or warns."""
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and dotted_name(node.func).endswith(_MAKERS))
 
 
 def _is_fault(annotation: ast.AST | None) -> bool:

@@ -22,9 +22,10 @@ SHOWN = 3  #: broken contracts in a reason
 def broken_contracts(
     stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
 ) -> dict[str, str]:
-    """Return which trainings, by key, are of a model that breaks a contract, and why.
+    """Return the trainings, by key, whose model breaks a contract, each with the reason.
 
-    The store remembers models that keep them or are too large to be tried. `known` has the stages of the tasks.
+    The store records models that keep their contracts with some settings, and those that cannot be tried with any:
+    they are too large, or need other data than a trial invents. `known` has the stages of tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
@@ -35,6 +36,7 @@ def broken_contracts(
     found: dict[str, str] = {}
     with checking(data, SECONDS) as verdict:
         for mark, trainings in due.items():
+            faulty = False
             for alike in _by_settings(trainings):  # until one keeps them: settings may be wrong, and the code is not
                 task = known[alike[0].inputs["task"][1]].settings["task"]
                 model = placed(alike[0].settings["model"], alike[0].places)
@@ -42,10 +44,14 @@ def broken_contracts(
                 told = {*alike[0].settings.get("exempt", ()), *heard.raised, IMPORTED, BUILT}  # or by the training
                 if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in told}):
                     found |= dict.fromkeys((one.key for one in alike), reason)
-                elif not heard.raised and not heard.broken.keys() & {IMPORTED, BUILT}:
-                    mark.parent.mkdir(parents=True, exist_ok=True)
-                    mark.touch()
+                keeps = not reason and not heard.raised and not heard.broken.keys() & {IMPORTED, BUILT}
+                faulty = faulty or not keeps
+                if keeps and not heard.untried:
+                    faulty = False
                     break
+            if not faulty:
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.touch()
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a run says of inputs behind stored results that no cache key covers, or that cannot be observed."""
+"""Warns of stored results with unobserved inputs, and refuses those with inputs that no cache key covers."""
 
 from __future__ import annotations
 

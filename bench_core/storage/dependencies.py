@@ -1,7 +1,7 @@
-"""What an artifact depends on besides its key: inputs that its stage was observed to read, with their digests.
+"""Dependencies of an artifact besides its key: the observed inputs of its stage, with their digests.
 
-An artifact is current if all of them are the same. Paths inside of packages are kept by package, those in the working
-directory as they were given.
+An artifact is current if all of them are unchanged. Paths in a package are recorded relative to the package, and
+relative paths as they were given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of var
 
 
 def named(path: str, relative: str = "") -> str:
-    """Return the name of a path: by package if it is inside of a loaded one, else as it was given."""
+    """Return the name that records a path: relative to its package if one is loaded, else as it was given."""
     package, home = package_of(path)
     inside = f"<{package}>{os.sep}{path[len(home) :]}" if package else ""
     return inside or relative or path
@@ -98,7 +98,7 @@ def _variable(name: str) -> str:
 
 
 def changed(dependencies: Dependencies) -> list[str]:
-    """Return which of these inputs are not what they were, in words."""
+    """Return descriptions of the inputs that have changed."""
     return [
         described(sort, name)
         for sort, found in dependencies.items()
@@ -108,7 +108,7 @@ def changed(dependencies: Dependencies) -> list[str]:
 
 
 def described(sort: str, name: str) -> str:
-    """Return an input in words."""
+    """Return the description of an input."""
     if sort == "variable":
         return "the environment" if name == ALL_VARIABLES else f"${name}"
     words = {"listing": "the files in ", "existence": "the existence of ", "status": "the status of "}
@@ -116,12 +116,12 @@ def described(sort: str, name: str) -> str:
 
 
 def undeclared(dependencies: Dependencies) -> list[str]:
-    """Return which inputs neither a key covers nor a part declares, in words."""
+    """Return descriptions of the inputs that neither a key covers nor a part declares."""
     return [described(sort, name) for sort, found in dependencies.items() for name in found if sort != "declared"]
 
 
 def united(several: Iterable[Dependencies]) -> dict[str, dict[str, str]]:
-    """Return the inputs of several artifacts together."""
+    """Return the union of the inputs of several artifacts."""
     found: dict[str, dict[str, str]] = {}
     for one in several:
         for sort, names in one.items():
@@ -135,4 +135,4 @@ def check(dependencies: object) -> None:
         sort not in SORTS or not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values())
         for sort, found in dependencies.items()
     ):
-        raise ValueError("its observed inputs are no digests by names")
+        raise ValueError("its observed inputs do not map names to digests")

@@ -73,9 +73,9 @@ class TooLargeError(Exception):
 
 
 def quick(trial: Trial, data: Path) -> dict[str, str]:
-    """Try in this process what costs little; return the contracts that a part breaks, each with the reason.
+    """Try the cheap contracts in this process; return those that a part breaks, each with the reason.
 
-    Where a part might end its process, `bench_core.execution.checker.checking` tries it in another.
+    `bench_core.execution.checker.checking` tries parts that may end their process in another one.
     """
     return verdict_here(replace(trial, quick=True), data).broken
 
@@ -107,7 +107,7 @@ def try_part(
             say(**_unusable(IMPORTED, error, ImportError))
             return
         if trial.quick and trial.kind == "model" and _is_large(configs[0], Source(trial.source), data):
-            say(untried="it is too large to be tried in passing")
+            say(untried=f"it has more than {LARGEST:,} parameters, too many for a quick trial")
             return
         say(begun=True, trying=BUILT)
         try:
@@ -142,7 +142,7 @@ def _try_contracts(
 
 
 def _is_large(config: ModelConfig, source: Source, data: Path) -> bool:
-    """Return whether a model has more parameters than are tried in passing; False if that cannot be told."""
+    """Return whether a model has too many parameters for a quick trial; False if they cannot be counted."""
     try:
         with torch.device("meta"):
             model = config.load()(config, _invented_info(config, source, data))
@@ -261,7 +261,7 @@ def _reason(error: BaseException) -> str:
 
 
 def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that performs a trial and returns its last answer; whatever a part does is its own."""
+    """Return a function that performs a trial and returns its last answer; a part answers for any error."""
     folder, data = Path(sys.argv[1]), Path(sys.argv[2])
 
     def perform(request: Mapping[str, Any]) -> dict[str, Any]:

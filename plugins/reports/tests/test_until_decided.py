@@ -59,7 +59,7 @@ def test_primary_claims_alone_are_waited_for(go):
 
 @pytest.mark.parametrize(
     ("claims", "seeds", "problem"),
-    [(DECIDED, "2", "has 2 seeds: give the most by --seeds"), ("", "4", "has no claims")],
+    [(DECIDED, "2", "has only 2 seeds: set the maximum with --seeds"), ("", "4", "has no claims")],
 )
 def test_what_cannot_be_decided_is_refused_before_anything_runs(go, claims, seeds, problem):
     with pytest.raises(SuiteError, match=problem):
