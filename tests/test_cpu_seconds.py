@@ -43,6 +43,12 @@ def test_that_may(): work()
 @pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.slow), 2, 3, 4])
 def test_of_cases(case):
     if case in (1, 3, 4): work()
+@pytest.mark.quick(1, 2)
+@pytest.mark.parametrize("case", [0, 1, 2, 3, 4])
+def test_of_more_cases(case): pass
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.nightly), 2, 3, 4])
+def test_of_slow_cases(case): pass
 def test_that_waits(): time.sleep(0.4)
 def test_that_is_first_to_use_what_others_use(shared): pass
 def test_that_is_first_to_import(): import imported
@@ -56,7 +62,7 @@ def folder(tmp_path_factory):
     (made / "working.py").write_text(WORK)
     (made / "imported.py").write_text("from working import work\nwork()\n")
     (made / "test_it.py").write_text(TESTS)
-    (made / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  quick\n")
+    (made / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  quick\n  nightly\n")
     return made
 
 
@@ -87,6 +93,7 @@ def test_a_test_above_the_limit_fails_the_run_unless_it_is_slow(folder, processe
     assert seconds["total", "all processes"] > 6 * BUSY
 
 
+@pytest.mark.slow
 def test_the_limit_is_an_option_and_a_failed_test_stays_what_is_reported(folder):
     assert run(folder, "--cpu-limit=0")[0] == 0
     code, out, _ = run(folder, "--cpu-limit=0", "-k", "no_such_test")
@@ -100,3 +107,15 @@ def test_tests_somewhat_above_the_limit_are_listed_and_fail_no_run(folder):
     cases = {name.partition("[")[2] for kind, name in seconds if kind == "tests" and "test_of_cases" in name}
     assert cases == {"0]", "2]"}, "the first two that are not slow anyway"
     assert "test_that_computes took" in out
+
+
+def test_later_cases_are_slow_and_nightly(folder):
+    def chosen(marks):
+        _, _, seconds = run(folder, "-m", marks, "-k", "more_cases or slow_cases")
+        return {name.partition("_of_")[2] for kind, name in seconds if kind == "tests"}
+
+    assert chosen("not slow and not nightly") == {"more_cases[0]"}
+    assert chosen("slow and not nightly") == {
+        "more_cases[1]", "more_cases[2]", "slow_cases[0]", "slow_cases[2]",
+    }  # fmt: skip
+    assert chosen("nightly") == {"more_cases[3]", "more_cases[4]", "slow_cases[1]", "slow_cases[3]", "slow_cases[4]"}

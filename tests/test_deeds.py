@@ -24,7 +24,7 @@ IN_ORDERS = (
 )  # fmt: skip
 WITH_WORKERS = (
     pytest.param(1, ("torch.Tensor.log_softmax", "json.dumps", "os._exit(0)"), id="one"),
-    pytest.param(3, ("a thread that replaces code later", "Shape.combine"), id="three", marks=pytest.mark.nightly),
+    pytest.param(3, ("a thread that replaces code later", "Shape.combine"), id="three"),
 )
 AT_A_TIME = 5  # deeds in one run with worker processes
 
@@ -124,7 +124,7 @@ def test_no_clean_cell_is_wrong_in_any_other_order(place, case, order):
     expect_no_harm(place, case, order=order)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("workers", "names"), WITH_WORKERS)
 def test_no_clean_cell_is_wrong_or_failed_with_worker_processes(place, workers, names):
     expect_no_harm(place, *(CASES[one] for one in names), workers=workers)

@@ -109,7 +109,8 @@ def _together(size, number):
         (3, 15),
         (9, 5),
         (15, 3),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in [(2, 60), (3, 60), (9, 20)]),
+        pytest.param(2, 60, marks=pytest.mark.slow),
+        *(pytest.param(*one, marks=pytest.mark.nightly) for one in [(3, 60), (9, 20)]),
     ],
 )
 def test_mistakes_are_told_together_as_they_are_told_alone(check, size, number):

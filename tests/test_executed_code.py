@@ -54,20 +54,14 @@ def executed(suite, folder):
     return execution
 
 
-LONG = ("captions", "insertion", "recurrent", "trajectories")
-
-
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch):
     """Leave out the clock by which the imports of tests are timed: it executes in the midst of stages."""
     monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, Clock)])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "suite",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG), id=path.stem) for path in SUITES],
-)
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
 def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_changes(suite, tmp_path):
     execution = executed(suite, tmp_path)
     assert ("probe" in {stage.kind for stage in execution.stages.values()}) == (suite.stem == "recurrent")
@@ -245,7 +239,7 @@ HARMLESS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 3)
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
     changed = keys.changed(lambda path, text: HARMLESS[what](text))

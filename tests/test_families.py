@@ -249,6 +249,7 @@ def test_an_encoder_decoder_reads_its_source_and_not_the_padding():
         assert (case.scored("exact", replace(batch, source=other)) - as_is).abs().min() > 1e-3
 
 
+@pytest.mark.slow
 def test_the_orders_of_an_insertion_add_up_to_its_target():
     """One chain is a bound; all chains that read alike are the whole, and as often as it is drawn."""
     case = Case.of(toys.InsertionConfig(), toys.ExhaustiveConfig(max_tokens=3, outputs=10**6))

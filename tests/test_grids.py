@@ -114,6 +114,7 @@ def test_a_combination_and_a_model_cannot_share_a_name(suite_file):
     )
 
 
+@pytest.mark.slow
 def test_a_grid_of_ten_thousand_is_resolved(suite_file):
     text = with_grid(f"{{scale: {[number / 100 for number in range(100)]}, training.lr: {list(range(1, 101))}}}")
     text = text.replace("decoders:\n  argmax: {name: argmax}\n  draw: {name: draw}\n", "").replace(

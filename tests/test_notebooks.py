@@ -692,6 +692,7 @@ def test_a_config_that_lacks_a_method_is_refused_and_leaves_nothing():
     assert known_parts() == before
 
 
+@pytest.mark.slow
 def test_temporary_files_go_with_the_run_and_at_once_if_there_is_none(tmp_path):
     found = evaluate(model=Plain, decoders=[Last], metrics=["nats"])
     assert found.folder.is_relative_to(tmp_path / "temporary")
@@ -849,6 +850,7 @@ hardware: {device: cpu, threads: 1}
 """
 
 
+@pytest.mark.slow
 def test_the_notebook_of_the_documentation_does_what_it_says(cells):
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

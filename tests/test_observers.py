@@ -231,6 +231,7 @@ def results(run):
     return {name: path.read_bytes() for name, path in {**artifacts, **files}.items() if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_observed_is_byte_by_byte_the_run_that_is_not(go, suite_file):
     failing, _ = observer("failing", hear=refuse)
     watching, _ = observer()

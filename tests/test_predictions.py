@@ -293,9 +293,11 @@ def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(pla
     work, _ = calibrated(found, tmp_path)
     for one in trainings(found):
         measured, predicted = work.predictions.speed(one), work.predictions.of(one)
-        assert measured.cpu_rate == pytest.approx(1 / 4) and measured.load >= 0
+        assert measured.cpu_rate == pytest.approx(1 / 4)
+        assert measured.load >= 0
         (phase,) = training_length(one.settings["training"], measured.updates_per_epoch)
-        assert measured.updates == pytest.approx((0.001,), rel=0.5) and phase.updates >= 5  # by element
+        assert measured.updates == pytest.approx((0.001,), rel=0.5)  # by element
+        assert phase.updates >= 5
         assert predicted.cpu_seconds == pytest.approx(phase.updates * measured.updates[0])
         assert predicted.seconds == pytest.approx(4 * predicted.cpu_seconds)
 

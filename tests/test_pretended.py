@@ -248,6 +248,7 @@ def test_a_module_moves_in_place_with_its_buffers_and_gradients_and_trains():
     assert module(torch.ones(4, 2)).device == CPU
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gpu")
 def test_a_place_outlives_the_names_that_a_tensor_had():
     module = nn.Linear(2, 2).cuda()

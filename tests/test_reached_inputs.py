@@ -317,6 +317,11 @@ def named(cases: list[Case], judged: bool = False, nightly: Callable[[Case], boo
     return pytest.mark.parametrize("case", marked)
 
 
+def spread(cases: list[Case]) -> list[Case]:
+    """Return cases in an order in which the first ones are of all kinds."""
+    return [case for start in range(7) for case in cases[start::7]]
+
+
 def is_seen(case: Case) -> bool:
     """Return whether `judge` requires the number after the edit, which the edit must then give."""
     return case.expected == OBSERVED
@@ -334,14 +339,14 @@ def test_idioms_that_escaped_static_keys_give_no_stale_number(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.quick(2)
-@named([one for one in CASES if one.name not in NAMED], judged=True)
+@pytest.mark.quick(2, 60)
+@named(spread([one for one in CASES if one.name not in NAMED]), judged=True)
 def test_what_a_part_reached_in_an_ordinary_way_gives_no_stale_number(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.quick(2)
-@named(VARIABLES, judged=True)
+@pytest.mark.quick(2, 10)
+@named(spread(VARIABLES), judged=True)
 def test_an_environment_variable_that_a_part_read_gives_no_stale_number(case, machine):
     judge(machine(case))
 
@@ -352,8 +357,8 @@ def test_what_cannot_be_looked_at_again_is_observed_or_refused_by_name(case, mac
     judge(machine(case))
 
 
-@pytest.mark.slow
-@named([*CASES, *VARIABLES, *BAD], nightly=is_seen)
+@pytest.mark.slow(10)
+@named(spread([*CASES, *VARIABLES, *BAD]), nightly=is_seen)
 def test_the_edit_of_a_case_gives_another_number_in_a_fresh_store(case, machine):
     there, (before, after) = machine(case), case.answers
     first = there.run()
@@ -365,8 +370,8 @@ def test_the_edit_of_a_case_gives_another_number_in_a_fresh_store(case, machine)
     assert fresh.gives(after), fresh
 
 
-@pytest.mark.quick(3)
-@named(HARMLESS)
+@pytest.mark.quick(3, 12)
+@named(spread(HARMLESS))
 def test_what_makes_no_difference_is_not_computed_again(case, machine):
     there = machine(case)
     first = there.run()
@@ -377,8 +382,8 @@ def test_what_makes_no_difference_is_not_computed_again(case, machine):
     assert second.about["computed"] == 0
 
 
-@pytest.mark.quick(0)
-@named([one for one in HARMLESS if one.name in CLEAN])
+@pytest.mark.slow(10)
+@named(spread([one for one in HARMLESS if one.name in CLEAN]))
 def test_what_is_in_the_key_or_decides_nothing_passes_in_strict_runs(case, machine):
     first = machine(case).run("--strict")
     assert first.gives(BEFORE), first

@@ -51,6 +51,7 @@ def stored(tmp_path, cell):
     return read_outcomes(Store(tmp_path / "store").get("decode", cell.artifacts["decode"]).file("outcomes.jsonl.gz"))
 
 
+@pytest.mark.slow
 def test_completion_bleu_of_a_run_is_that_of_sacrebleu_on_the_raw_lines(tmp_path):
     sentences = lines({"name": "english", "sentences": 400}, "test", tmp_path)
     run = ran(tmp_path, COMPLETION)

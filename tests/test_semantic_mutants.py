@@ -431,13 +431,6 @@ HARMS = [("model", way) for way in harmful.WAYS]
 HARMS += [
     (kind, way) for kind in ("decoder", "metric", "task") for way in ("quits", "vanishes", "interrupts", "crashes")
 ]
-ENDING = ("vanishes", "crashes", "aborts", "hangs")  # after each contract, a process starts anew
-MARKED = [
-    pytest.param(
-        kind, way, marks=(pytest.mark.nightly if way in ENDING and kind in ("model", "decoder") else pytest.mark.slow)
-    )
-    for kind, way in HARMS
-]
 
 
 @pytest.fixture(scope="module")
@@ -470,19 +463,20 @@ def check_others(lines, label):
         assert any(line.startswith(f"ok  {other}: ") for line in lines), (other, lines)
 
 
-@pytest.mark.parametrize(("kind", "way"), MARKED, ids=lambda one: one)
+@pytest.mark.slow(4)
+@pytest.mark.parametrize(("kind", "way"), spread(HARMS), ids=lambda one: one)
 def test_a_part_that_leaves_hangs_or_crashes_in_a_contract_is_broken_and_no_other_is(check_contracts, kind, way):
     section, name, label = PLACES[kind]
     check_broken(*check_contracts(section, {"name": name, "way": way}), label)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("way", harmful.MORE_WAYS)
 def test_a_part_that_would_have_the_checker_wait_or_believe_something_is_broken_and_no_other_is(check_contracts, way):
     check_broken(*check_contracts("tasks", {"name": "harmful-harmful-words", "way": way}), "task wrong")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("way", harmful.LASTING)
 def test_what_a_part_leaves_behind_breaks_no_other(check_contracts, way):
     code, lines = check_contracts("tasks", {"name": "harmful-harmful-words", "way": way})
@@ -490,7 +484,7 @@ def test_what_a_part_leaves_behind_breaks_no_other(check_contracts, way):
     assert code == any(line.startswith("broken") for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("way", ["quits", "vanishes", "interrupts", "crashes"])
 def test_a_part_that_leaves_where_it_is_built_is_broken(check_contracts, way):
     code, lines = check_contracts("models", {"name": "harmful-harmful-to-build", "way": way})
@@ -507,7 +501,7 @@ def test_a_part_whose_import_ends_the_process_is_broken(check_contracts):
     assert any(line.startswith("ok  model table: ") for line in lines), lines
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["untyped", "quiet"])
 def test_a_correct_decoder_without_a_type_parameter_or_log_probabilities_is_not_broken(check_contracts, name):
     code, lines = check_contracts("decoders", {"name": f"unusual-{name}"})

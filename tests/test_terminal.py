@@ -38,6 +38,7 @@ def bench(monkeypatch, capsys, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_no_control_character_of_unicode_passes():
     every = "".join(map(chr, range(sys.maxunicode + 1)))
     assert not steering(legible(every))

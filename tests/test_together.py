@@ -426,6 +426,7 @@ def test_keys_name_the_seeds_and_one_seed_alone_is_no_other_training(suite_file,
     assert alone[0] == keys(1, False)[1][0]
 
 
+@pytest.mark.slow
 def test_a_seed_that_fails_says_why_and_takes_no_other_down(go):
     changes = {"two: {name: bigram, scale: 2.0}": "two: {name: bigram, breaks: by chance}", "seeds: 2": "seeds: 4"}
     run, _ = go(changes=changes)

@@ -104,6 +104,7 @@ def worker_processes():
     return [child.pid for child in children if "bench_core.execution.worker" in " ".join(child.cmdline())]
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_the_run_that_asked_for_it_and_leaves_nothing_half_written(suite, tmp_path):
     command = [str(Path(sys.executable).parent / "bench"), "run", str(suite), "--set", "training.epochs=1000"]
     process = subprocess.Popen(

@@ -182,15 +182,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all cases of a test after the first `number` as slow if it is marked `quick(number)`."""
-    left: dict[str, int] = {}
+    """Mark later cases of tests that are marked `quick(number)`, `quick(number, slow)` or `slow(number)`."""
+    seen: dict[str, int] = {}
     for item in items:
-        mark = item.get_closest_marker("quick")
-        if mark is None or any(item.get_closest_marker(name) for name in UNLIMITED):
+        if item.get_closest_marker("nightly"):
+            continue
+        quick, slow = item.get_closest_marker("quick"), item.get_closest_marker("slow")
+        numbers = slow.args if slow else quick.args if quick else ()
+        if not numbers:
             continue
         test = item.nodeid.partition("[")[0]
-        left[test] = left.get(test, mark.args[0]) - 1
-        if left[test] < 0:
+        seen[test] = place = seen.get(test, 0) + 1
+        if place > sum(numbers) and (slow or len(numbers) > 1):
+            item.add_marker("nightly")
+        elif place > numbers[0]:
             item.add_marker("slow")
 
 

@@ -47,6 +47,7 @@ def test_no_white_space_shifts_the_captions_that_follow():
     assert tokenized(captions, 60) == wanted
 
 
+@pytest.mark.slow
 def test_hostile_captions_are_cut_as_they_are_alone():
     dice = random.Random(3)
     captions = ["".join(dice.choice(HOSTILE) + dice.choice(["", " "]) for _ in range(20)) for _ in range(300)]

@@ -131,6 +131,7 @@ def some_files():
     return [(name, path) for name, path in cpython.sources() if name.startswith(NAMES)]
 
 
+@pytest.mark.slow
 def test_equal_phrases_are_of_equal_lines_and_every_line_parses_as_it_was(some_files):
     lines = {}
     for _, path in some_files:

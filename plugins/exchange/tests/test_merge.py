@@ -153,6 +153,7 @@ def test_it_does_not_matter_which_run_is_named_first(made, tmp_path):
     assert report(tmp_path, first) == report(tmp_path, second)
 
 
+@pytest.mark.slow
 def test_a_merged_run_can_be_merged_again(made, tmp_path):
     early = merge([made("seeds=[0]").folder, made("seeds=[1]").folder], tmp_path / "merged")
     assert early.suite.seeds == 2
@@ -180,6 +181,7 @@ def test_what_all_skip_stays_skipped(made, tmp_path):
     assert {(one.cell["model"], one.cell["decoder"]) for one in merged.cells} == {("one", "argmax"), ("two", "draw")}
 
 
+@pytest.mark.slow
 def test_models_that_only_one_machine_knows_stand_in_their_order(made, tmp_path):
     third = "  two: {name: bigram, scale: 2.0}\n  three: {name: bigram, scale: 0.5}\n"
     three = made(**{"  two: {name: bigram, scale: 2.0}\n": third})

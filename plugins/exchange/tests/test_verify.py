@@ -193,7 +193,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, kind):
     text = SUITE.strip()
@@ -663,6 +663,7 @@ def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
         assert "runs/run: words/one/argmax/test, seed 0: nats: value is 0.5, and " in verify(path)
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_without_a_manifest_has_one_and_holds(verify):
     (RUN / "manifest.json").unlink()
     (RUN / STAGES).unlink()

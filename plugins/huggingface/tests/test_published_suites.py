@@ -97,6 +97,7 @@ def test_a_training_is_refused_as_their_tokens_are_not_those_of_a_task(run):
         run(**{'stop: ["b"]': 'stop: ["b"], training: {epochs: 1}'})
 
 
+@pytest.mark.slow
 def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tmp_path):
     first, second = run(), run(**{"face {prompt} cab": "cafe {prompt}"})
     before, after = ({cell.cell["model"]: cell.artifacts for cell in one.cells} for one in (first, second))
@@ -105,6 +106,7 @@ def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tm
     assert before["writer"]["decode"] != after["writer"]["decode"]
 
 
+@pytest.mark.slow
 def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
     found = run()
     for cell in found.cells:
@@ -116,7 +118,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
         assert all(name.startswith("network.") for name in digests)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["network.transformer.wte.weight", "network.transformer.h.0.ln_1.bias"])
 def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypatch, name):
     read_weights = Pretrained.read_weights

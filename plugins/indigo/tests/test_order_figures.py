@@ -178,6 +178,7 @@ WORDS = [HOSTILE, "a|b", "<b>x</b>", "*", "\n", "\x00", "&amp;", "\ud800", "[x](
          "`x`", "\u2028", "$x$", "\ufffe", "\\", "w" * 99]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hostile_words_stay_in_their_cell_and_the_drawing_is_well_formed(tmp_path):
     order = [*range(0, len(WORDS), 2), *range(1, len(WORDS), 2)]
     run = ordered_run(tmp_path, [sample(WORDS, order)])

@@ -301,6 +301,7 @@ def test_an_example_that_takes_too_long_is_an_error_that_names_it():
         [*meteor(patience=0.001).measure(outcomes(("a b", "a")))]
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_an_error_that_says_so():
     long = "x" * 30_000_000
     with pytest.raises(

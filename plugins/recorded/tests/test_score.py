@@ -148,6 +148,7 @@ def test_outputs_that_are_the_same_do_not_differ(files, tmp_path):
     assert other["p"] in (None, 1)
 
 
+@pytest.mark.slow
 def test_exchanges_are_those_of_sacrebleu_too(files):
     found = score("-r", "ref.txt", "a.txt", "b.txt", "--test", "permutation")
     printed = sacrebleu("ref.txt", "-i", "a.txt", "b.txt", "-m", "bleu", "--paired-ar", "-f", "text")

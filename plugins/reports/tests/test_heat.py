@@ -194,6 +194,7 @@ def test_letters_grow_smaller_where_there_are_many_columns(tmp_path):
     assert f">{names[-1]}<" in svg
 
 
+@pytest.mark.slow
 def test_numbers_that_would_be_too_small_to_read_are_shortened_and_a_note_says_so(tmp_path):
     names = [f"m{place}" for place in range(12)]
     values = {(one, "greedy", seed): -81234.5 + 7 * seed for one in names for seed in (0, 1)}

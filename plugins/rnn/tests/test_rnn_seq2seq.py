@@ -265,6 +265,7 @@ def share_turned_round(longest, updates, **settings):
     return sum(h.tokens == wanted for (h,), wanted in zip(found, gold, strict=True)) / 300
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("attention", ["none", "bilinear"])
 def test_it_learns_to_turn_short_strings_round(attention):
     assert share_turned_round(4, 200, attention=attention, hidden=48) > 0.95

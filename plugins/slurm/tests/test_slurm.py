@@ -184,7 +184,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_and_its_logs_are_kep
     assert {path.suffix for path in (tmp_path / "store-jobs").glob("*/*")} <= {".out", ".err"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_a_killed_job_is_one_failed_cell_with_its_last_words(suite, tmp_path, cluster, name, monkeypatch):
     monkeypatch.setattr("bench_slurm.clusters.OnSlurm.patience", 0.5)

@@ -521,6 +521,7 @@ def report(tmp_path):
     return {row[0]: row[1:] for row in rows[2:]}, [line for line in text.splitlines() if line.startswith("- ")]
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_says_what_is_proven_and_what_was_measured(report):
     rows, notes = report
     assert len(rows) == 3 * 4
