@@ -25,8 +25,8 @@ from bench_core.computing.stage_runner import StageRunner
 from bench_core.computing.timed_training import TimedTraining
 from bench_core.computing.training.trainer import Trainer
 from bench_core.data import Purpose
-from bench_core.execution import executor
 from bench_core.execution.executor import Here, perform
+from bench_core.execution.stage_costs import total
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.plan import plan
@@ -314,12 +314,12 @@ def test_a_calibration_in_wall_time_is_made_anew_and_one_in_cpu_time_is_kept(pla
 
 def test_a_resumed_training_has_the_cpu_time_of_earlier_processes_in_proportion(tmp_path):
     here = {"seconds": 2.0, "cpu_seconds": 1.0, "peak_mib": 9.0}
-    assert executor._total(here, {"seconds": 10.0, "updates": 7}) == {
+    assert total(here, {"seconds": 10.0, "updates": 7}) == {
         "seconds": 10.0, "cpu_seconds": 5.0, "peak_mib": 9.0, "updates": 7,
     }  # fmt: skip
     shares = {"seconds": 3.0, "cpu_seconds": 2.0}  # of one that is taken from a joint training
-    assert executor._total(here, shares) == {**here, **shares}
-    assert executor._total(here, {"updates": 7}) == {**here, "updates": 7}
+    assert total(here, shares) == {**here, **shares}
+    assert total(here, {"updates": 7}) == {**here, "updates": 7}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])

@@ -16,6 +16,8 @@ from bench_core.storage.store import Artifact, Store
 
 Tell: TypeAlias = Callable[[str, float], None]  #: hears what is going on, and the share that is done
 
+Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by sort and name
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -37,6 +39,8 @@ class StageContext:
     begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
     peer: Peer | None = None  # one of several processes that perform a training
     home: str = field(default_factory=os.getcwd)  # the working directory of every stage
+    inputs: Callable[[], Inputs] = dict  # returns the digests of what the stage has read so far and no key covers
+    earlier: Inputs = field(default_factory=dict)  # those of earlier processes, if it continues from a checkpoint
     loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
     def input(self, stage: Stage, role: str) -> Artifact:

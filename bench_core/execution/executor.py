@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import platform
-import resource
 import sys
 import time
 import traceback
@@ -18,23 +17,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from bench_core.computing.clocks import cpu_seconds
+from bench_core.computing.context import Inputs
 from bench_core.computing.stage_runner import StageRunner, work_of
-from bench_core.errors import BenchError, Stopped, StoreError
+from bench_core.errors import BenchError, PluginError, Stopped, StoreError
 from bench_core.execution.raised_at import raised_at
-from bench_core.execution.undeclared import code_modules, digests, refusal, undeclared, warning, with_earlier
+from bench_core.execution.stage_costs import measured, record, total
+from bench_core.execution.undeclared import (
+    abridged,
+    code_modules,
+    digests,
+    refusal,
+    undeclared,
+    warning,
+    with_earlier,
+)
 from bench_core.execution.watched_code import SHOWN, Watch
 from bench_core.observed_inputs import Input, Reading, observe, reads, remember
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
-from bench_core.planning.hardware import device_name, environment
+from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stage_code import changed_code
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.code_listings import write_listing
-from bench_core.storage.costs import Costs, Record
+from bench_core.storage.costs import Costs
 from bench_core.storage.dependencies import united
 from bench_core.storage.store import Store
 from bench_core.wrapped_readers import install
@@ -264,13 +272,14 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
                 _watched(runner, stage),
                 _unchanged(stage, runner.data),
                 _remembering(runner, stage) as found,
-                _cost() as cost,
+                measured() as cost,
             ):
+                runner.earlier, runner.inputs = {}, partial(_observed, runner, request, found, tell=False)
                 counts = observe(lambda: runner.perform(stage, folder), found, runner.home, store.root, folder)
             about["provenance"] = environment(stage.settings)
             about["observed"] = _observed(runner, request, found)
-            about["cost"] = total = _total(cost, counts)
-        _record(store, request, total)
+            about["cost"] = spent = total(cost, counts)
+        record(store, request, spent)
         if stage.kind in ("train", "together"):  # not before its weights are safe
             from bench_core.computing.training.checkpoint import Checkpoints
 
@@ -340,64 +349,21 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
 
 
 def _observed(
-    runner: StageRunner, request: StageRequest, found: Mapping[Input, Reading]
-) -> dict[str, dict[str, str]]:
-    """Return the undeclared inputs of a stage and of its input artifacts."""
+    runner: StageRunner, request: StageRequest, found: Mapping[Input, Reading], tell: bool = True
+) -> Inputs:
+    """Return the undeclared inputs of a stage until now, of its input artifacts, and of what it continues from."""
     stage = request.stage
-    inputs = with_earlier(stage, found, runner.data)
-    if why := refusal(inputs, request.strict):
-        raise StageFailed(why, expected=True)
-    kept = digests(inputs)
-    if told := warning(inputs):
-        runner.warn(told)
-    before = (runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values())
-    return united([*before, kept])
-
-
-def _total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a stage cost, with its counts.
-
-    A resumed training counts the wall-clock seconds of earlier processes. Their CPU seconds are estimated: as many
-    per second as this process had.
-    """
-    total = {**cost, **counts}
-    if "seconds" in counts and "cpu_seconds" not in counts and cost["seconds"]:
-        total["cpu_seconds"] = round(cost["cpu_seconds"] * counts["seconds"] / cost["seconds"], 4)
-    return total
-
-
-def _record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
-    """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
-    if request.cost_key and "together" not in request.stage.inputs:
-        device = device_name(request.stage.settings.get("device", "cpu"))
-        spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
-        Costs(store).write(request.cost_key, Record(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))
-
-
-@contextmanager
-def _cost() -> Iterator[dict[str, float]]:
-    """Yield a mapping, filled after the block: wall-clock and CPU seconds, and peak memory in MiB.
-
-    The memory is that of the GPU if one is in use, else of the process.
-    """
-    cost: dict[str, float] = {}
-    if cuda := _cuda():
-        cuda.reset_peak_memory_stats()
-    wall, processor = time.perf_counter(), cpu_seconds()
-    yield cost
-    if cuda := _cuda():
-        cuda.synchronize()
-    cost["seconds"] = round(time.perf_counter() - wall, 4)
-    cost["cpu_seconds"] = round(cpu_seconds() - processor, 4)
-    cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _resident()) / 2**20, 1)
-
-
-def _cuda() -> Any:
-    """Return torch.cuda if torch uses a GPU; torch is not imported for this."""
-    torch = sys.modules.get("torch")
-    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
-
-
-def _resident() -> int:
-    """Return the peak memory of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    with reads():  # what this reads is none of its inputs
+        inputs = with_earlier(stage, undeclared(stage, {**found}, runner.data), runner.data)
+        if why := refusal(inputs, request.strict):
+            raise StageFailed(why, expected=True)
+        kept = digests(inputs)
+        if (told := warning(inputs)) and tell:
+            runner.warn(told)
+        before = [runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values()]
+    for sort, names in runner.earlier.items():
+        if moved := [name for name, mark in names.items() if kept.get(sort, {}).get(name, mark) != mark]:
+            raise PluginError(
+                f"{abridged(moved)}: changed since the checkpoint from which it continued. Run it again."
+            )
+    return united([*before, runner.earlier, kept])

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, load_model, save, save_file, save_model
 from torch import Tensor, nn
 
+from bench_core.computing.context import Inputs
 from bench_core.errors import PluginError, StoreError
 from bench_core.planning import cache_keys as keys
 from bench_core.storage.garbage import CHECKPOINT
@@ -37,6 +38,8 @@ class Checkpoints:
     every: float  # seconds from one to the next
     until: float | None = None  # seconds since 1970 at which to stop
     of: str = ""  # key of a training that is to come of it, where that is another one
+    inputs: Callable[[], Inputs] = dict  # of the training so far, besides those in its key
+    earlier: Inputs = field(default_factory=dict)  # filled with those of the checkpoint that is loaded
     spent: float = 0.0  # seconds of earlier runs
     begun: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)  # when the last one was
@@ -62,6 +65,7 @@ class Checkpoints:
                 self._set_aside(place, error)
                 continue
             self.place, self.spent = 1 - place, float(artifact.manifest["seconds"])
+            self.earlier.update(artifact.manifest.get("observed", {}))
             return kept
         return None
 
@@ -74,9 +78,13 @@ class Checkpoints:
         return self.until is not None and time.time() >= self.until
 
     def save(self, step: int, model: nn.Module, kept: Kept) -> None:
-        """Write a checkpoint; if it cannot be written, warn and continue."""
+        """Write a checkpoint; if it cannot be written, warn and continue.
+
+        Raises StageFailed if the training has read what is refused, PluginError if a file changed after it was read.
+        """
         key, label = self._key(self.place), f"{self.label} at step {step}"
         about = {"label": label, "of": self.of or self.key, "step": step, "seconds": self.seconds()}
+        about["observed"] = self.inputs()
         tensors: dict[str, Tensor] = {}
         try:
             rest = _flat(kept, tensors)
@@ -102,15 +110,18 @@ class Checkpoints:
     def _stored(self, place: int) -> Artifact | None:
         if not self.store.path(KIND, self._key(place)).exists():
             return None
+        if names := self.store.changed_inputs(KIND, self._key(place)):
+            self._set_aside(place, f"{', '.join(names)} changed since it was written.")
+            return None
         try:
             return self.store.get(KIND, self._key(place))
         except StoreError as error:
             self._set_aside(place, error)
             return None
 
-    def _set_aside(self, place: int, error: Exception) -> None:
+    def _set_aside(self, place: int, why: object) -> None:
         aside = self.store.set_aside(KIND, self._key(place))
-        self.store.warn(f"a checkpoint of {self.label} is not used: {error} It is kept in {aside}.")
+        self.store.warn(f"a checkpoint of {self.label} is not used: {why} It is kept in {aside}.")
 
     def _key(self, place: int) -> str:
         return keys.key_of({"checkpoint of": self.key, "place": place})

@@ -120,7 +120,9 @@ class TrainingSetup:
         self.task, self.info = load_task(context, stage)
         self.device, self.precision = device_of(self.settings), self.settings["precision"]
         request, of = context.request or StageRequest(stage), stage.first
-        self.checkpoints = Checkpoints(context.store, stage.key, stage.label, request.every, request.until, of)
+        self.checkpoints = Checkpoints(
+            context.store, stage.key, stage.label, request.every, request.until, of, context.inputs, context.earlier
+        )
 
     def own_generators(self) -> AbstractContextManager[None]:
         """Return a context that restores torch's generators."""

@@ -1,0 +1,65 @@
+"""What a stage cost: seconds, CPU seconds and peak memory, measured and recorded."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from bench_core.computing.clocks import cpu_seconds
+from bench_core.planning.hardware import device_name
+from bench_core.planning.stages import StageRequest
+from bench_core.storage.costs import Costs, Record
+from bench_core.storage.store import Store
+
+
+def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a stage cost, with its counts.
+
+    A resumed training counts the wall-clock seconds of earlier processes. Their CPU seconds are estimated: as many
+    per second as this process had.
+    """
+    found = {**cost, **counts}
+    if "seconds" in counts and "cpu_seconds" not in counts and cost["seconds"]:
+        found["cpu_seconds"] = round(cost["cpu_seconds"] * counts["seconds"] / cost["seconds"], 4)
+    return found
+
+
+def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
+    """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
+    if request.cost_key and "together" not in request.stage.inputs:
+        device = device_name(request.stage.settings.get("device", "cpu"))
+        spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
+        Costs(store).write(request.cost_key, Record(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """Yield a mapping, filled after the block: wall-clock and CPU seconds, and peak memory in MiB.
+
+    The memory is that of the GPU if one is in use, else of the process.
+    """
+    cost: dict[str, float] = {}
+    if cuda := _cuda():
+        cuda.reset_peak_memory_stats()
+    wall, processor = time.perf_counter(), cpu_seconds()
+    yield cost
+    if cuda := _cuda():
+        cuda.synchronize()
+    cost["seconds"] = round(time.perf_counter() - wall, 4)
+    cost["cpu_seconds"] = round(cpu_seconds() - processor, 4)
+    cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _resident()) / 2**20, 1)
+
+
+def _cuda() -> Any:
+    """Return torch.cuda if torch uses a GPU; torch is not imported for this."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def _resident() -> int:
+    """Return the peak memory of this process in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
