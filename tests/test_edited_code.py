@@ -92,7 +92,7 @@ MESSAGES = {  # of the core: in no key; of a part: in the keys of the stages in 
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edited_error_text_of_the_core_changes_no_key_and_one_of_a_part_does(copied, tmp_path):
     copied("run", "suite.yaml", "--workers", "0", "--store", "store")
     for name, (words, counts) in MESSAGES.items():

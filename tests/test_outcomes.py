@@ -107,7 +107,7 @@ def test_references_are_those_of_each_id_wherever_its_outcome_stands():
     assert dict(References([])) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_number_of_outcomes(tmp_path, monkeypatch):
     monkeypatch.setattr("bench_core.storage.json_lines.IN_MEMORY", 2**16)
 

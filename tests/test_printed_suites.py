@@ -46,7 +46,7 @@ def test_tables_of_every_suite_and_profile_fit_an_article(tmp_path):
         assert [one for one in overfull(tmp_path, article_of(files), options) if one > 1] == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_no_table_is_shrunk_until_it_cannot_be_read(path, tmp_path):
     for profile, run, document in documents(path, tmp_path):

@@ -114,7 +114,7 @@ hardware: {threads: 1, device: cpu}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_of_numbers_by_two_kinds_of_arithmetic_says_so(tmp_path):
     (tmp_path / "suite.yaml").write_text(TWO)
 

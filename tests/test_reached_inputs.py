@@ -483,7 +483,7 @@ def test_a_relative_path_in_a_setting_is_digested_whatever_the_type_of_the_setti
 AS_A_FILE = ("import_module under another name", "a model's file once in a process")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.nightly)])
 @named([of(name) for name in (
     "a relative path", "import_module under another name", "os.environ.get", "subprocess.run",

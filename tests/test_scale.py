@@ -110,7 +110,7 @@ def test_a_listing_opens_no_file_of_an_artifact_but_its_manifest(tmp_path):
     assert opened(lambda: [*entries(store)]) == manifests + folders
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("large", ["files", "artifacts"])
 def test_verification_holds_neither_files_nor_artifacts_in_memory(tmp_path, large):
     few = store_of(tmp_path / "few", 20, 1_000)

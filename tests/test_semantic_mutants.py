@@ -463,20 +463,20 @@ def check_others(lines, label):
         assert any(line.startswith(f"ok  {other}: ") for line in lines), (other, lines)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("kind", "way"), spread(HARMS), ids=lambda one: one)
 def test_a_part_that_leaves_hangs_or_crashes_in_a_contract_is_broken_and_no_other_is(check_contracts, kind, way):
     section, name, label = PLACES[kind]
     check_broken(*check_contracts(section, {"name": name, "way": way}), label)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("way", harmful.MORE_WAYS)
 def test_a_part_that_would_have_the_checker_wait_or_believe_something_is_broken_and_no_other_is(check_contracts, way):
     check_broken(*check_contracts("tasks", {"name": "harmful-harmful-words", "way": way}), "task wrong")
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("way", harmful.LASTING)
 def test_what_a_part_leaves_behind_breaks_no_other(check_contracts, way):
     code, lines = check_contracts("tasks", {"name": "harmful-harmful-words", "way": way})

@@ -80,7 +80,7 @@ def test_two_processes_end_as_one_does(write, tmp_path, changes):
     assert peers() == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_more_processes_than_rows_end_as_one_does(write, tmp_path):
     """The last batch of an epoch, or every one, leaves some of them without rows."""
     few = {"batch_size: 8": "batch_size: 2"}

@@ -161,7 +161,7 @@ def test_a_share_without_a_meaning_is_refused(share):
 # what processors are given, and what becomes of what they return
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 6)
 @by_chain
 @by_decoder
 def test_decoders_with_processors_keep_the_contracts_with_every_model(config, chain):

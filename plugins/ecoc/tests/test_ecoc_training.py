@@ -143,7 +143,7 @@ def ratio(epochs, **settings):
     return exp(min(700, -scores.log_probs.mean().item() / 600)) / best
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_full_softmax_learns_a_chain():
     """So does a long code of exact costs, in more epochs than a test should take: suites/ecoc/known-entropy.yaml."""
     assert ratio(3) < 1.05

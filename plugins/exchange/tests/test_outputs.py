@@ -343,7 +343,7 @@ def many(number):
         yield Outcome(place, f"prompt {place}", [f"text {place}", "another"], [found], [f"TEXT {place}"])
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", ["jsonl", "csv", "text"])
 def test_memory_does_not_grow_with_the_number_of_outcomes(run, tmp_path, form):
     found = {number: of_cell(run, tmp_path / str(number), many(number)) for number in (300, 1_000, 2_000)}

@@ -632,7 +632,7 @@ OF_RUN = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("name", OF_RUN)
 def test_a_report_whose_run_is_there_is_what_that_gives_to_the_byte(verify, name):
     assert "no contradictions" in verify(REPORT, code=0)
@@ -822,7 +822,7 @@ def attempts(verify, tmp_path):
     return attempt
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 8)
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_no_edit_of_a_run_passes_for_one_of_an_older_version(attempts, name):
     for manifest, form, version in SOME:

@@ -232,7 +232,7 @@ def one_by_one(metric, examples):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
     captions = {
         1: ["a man rides a wave on a surfboard", "a surfer is riding a large wave", "the man surfs in the ocean"],

@@ -237,7 +237,7 @@ def command_of(process):
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="SIGINT"),
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly, id="SIGINT"),
         pytest.param(signal.SIGTERM, marks=pytest.mark.nightly, id="SIGTERM"),
         pytest.param(signal.SIGKILL, marks=pytest.mark.slow, id="SIGKILL"),
     ],

@@ -389,7 +389,7 @@ def test_the_same_run_gives_the_same_bytes_twice(tmp_path):
 NAMES = [HOSTILE, "_rnn", "$x$ $", "\\alpha", "\ufffe", "日本", "<text>", "a" * 400]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_names_are_drawn_as_they_are(tmp_path):
     shown = {re.sub("\ufffe", "\ufffd", visible(name))[:6] for name in NAMES}
     for picture in pictures(every_kind(tmp_path, *NAMES)):

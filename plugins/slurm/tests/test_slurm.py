@@ -92,7 +92,7 @@ def test_debugging_gives_the_same_report_as_this_process(suite, tmp_path):
     assert not (tmp_path / "debug" / "store-jobs").exists(), "nothing is left"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_jobs_give_the_same_report_as_this_process_and_observers_hear_the_same(suite, tmp_path, cluster, name):
     """By files that a job appends to, whatever of it is read when."""
@@ -184,7 +184,7 @@ def test_the_failure_of_a_stage_comes_back_in_its_own_words_and_its_logs_are_kep
     assert {path.suffix for path in (tmp_path / "store-jobs").glob("*/*")} <= {".out", ".err"}
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_a_killed_job_is_one_failed_cell_with_its_last_words(suite, tmp_path, cluster, name, monkeypatch):
     monkeypatch.setattr("bench_slurm.clusters.OnSlurm.patience", 0.5)
