@@ -153,7 +153,7 @@ class LoadedRun:
         found = Trained.of(self.run, self.store, folder, axes).stage()
         from bench_core.runs.trained_model import load_trained
 
-        return load_trained(*found)
+        return load_trained(*found, self.run.suite.limits.max_tokens)
 
     def all_outputs(self) -> Iterator[StoredOutcomes]:
         """Yield the outcomes of every decoding and every scoring, each with its axes (`cell`) and `kind`."""

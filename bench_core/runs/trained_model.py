@@ -26,7 +26,7 @@ from bench_core.errors import PluginError, SuiteError
 from bench_core.model import OwnVocabulary, TextGenerator
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Noise
-from bench_core.registry import suggestion
+from bench_core.registry import configured, suggestion
 from bench_core.storage.store import ANSWERS, Store
 from bench_core.task import Size, Task
 
@@ -44,6 +44,7 @@ class TrainedModel:
     _stage: Stage
     _store: Store
     _decoders: Mapping[str, Mapping[str, Any]]
+    _max_tokens: int
 
     @property
     def seed(self) -> int:
@@ -56,17 +57,35 @@ class TrainedModel:
         return {name: self.decoder(name) for name in self._decoders}
 
     def decoder(self, name: str | None = None) -> Decoder[Any]:
-        """Return a decoder by its name in the suite, or the only one; raise SuiteError that lists the names."""
+        """Return a decoder by its name in the suite, or the only one; raise SuiteError that lists the names.
+
+        With a model that the run only scored, any installed decoder can be named, which has its default settings.
+        """
         names = [*self._decoders]
         if not names:
-            raise SuiteError(
-                f"the run decodes nothing with {self._stage.label}. Add `decoders` that can, and run it again."
-            )
+            return self._installed(name)
         if name is None and len(names) > 1:
             raise SuiteError(f"the run has several decoders. Choose one of {', '.join(names)}.")
         if name is not None and name not in names:
             raise SuiteError(f"no decoder of {self._stage.label} is called {name!r}. {suggestion(name, names)}")
         found: Decoder[Any] = built("decoder", self._decoders[name or names[0]])
+        return found
+
+    def _installed(self, name: str | None) -> Decoder[Any]:
+        """Return an installed decoder with its default settings and the limit of the suite."""
+        label = self._stage.label
+        if name is None:
+            raise SuiteError(
+                f"the run decodes nothing with {label}. Name an installed decoder: `bench list decoders`."
+            )
+        settings = {"name": name, "max_tokens": self._max_tokens}
+        try:
+            needs = configured("decoder", settings).needs
+        except ValueError:
+            raise SuiteError(f"decoder {name!r} has no default settings. Add it to the suite of the run.") from None
+        if not isinstance(self.module, needs):
+            raise SuiteError(f"decoder {name!r} needs a {needs.__name__}, and {label} is none. Choose another one.")
+        found: Decoder[Any] = built("decoder", settings)
         return found
 
     def encode(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Batch]:
@@ -126,14 +145,16 @@ def state_of_stages(settings: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def load_trained(context: StageContext, stage: Stage, decoders: Mapping[str, Mapping[str, Any]]) -> TrainedModel:
+def load_trained(
+    context: StageContext, stage: Stage, decoders: Mapping[str, Mapping[str, Any]], max_tokens: int
+) -> TrainedModel:
     """Return the model that a stage decodes with, built from the store."""
     if stage.settings["device"] == "cuda" and not torch.cuda.is_available():
         stage = replace(stage, settings={**stage.settings, "device": "cpu"})
         context.warn("there is no CUDA device here: computing on the CPU, where last digits may differ.")
     with state_of_stages(stage.settings):
         module, task, _ = load_model(context, stage)
-    return TrainedModel(module.eval(), task.task, task.info, stage, context.store, decoders)
+    return TrainedModel(module.eval(), task.task, task.info, stage, context.store, decoders, max_tokens)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Trained:
         """Choose cells by names on axes; raise SuiteError for an unknown name, or if several trainings are left."""
         cells = [*run.cells]
         for axis, given in axes.items():
-            if given is not None:
+            if given is not None and (axis != "decoder" or any(one.cell[axis] for one in cells)):
                 wanted = complete(axis, str(given), names_on(cells, lambda one: one.cell, axis))
                 cells = [one for one in cells if name_on(one.cell, axis) == wanted]
         several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in (*TRAINING_AXES, "seed")}

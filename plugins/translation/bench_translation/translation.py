@@ -75,7 +75,7 @@ class Translation(ParallelTask):
 
     def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
         def named(place: int) -> str:
-            return f"the text {encoded.examples[place].source!r}"
+            return f"prompt {(encoded.examples[place].id or 0) + 1}"
 
         return self._limited(encoded, named)[0]
 
