@@ -9,9 +9,10 @@ from typing import Any
 
 from bench_core.computing.context import StageContext
 from bench_core.config import Config
-from bench_core.errors import StoreError, SuiteError
+from bench_core.errors import DataError, StoreError, SuiteError
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.path_settings import mark, marks, paths, placed
+from bench_core.planning.plan import located_suite
 from bench_core.planning.stage_code import changed_code
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
@@ -112,15 +113,18 @@ class Trained:
         """Return where the files lie that settings of the model and of decoders name, with their marks."""
         if not any(dict(marks(one)) for one in settings):
             return {}
-        suite, cell = suite_of(self.run.folder), self.cells[0].cell
-        config = suite.models[cell["model"]].at(cell["task"]).config
-        decoders = [
-            suite.decoders[one.cell["decoder"]] for one in self.cells if one.cell["decoder"] in suite.decoders
-        ]
-        named: list[tuple[str, Config]] = [("model", config), *(("decoder", one) for one in decoders)]
-        found = {path: kind for kind, one in named for path, _ in paths(one)}
-        found |= dict.fromkeys(config.files(self.data).values(), "model")
-        return {str(path.absolute()): mark(path, f"a file of the {kind}", self.data) for path, kind in found.items()}
+        try:
+            suite, cell = located_suite(suite_of(self.run.folder), self.data), self.cells[0].cell
+            config = suite.models[cell["model"]].at(cell["task"]).config
+            names = dict.fromkeys(one.cell["decoder"] for one in self.cells)
+            parts: list[Config] = [config, *(suite.decoders[name] for name in names if name in suite.decoders)]
+            found = [path for one in parts for path, _ in paths(one)] + [*config.files(self.data).values()]
+            return {str(path.absolute()): mark(path, self.label, self.data) for path in found}
+        except DataError as error:
+            raise DataError(
+                f"{error} Relative paths of the suite are looked up from the working directory, {Path.cwd()}: "
+                "change to the folder of the suite."
+            ) from None
 
     def _changes(self, used: Sequence[RecordedStage]) -> Iterator[str]:
         """Yield what is not as it was when the run was computed."""
