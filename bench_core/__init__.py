@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from bench_core.runs.loaded import LoadedRun, load
     from bench_core.runs.runner import run
     from bench_core.runs.stored_outcomes import StoredOutcomes
+    from bench_core.runs.trained_model import TrainedModel
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
     from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
@@ -86,6 +87,7 @@ _HOMES = {
     "runs.loaded": ["LoadedRun", "load"],
     "runs.runner": ["run"],
     "runs.stored_outcomes": ["StoredOutcomes"],
+    "runs.trained_model": ["TrainedModel"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
     "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],

@@ -93,6 +93,7 @@ class ModelConfig(Config):
     evaluation: ClassVar[Set[str]] = frozenset()  #: settings that training does not depend on, such as sample sizes
     access: ClassVar[Set[str]] = frozenset()  #: settings in no key, with defaults: how to reach a system elsewhere
     probes: ClassVar[Set[str]] = frozenset()  #: those that every report of it carries, by name
+    takes_new_prompts: ClassVar[bool] = True  #: whether prompts may be in no split; recorded outputs have no others
 
     def is_pretrained(self) -> bool:
         """Return whether it is evaluated as it is, unless its own `training` says how long it is trained.

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from bench_core.data import Batch, Purpose, TaskInfo
+from bench_core.data import Batch, Prompt, Purpose, TaskInfo
+from bench_core.errors import SuiteError
 from bench_core.random_numbers import Noise
 
 Split: TypeAlias = str  #: "train", "valid", "test", and what a task has besides
@@ -47,6 +48,14 @@ class Task(ABC):
         For training, shuffled rows may be grouped by length. For other purposes, a shuffled epoch is a random
         permutation of single rows, so that the first n are a fair sample.
         """
+
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield a row for each new prompt, with its id, in batches of equally long openings.
+
+        A text is the source, or else the prefix. `gold` is the target with stop; without targets it is stop alone. By
+        default raises SuiteError: prompts are not texts.
+        """
+        raise SuiteError(f"{self.config.name} has no prompts that are texts, so it cannot encode new ones.")
 
     @abstractmethod
     def text(self, tokens: list[int]) -> str:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import api_reference
@@ -148,7 +149,7 @@ def commands(page):
     indented = BLOCK.sub("", page.read_text()).replace("\\\n", " ")
     lines = [*joined, *re.findall(r"^    ((?:bench|make) .*)$", indented, re.MULTILINE)]
     words = [shlex.split(line, comments=True) for line in lines]
-    return [line[: line.index(">")] if ">" in line else line for line in words if line]
+    return [[*takewhile(lambda word: word not in ("<", ">"), line)] for line in words if line]
 
 
 def parsed(group, words, parent=None):

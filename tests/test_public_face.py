@@ -32,6 +32,8 @@ WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py", "block_length.py"}
 KIT_WITH_TORCH = {f"kit/{name}.py" for name in ("cache", "encoder_decoder", "head", "language_model", "recurrent")}
 #: `evaluate` imports this where a function stands for a model.
 MODEL_OF_A_FUNCTION = {"runs/text_functions.py"}
+#: `LoadedRun.model` imports this.
+MODEL_OF_A_RUN = {"runs/trained_model.py"}
 PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands
@@ -125,7 +127,7 @@ def test_the_core_names_no_plugin(path):
 def test_the_core_imports_torch_only_where_it_is_needed(path):
     if (
         path.name in WITH_TORCH | WITH_NUMPY
-        or path.relative_to(CORE).as_posix() in KIT_WITH_TORCH | MODEL_OF_A_FUNCTION
+        or path.relative_to(CORE).as_posix() in KIT_WITH_TORCH | MODEL_OF_A_FUNCTION | MODEL_OF_A_RUN
     ):
         return
     if path.parent == CORE / "computing" / "training":

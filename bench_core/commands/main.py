@@ -41,7 +41,7 @@ COMMANDS = {
 #: Who brings further commands, where they are not installed.
 BROUGHT = {
     "bench-reports": ("report", "show", "diff", "cite", "view"),
-    "bench-exchange": ("export", "import", "merge", "outputs", "verify"),
+    "bench-exchange": ("export", "import", "merge", "outputs", "decode", "verify"),
     "bench-recorded": ("score",),
     "bench-text": ("data",),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.data import Outcome
 from bench_core.errors import PluginError, StoreError, SuiteError
+from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
 from bench_core.runs.selecting import cell_name, name_on, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
@@ -18,6 +19,8 @@ from bench_core.suites.axes import AXES, TRAINING_AXES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from bench_core.runs.trained_model import TrainedModel
 
 INSTALL = "pandas is not installed: python -m pip install 'pandas>=2.2'. All but frames works without it."
 
@@ -126,6 +129,31 @@ class LoadedRun:
         if not cells:
             raise SuiteError(f"no cell of {self.run.folder} has {', '.join(map('='.join, names.items()))}.")
         return only_one(cells, lambda one: one.cell, cell if isinstance(cell, str) else "")
+
+    def model(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        seed: int | None = None,
+        hardware: str | None = None,
+        decoder: str | None = None,
+        data: str | Path | None = None,
+    ) -> TrainedModel:
+        """Return a model by its name in the suite, with its stored weights, in evaluation mode.
+
+        Names on which the run has only one may be left out. Published models are read from where the suite of the run
+        names them, or from the folder of corpora `data`. Raises SuiteError if several trainings are left, StoreError
+        if the weights are not in the store.
+        """
+        from bench_core.runs.trained_stage import Trained
+
+        axes = {"model": name, "task": task, "hardware": hardware, "decoder": decoder, "seed": seed}
+        folder = data_folder(Path(data) if data else None)
+        found = Trained.of(self.run, self.store, folder, axes).stage()
+        from bench_core.runs.trained_model import load_trained
+
+        return load_trained(*found, self.run.suite.limits.max_tokens)
 
     def all_outputs(self) -> Iterator[StoredOutcomes]:
         """Yield the outcomes of every decoding and every scoring, each with its axes (`cell`) and `kind`."""

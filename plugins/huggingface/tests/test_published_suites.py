@@ -90,6 +90,28 @@ def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_rea
         assert all("b" not in text for one in outcomes for text in one.texts) or cell.cell["model"] == "translator"
 
 
+@pytest.mark.slow
+def test_new_prompts_are_decoded_by_a_model_of_a_run_from_its_files(run, tmp_path, monkeypatch):
+    found = run(**{"beam: {name: beam, width: 2}": ""})
+    loaded = bench_core.load(found.folder, store=tmp_path / "store")
+    with pytest.raises(bench_core.BenchError, match=r"t5 with a model.*change to the folder of the suite"):
+        loaded.model("translator", task="pairs", data=tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    for name in ("translator", "writer"):
+        for task in ("pairs", "words"):
+            trained = loaded.model(name, task=task, data=tmp_path / "data")
+            due = [*loaded.outputs(model=name, task=task)]
+            prompts = [one.prompt for one in due]
+            assert [one.texts for one in trained.decode(prompts)] == [one.texts for one in due]
+            assert trained.decode([prompts[3]])[0].texts == due[3].texts
+    (tmp_path / "t5" / "model.safetensors").unlink()
+    with pytest.raises(bench_core.BenchError, match=r"translator|t5"):
+        loaded.model("translator", task="pairs", data=tmp_path / "data")
+    (tmp_path / "gpt2" / "tokenizer.json").unlink()
+    with pytest.raises(bench_core.BenchError, match="gpt2"):
+        loaded.model("writer", task="words", data=tmp_path / "data")
+
+
 def test_a_training_is_refused_as_their_tokens_are_not_those_of_a_task(run):
     with pytest.raises(
         bench_core.SuiteError, match=r"writer +hf-pretrained-lm is not trained\. Leave out its `training`"

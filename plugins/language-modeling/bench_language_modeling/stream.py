@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, SuiteError, TaskInfo, TextSize
+from bench_core import STOP, Batch, DataError, Noise, Prompt, Purpose, Size, Split, SuiteError, TaskInfo, TextSize
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_text.api import (
@@ -19,6 +19,7 @@ from bench_text.api import (
     Encoder,
     Numbers,
     Ragged,
+    StoredExamples,
     TokenizedTask,
     TokenSizes,
     padded,
@@ -58,7 +59,7 @@ class LanguageModeling(TokenizedTask):
         }
         best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
         parts = {"parts": self.config.parts} if self.config.parts > 1 else {}
-        self.save_vocabulary(encoder.vocabulary)
+        self.save_tokenizers(encoder)
         extras = {**text.about, **encoder.extras, "statistics": found, **best, **parts}
         return TaskInfo(encoder.vocabulary, counts, extras=extras, consecutive=True)
 
@@ -98,6 +99,16 @@ class LanguageModeling(TokenizedTask):
                 length=torch.from_numpy(ends - starts),
                 continues=continues,
             )
+
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield a row for each new prefix, which begins after a stop."""
+        encoder = self.restored("target", self.config.tokenizer)
+        prefixes = Ragged.of(encoder.encode([" ".join(one.text.split()) for one in prompts]))
+        rest = encoder.encode(targets or [""] * len(prompts))
+        rows = Ragged.of([*prefix, *row, STOP] for prefix, row in zip(prefixes, rest, strict=True))
+        ids = np.array([one.id for one in prompts], np.int64)
+        stored = StoredExamples(ids, rows, opening=prefixes.lengths)
+        yield from stored.batches(Purpose.DECODE, Size(len(prompts)))
 
     def _edges(self, tokens: int, noise: Noise | None = None) -> Numbers:
         """Return where windows begin, and the stream ends; the first is shorter by a random offset, given noise."""

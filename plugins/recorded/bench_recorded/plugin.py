@@ -55,6 +55,7 @@ class RecordedConfig(ModelConfig):
 
     name, target = "recorded", "bench_recorded.system:RecordedOutputs"
     capabilities, sources = {Recorded}, {*Source}
+    takes_new_prompts = False
 
     outputs: Outputs  #: the file of the test split; or by split, `{valid: a, test: b}`; or by seed, `{0: a, 1: b}`
     format: Format = "auto"  #: by default by the ending of a file, then by its first lines

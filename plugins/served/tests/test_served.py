@@ -880,6 +880,25 @@ def test_a_run_leaves_the_key_nowhere(go, tmp_path, capfd, caplog, fails):
     assert holding("[secret]", tmp_path)
 
 
+def test_new_prompts_are_sent_where_the_suite_says_and_those_of_the_run_are_answered_already(go, tmp_path):
+    with serving(truthful) as server:
+        loaded = bench_core.load(go(server).folder, store=tmp_path / "store")
+        sent = len(server.asked)
+        best = loaded.model("tiny", decoder="best")
+        due = [*loaded.outputs(model="tiny", decoder="best")]
+        found = best.decode([one.prompt for one in due], "best")
+        assert [one.texts for one in found] == [one.texts for one in due]
+        assert len(server.asked) == sent
+        assert not best.sampled
+        assert best.decode(["a prompt of no split"], "best")[0].texts[0]
+        assert len(server.asked) == sent + 1
+        drawn = loaded.model("tiny", seed=5)
+        drawn.decode(["ab", "ab"], "drawn")
+        assert drawn.sampled
+        with pytest.raises(BenchError, match=r"several times. Choose by seed \(3, 5\)"):
+            loaded.model("tiny")
+
+
 def test_a_metric_of_likelihood_needs_a_server_that_gives_it(go, tmp_path):
     text = SUITE.replace("{name: text-length}", "{name: nats}")
     with serving(truthful) as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench_text.merges import SEPARATOR, Merges
 from bench_text.raw_text import Pieces, utf8
@@ -16,12 +16,15 @@ BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece that is a byte
 UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: stands for `<unk>` in texts; to metrics a single token
 
 
+Encode: TypeAlias = Callable[[Sequence[str]], Iterator[list[int]]]  #: the tokens of each text, without stop
+
+
 @dataclass(frozen=True)
 class Encoder:
     """A vocabulary of V tokens, and how texts are encoded as these."""
 
     vocabulary: list[str]  # [V] names; the first is stop
-    encode: Callable[[Sequence[str]], Iterator[list[int]]]  # the tokens of each text, without stop
+    encode: Encode
     ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
     #: The text after the first k tokens of each text, given texts, their tokens and k.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
@@ -29,6 +32,17 @@ class Encoder:
     extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
     pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
     merges: Merges | None = None  # those of which some are left out to train, if so wished
+    saved: bytes | None = None  # what `tokens.restored` needs besides the vocabulary; None: it cannot be restored
+
+
+def by_name(vocabulary: Sequence[str], cut: Callable[[str], Iterable[str]]) -> Encode:
+    """Return an encoding by the names of the pieces that `cut` makes of a text; other pieces are token 1."""
+    ids = {token: place for place, token in enumerate(vocabulary) if token not in SPECIAL}
+
+    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
+        return ([ids.get(piece, 1) for piece in cut(line)] for line in lines)
+
+    return encode
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:

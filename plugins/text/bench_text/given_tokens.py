@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bench_core import DataError, SuiteError
-from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encoder, join
+from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name, join
 from bench_text.merges import SEPARATOR, Merges, read_codes, read_known
 from bench_text.raw_text import utf8
 from bench_text.settings import Codes, SentencePiece
@@ -28,10 +29,6 @@ def of_codes(settings: Codes, train: Sequence[str], valid: Sequence[str], pad: b
     if settings.dropout:
         kept += sorted({*merges.names, *_letters([*train, *valid])} - {*kept, *SPECIAL})
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
-    ids = {piece: place for place, piece in enumerate(kept, 2)}
-
-    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
-        return ([ids.get(piece, 1) for piece in merges.cut(line)] for line in lines)
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         return (join("codes", merges.cut(line)[first:], UNKNOWN) for line in lines)
@@ -40,7 +37,10 @@ def of_codes(settings: Codes, train: Sequence[str], valid: Sequence[str], pad: b
         return (_spelled([vocabulary[token] for token in row]) for row in rows)
 
     sampled = merges if settings.dropout else None
-    return Encoder(vocabulary, encode, range(2, 2 + len(kept)), rest, pieces=pieces, merges=sampled)
+    usual, saved = range(2, 2 + len(kept)), json.dumps(merges.plain).encode()
+    return Encoder(
+        vocabulary, by_name(vocabulary, merges.cut), usual, rest, pieces=pieces, merges=sampled, saved=saved
+    )
 
 
 def _letters(lines: Iterable[str]) -> set[str]:
@@ -61,35 +61,51 @@ def of_sentencepiece(settings: SentencePiece, pad: bool) -> Encoder:
 
     Raises DataError if the file is no such model, and SuiteError without the library.
     """
-    model = _model(settings)
+    content = _content(settings)
+    model = processor(content)
     numbers = range(model.get_piece_size())
     usual = [number for number in numbers if not _is_special(model, number)]
     names = [str(model.id_to_piece(number)) for number in usual]
     if len({*SPECIAL, *names}) < len(SPECIAL) + len(names):
         raise DataError(f"{settings.model} has a piece twice, or one of {', '.join(SPECIAL)}. Train it without.")
+
+    def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
+        return (join("sentencepiece", row[first:], UNKNOWN) for row in model.encode([*lines], out_type=str))
+
+    vocabulary = [STOP, UNKNOWN, *names, *[PAD] * pad]
+    return Encoder(vocabulary, by_pieces(model), range(2, 2 + len(names)), rest, saved=content)
+
+
+def by_pieces(model: Any) -> Encode:
+    """Return the encoding by a SentencePiece model, numbered as `of_sentencepiece` does."""
+    usual = (number for number in range(model.get_piece_size()) if not _is_special(model, number))
     ids = {number: place for place, number in enumerate(usual, 2)}
 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         return ([ids.get(number, 1) for number in row] for row in model.encode([*lines], out_type=int))
 
-    def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        return (join("sentencepiece", row[first:], UNKNOWN) for row in model.encode([*lines], out_type=str))
+    return encode
 
-    return Encoder([STOP, UNKNOWN, *names, *[PAD] * pad], encode, range(2, 2 + len(names)), rest)
+
+def processor(content: bytes) -> Any:
+    """Return the SentencePiece model in the bytes of its file; raise SuiteError without the library."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise SuiteError(f"a tokenizer of kind `sentencepiece` needs the library of that name. {INSTALL}") from None
+    return SentencePieceProcessor(model_proto=content)
 
 
 def _is_special(model: Any, number: int) -> bool:
     return bool(model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
 
 
-def _model(settings: SentencePiece) -> Any:
-    try:
-        from sentencepiece import SentencePieceProcessor
-    except ImportError:
-        raise SuiteError(f"a tokenizer of kind `sentencepiece` needs the library of that name. {INSTALL}") from None
+def _content(settings: SentencePiece) -> bytes:
+    """Return the content of the file; raise DataError if it is no such model."""
     try:
         content = settings.model.read_bytes()
-        return SentencePieceProcessor(model_proto=content)
+        processor(content)
+        return content
     except (OSError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it cannot be parsed"
         raise DataError(f"{settings.model} is no model of SentencePiece: {why}. Correct `model:`.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bench_core import (
     DataError,
     Noise,
     PluginError,
+    Prompt,
     Purpose,
     Size,
     Source,
@@ -26,7 +28,7 @@ from bench_core import (
 from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
 from bench_text.encoder import PAD, Encoder
-from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
+from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
 from bench_text.settings import Pretrained
@@ -71,7 +73,7 @@ class SequenceTask(TokenizedTask):
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
-        self.save_vocabulary(target.vocabulary)
+        self.save_tokenizers(target, source)
         statistics, shapes = {}, {}
         counts: list[int] = []
         for split, examples in found.items():
@@ -164,6 +166,37 @@ class SequenceTask(TokenizedTask):
     def prompt(self, tokens: list[int]) -> str:
         """Return the text of a prefix, without the padding on its left."""
         return self.text([token for token in tokens if self.vocabulary[token] != PAD])
+
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
+        """Yield a row for each new source, or each prefix of any length, encoded like the examples of a split.
+
+        A prefix of fewer than `prefix` tokens has `<cpad>` on its left, if the vocabulary has it.
+        """
+        if self.config.source in DIMENSIONS:
+            raise SuiteError(f"the prompts of {self.config.name} are numbers, not texts. Decode its splits instead.")
+        has_source, (of_source, of_target) = self.config.source in TEXTS, self.tokenizers
+        target = self.restored("target", of_target)
+        source = self.restored("source", of_source) if has_source else None
+        texts, wanted = self.normalized([one.text for one in prompts], targets or [""] * len(prompts))
+        rows = [
+            Example(text if has_source else None, due, id=one.id, prompt="" if has_source else text)
+            for one, text, due in zip(prompts, texts, wanted, strict=True)
+        ]
+        encoded = self.fitted(self._encoded(rows, source, target))
+        if encoded.prompt and target.vocabulary[-1] == PAD:
+            pad = len(target.vocabulary) - 1
+            padded = Ragged.of([*[pad] * (self.prefix - len(row)), *row] for row in encoded.prompt)
+            encoded = replace(encoded, prompt=padded)
+        stored = StoredExamples.of(encoded, self.config.source)
+        yield from stored.batches(Purpose.DECODE, Size(len(rows)))
+
+    def normalized(self, prompts: Sequence[str], targets: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        """Return new texts as `examples` would yield them; by default unchanged."""
+        return prompts, targets
+
+    def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
+        """Return new examples within the limits that `choose` sets those of a test set; by default unchanged."""
+        return encoded
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return the references of each example to decode, as `examples` yielded them."""

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from bench_text.pretrained import FILE, Numbered
 from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import Learned, Pretrained
 from bench_text.token_sizes import NONE
-from bench_text.tokens import learn
+from bench_text.tokens import learn, restored
+
+SOURCE = "source.vocabulary.json"  # of sources with tokens of their own
 
 
 class TokenizedTask(Task):
@@ -52,7 +54,9 @@ class TokenizedTask(Task):
         shutil.copyfile(given.file, self.folder / FILE)
         extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
         vocabulary = [*given.vocabulary, *[PAD] * pad]
-        return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces)
+        return Encoder(
+            vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces, saved=b""
+        )
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""
@@ -62,6 +66,32 @@ class TokenizedTask(Task):
     def vocabulary(self) -> list[str]:
         """The names of target tokens, as `save_vocabulary` wrote them."""
         return list(json.loads((self.folder / "vocabulary.json").read_text(encoding="utf-8")))
+
+    def save_tokenizers(self, target: Encoder, source: Encoder | None = None) -> None:
+        """Write to the folder what `restored` needs to encode new texts."""
+        self.save_vocabulary(target.vocabulary)
+        if source is not None and source is not target:
+            (self.folder / SOURCE).write_text(json.dumps(source.vocabulary), encoding="utf-8")
+        for side, encoder in {"target": target, "source": source}.items():
+            if encoder is not None and encoder.saved is not None:
+                (self.folder / f"{side}.tokenizer").write_bytes(encoder.saved)
+
+    def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
+        """Return the encoder of one side as it was prepared; raise SuiteError if its tokenizer was not stored."""
+        file, own = self.folder / f"{side}.tokenizer", self.folder / SOURCE
+        vocabulary = self.vocabulary
+        if side == "source" and own.exists():
+            vocabulary = json.loads(own.read_text(encoding="utf-8"))
+        if not file.exists():
+            raise SuiteError(
+                f"the tokenizer of {side}s of {self.config.name} was not stored, so it cannot encode new texts. If "
+                "the task comes from an older version, run the suite again; else build its encoders by `encoder`."
+            )
+        if isinstance(settings, Pretrained):
+            given = Numbered.of(Pretrained(kind="pretrained", path=".", stop=vocabulary[STOP]), self.folder)
+            return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown)
+        encode = restored(settings, vocabulary, file.read_bytes())
+        return Encoder(vocabulary, encode, (), lambda texts, rows, first: iter(()))
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:
         """Write the sizes of the raw texts of targets [R, 2], in bytes and characters, to the folder."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bench_text import given_tokens
-from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encoder
+from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name
 from bench_text.merges import Merges
 from bench_text.raw_text import Pieces, byte_level, utf8
 from bench_text.settings import BytePairs, Characters, Codes, Learned, SentencePiece, Words
@@ -39,10 +39,6 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
     least, most = (settings.min_count, settings.most_words) if isinstance(settings, Words) else (1, None)
     kept = sorted((token for token in counts if counts[token] >= least), key=lambda token: (-counts[token], token))
     kept = kept[:most]
-    ids = {token: place for place, token in enumerate(kept, 2)}
-
-    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
-        return ([ids.get(token, 1) for token in cut(line)] for line in lines)
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         gap = " " if isinstance(settings, Words) else ""
@@ -51,7 +47,21 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
     texts = [utf8(token) for token in vocabulary]
     pieces = _pieces(texts, [b" " + text for text in texts] if isinstance(settings, Words) else texts)
-    return Encoder(vocabulary, encode, range(2, 2 + len(kept)), rest, pieces=pieces)
+    usual = range(2, 2 + len(kept))
+    return Encoder(vocabulary, by_name(vocabulary, cut), usual, rest, pieces=pieces, saved=b"")
+
+
+def restored(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Encode:
+    """Return the encoding of a tokenizer that was learned before, from its vocabulary and `Encoder.saved`."""
+    if isinstance(settings, BytePairs):
+        from tokenizers import Tokenizer
+
+        return _by_pairs(Tokenizer.from_str(saved.decode()))
+    if isinstance(settings, SentencePiece):
+        return given_tokens.by_pieces(given_tokens.processor(saved))
+    if isinstance(settings, Codes):
+        return by_name(vocabulary, Merges.of(json.loads(saved)).cut)
+    return by_name(vocabulary, _characters if isinstance(settings, Characters) else str.split)
 
 
 def _pieces(first: Sequence[bytes], others: Sequence[bytes]) -> Pieces:
@@ -74,7 +84,6 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
     pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
     words = pre_tokenizers.Split(" ", "merged_with_next")
     pairs.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    pairs.encode_special_tokens = True  # `<unk>` inside a word is text like any other
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=settings.vocab_size - 1 - pad,
@@ -84,13 +93,6 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
     )
     known = (" ".join(["", *(word for word in line.split() if word != UNKNOWN)]) for line in train)
     pairs.train_from_iterator(known, trainer)
-
-    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
-        types = sorted({word for line in lines for word in line.split()})
-        encodings = pairs.encode_batch([f" {word}" for word in types])
-        pieces = {word: [piece + 1 for piece in each.ids] for word, each in zip(types, encodings, strict=True)}
-        pieces[UNKNOWN] = [1]
-        return ([piece for word in line.split() for piece in pieces[word]] for line in lines)
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
     vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
@@ -104,7 +106,23 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
     pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
     merges = Merges("bpe", _pairs(pairs), settings.dropout) if settings.dropout else None
     usual = range(2, len(vocabulary))
-    return Encoder([*vocabulary, *[PAD] * pad], encode, usual, rest, pieces=pieces, merges=merges)
+    saved = str(pairs.to_str()).encode()
+    vocabulary += [PAD] * pad
+    return Encoder(vocabulary, _by_pairs(pairs), usual, rest, pieces=pieces, merges=merges, saved=saved)
+
+
+def _by_pairs(pairs: Any) -> Encode:
+    """Return the encoding by byte pairs of each word; a word `<unk>` is token 1."""
+    pairs.encode_special_tokens = True  # `<unk>` inside a word is text like any other
+
+    def encode(lines: Sequence[str]) -> Iterator[list[int]]:
+        types = sorted({word for line in lines for word in line.split()})
+        encodings = pairs.encode_batch([f" {word}" for word in types])
+        pieces = {word: [piece + 1 for piece in each.ids] for word, each in zip(types, encodings, strict=True)}
+        pieces[UNKNOWN] = [1]
+        return ([piece for word in line.split() for piece in pieces[word]] for line in lines)
+
+    return encode
 
 
 def _pairs(tokenizer: Any) -> list[tuple[str, str]]:

@@ -46,6 +46,10 @@ class ParallelTask(SequenceTask):
         """Return the lines of both sides with spaces between tokens; by default as they are."""
         return lines
 
+    def normalized(self, prompts: Sequence[str], targets: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        source, target = self.spaced((prompts, targets))
+        return source, target
+
     def reference(self, line: str) -> str:
         """Return the reference text of a line of the target; by default the line."""
         return line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -67,13 +67,19 @@ class Translation(ParallelTask):
         chosen, left_out = super().choose(split, encoded)
         most = self.config.examples
         if split != "train":
-            chosen, left_out = self._limited(split, chosen)
+            chosen, left_out = self._limited(chosen, lambda place: self.corpus.read(split)[0].place(place))
         elif most is not None and most < len(chosen):
             left_out["left_out_examples"] = len(chosen) - most
             chosen = chosen.take(evenly(np.arange(len(chosen)), most))
         return self._parsed(split, [example.target for example in encoded.examples], chosen), left_out
 
-    def _limited(self, split: Split, rows: EncodedExamples) -> tuple[EncodedExamples, dict[str, int]]:
+    def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
+        def named(place: int) -> str:
+            return f"prompt {(encoded.examples[place].id or 0) + 1}"
+
+        return self._limited(encoded, named)[0]
+
+    def _limited(self, rows: EncodedExamples, named: Callable[[int], str]) -> tuple[EncodedExamples, dict[str, int]]:
         """Cut off sources over the limit if so wished; else raise DataError that names the first of them."""
         assert isinstance(rows.source, Ragged)
         limit, lengths = self.config.source_limit, rows.source.lengths
@@ -81,11 +87,10 @@ class Translation(ParallelTask):
         if limit is None or not len(over):
             return rows, {"truncated": 0} if limit else {}
         if self.config.over_limit == "error":
-            place = self.corpus.read(split)[0].place(over[0])
-            others = f"; so have {len(over) - 1:,} other lines" if len(over) > 1 else ""
+            place, others = int(over[0]), f"; so have {len(over) - 1:,} other lines" if len(over) > 1 else ""
             raise DataError(
-                f"{place} has {lengths[over[0]]} tokens, more than the `source_limit` of {limit}{others}. Raise the "
-                "limit, or set `over_limit: truncate`."
+                f"{named(place)} has {lengths[place]} tokens, more than the `source_limit` of {limit}{others}. Raise "
+                "the limit, or set `over_limit: truncate`."
             )
         return replace(rows, source=Ragged.of(row[:limit] for row in rows.source)), {"truncated": len(over)}
 

@@ -74,6 +74,13 @@ class WordOrder(SequenceTask):
         owners = np.repeat(np.arange(len(rows)), rows.lengths)
         return Ragged(rows.tokens[np.lexsort((keys, owners))], rows.edges)
 
+    def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
+        """Return new bags: sorted, or in the order of the text where bags are shuffled."""
+        if self.config.bag == "sorted" or encoded.source_encoder is None:
+            return encoded
+        texts = [example.source for example in encoded.examples]
+        return replace(encoded, source=Ragged.of(encoded.source_encoder.encode(texts)))
+
     def statistics(self, encoded: EncodedExamples) -> dict[str, Any]:
         return {"sentences": len(encoded), **token_statistics(encoded.target)}
 

@@ -1,0 +1,221 @@
+"""A model of a run with its stored weights, to decode texts that are in no split."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench_core.computing.building import built
+from bench_core.computing.context import StageContext
+from bench_core.computing.evaluate import Examples
+from bench_core.computing.guarded_tasks import misfit
+from bench_core.computing.guards import named
+from bench_core.computing.loading import load_model
+from bench_core.computing.process_state import defined_state
+from bench_core.computing.training.evaluation import evaluating
+from bench_core.data import STOP, Batch, Outcome, Prompt, Purpose, TaskInfo
+from bench_core.decoder import Decoder, TextDecoder
+from bench_core.errors import PluginError, SuiteError
+from bench_core.model import OwnVocabulary, TextGenerator
+from bench_core.planning.stages import Stage
+from bench_core.random_numbers import Noise
+from bench_core.registry import configured, suggestion
+from bench_core.storage.store import ANSWERS, Store
+from bench_core.task import Size, Task
+
+SPLIT = "new prompts"  #: what stands for a split in messages
+
+
+@dataclass
+class TrainedModel:
+    """A model of a run: the module in evaluation mode, its tokenizer, and its decoders by name."""
+
+    module: Any  #: the torch module with the stored weights, or what stands for a system elsewhere
+    task: Task  #: which encodes prompts and decodes tokens, unless the module has a vocabulary of its own
+    info: TaskInfo  #: of the task, with its vocabulary
+    sampled: bool = field(default=False, init=False)  #: whether the last `decode` drew random numbers
+    _stage: Stage
+    _store: Store
+    _decoders: Mapping[str, Mapping[str, Any]]
+    _max_tokens: int
+
+    @property
+    def seed(self) -> int:
+        """The seed of the training, and of what decoders sample."""
+        return int(self._stage.settings["seed"])
+
+    @cached_property
+    def decoders(self) -> Mapping[str, Decoder[Any]]:
+        """The decoders that the run used with the model, by their names in the suite."""
+        return {name: self.decoder(name) for name in self._decoders}
+
+    def decoder(self, name: str | None = None) -> Decoder[Any]:
+        """Return a decoder by its name in the suite, or the only one; raise SuiteError that lists the names.
+
+        With a model that the run only scored, any installed decoder can be named, which has its default settings.
+        """
+        names = [*self._decoders]
+        if not names:
+            return self._installed(name)
+        if name is None and len(names) > 1:
+            raise SuiteError(f"the run has several decoders. Choose one of {', '.join(names)}.")
+        if name is not None and name not in names:
+            raise SuiteError(f"no decoder of {self._stage.label} is called {name!r}. {suggestion(name, names)}")
+        found: Decoder[Any] = built("decoder", self._decoders[name or names[0]])
+        return found
+
+    def _installed(self, name: str | None) -> Decoder[Any]:
+        """Return an installed decoder with its default settings and the limit of the suite."""
+        label = self._stage.label
+        if name is None:
+            raise SuiteError(
+                f"the run decodes nothing with {label}. Name an installed decoder: `bench list decoders`."
+            )
+        settings = {"name": name, "max_tokens": self._max_tokens}
+        try:
+            needs = configured("decoder", settings).needs
+        except ValueError:
+            raise SuiteError(f"decoder {name!r} has no default settings. Add it to the suite of the run.") from None
+        if not isinstance(self.module, needs):
+            raise SuiteError(f"decoder {name!r} needs a {needs.__name__}, and {label} is none. Choose another one.")
+        found: Decoder[Any] = built("decoder", settings)
+        return found
+
+    def encode(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Batch]:
+        """Return rows for texts, which are sources or prefixes, in batches of equally long openings.
+
+        The ids of rows are the places of the texts. With `targets`, `gold` is the target of each, to be scored.
+        """
+        prompts = [Prompt(number, text) for number, text in enumerate(texts)]
+        if isinstance(self.module, OwnVocabulary):
+            return [self.module.encode(prompts, targets)]
+        self._check_tokens()
+        return [*self.task.encode(prompts, targets)]
+
+    def text(self, tokens: list[int]) -> str:
+        """Return the text of target tokens, without stop."""
+        own: Any = self.module if isinstance(self.module, OwnVocabulary) else self.task
+        return str(own.text(tokens))
+
+    def decode(
+        self, texts: Sequence[str], decoder: str | Decoder[Any] | None = None, first: int = 0
+    ) -> list[Outcome]:
+        """Return the outcome of each text as the run has that of an example with this prompt.
+
+        `decoder` is a name in the suite, not needed if there is only one, or any other decoder. Texts are numbered
+        from `first`: what a decoder samples depends on the seed and on this number. For double precision, call
+        `torch.set_default_dtype(torch.float64)` and `module.double()` before.
+        """
+        if not texts:
+            return []
+        by = decoder if isinstance(decoder, Decoder) else self.decoder(decoder)
+        prompts = [Prompt(number, text) for number, text in enumerate(texts, first)]
+        writes = isinstance(self.module, TextGenerator | OwnVocabulary)
+        settings, answers = self._stage.settings, self._store.root / ANSWERS
+        noise = _NoticedNoise.of(Noise(settings["seed"]).fork("decode"))
+        examples = Examples(
+            _NewPrompts(self.task, self.info, prompts, writes), SPLIT, noise, torch.device(settings["device"]),
+            settings["batch_size"], words=len(self.info.vocabulary), seed=settings["seed"], answers=answers,
+            warn=self._store.warn,
+        )  # fmt: skip
+        dtype = torch.get_default_dtype()
+        with state_of_stages(settings), evaluating(self.module):
+            torch.set_default_dtype(dtype)
+            found = [*examples.decoded(self.module, by)]
+        is_text = isinstance(by, TextDecoder)
+        self.sampled = len(by.config.seeds([0, 1])) > 1 if is_text else bool(noise.drawn)
+        return found
+
+    def _check_tokens(self) -> None:
+        if isinstance(self.module, TextGenerator):
+            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
+
+
+@contextmanager
+def state_of_stages(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Give the block the process state in which stages with these settings are computed."""
+    with defined_state(settings["threads"], settings["seed"], os.getcwd(), lambda names: None):
+        yield
+
+
+def load_trained(
+    context: StageContext, stage: Stage, decoders: Mapping[str, Mapping[str, Any]], max_tokens: int
+) -> TrainedModel:
+    """Return the model that a stage decodes with, built from the store."""
+    if stage.settings["device"] == "cuda" and not torch.cuda.is_available():
+        stage = replace(stage, settings={**stage.settings, "device": "cpu"})
+        context.warn("there is no CUDA device here: computing on the CPU, where last digits may differ.")
+    with state_of_stages(stage.settings):
+        module, task, _ = load_model(context, stage)
+    return TrainedModel(module.eval(), task.task, task.info, stage, context.store, decoders, max_tokens)
+
+
+@dataclass(frozen=True)
+class _NoticedNoise(Noise):
+    """Random numbers that note when some are drawn."""
+
+    drawn: list[bool] = field(default_factory=list, compare=False)
+
+    @classmethod
+    def of(cls, noise: Noise) -> _NoticedNoise:
+        """Return the same random numbers, noticed."""
+        return cls(noise.key)
+
+    def fork(self, purpose: str | int) -> Noise:
+        return _NoticedNoise(super().fork(purpose).key, self.drawn)
+
+    def uniform(self, ids: torch.Tensor, step: int = 0, size: int | None = None) -> torch.Tensor:
+        self.drawn.append(True)
+        return super().uniform(ids, step, size)
+
+
+class _NewPrompts(Task):
+    """Texts that are in no split, as the one split of a task."""
+
+    def __init__(self, task: Task, info: TaskInfo, prompts: Sequence[Prompt], as_text: bool) -> None:
+        super().__init__(task.config, task.folder)
+        self.task, self.info, self.prompts, self.as_text = task, info, prompts, as_text
+
+    def prepare(self, data: Path) -> TaskInfo:
+        return self.info
+
+    def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        for start in range(0, len(self.prompts), size.number):
+            prompts = self.prompts[start : start + size.number]
+            yield from self._as_texts(prompts) if self.as_text else self._encoded(prompts)
+
+    def _as_texts(self, prompts: Sequence[Prompt]) -> Iterator[Batch]:
+        """Yield rows without tokens, for what reads the prompts themselves."""
+        ids, stops = torch.tensor([one.id for one in prompts]), torch.full((len(prompts), 1), STOP)
+        yield Batch(ids, stops, stops, torch.ones_like(ids))
+
+    def _encoded(self, prompts: Sequence[Prompt]) -> Iterator[Batch]:
+        """Yield the rows that the task makes of prompts; raise PluginError unless it is one for each."""
+        found = [*self.task.encode(prompts)]
+        who = named(self.task, "encode")
+        for batch in found:
+            if reason := misfit(batch, self.info):
+                raise PluginError(f"{who} gave {reason}.")
+        ids = sorted(number for batch in found for number in batch.ids.tolist())
+        if ids != [one.id for one in prompts]:
+            raise PluginError(f"{who} gave the ids {ids[:3]}...; it is to give one row for each prompt, with its id.")
+        yield from found
+
+    def text(self, tokens: list[int]) -> str:
+        return self.task.text(tokens)
+
+    def prompt(self, tokens: list[int]) -> str:
+        return self.task.prompt(tokens)
+
+    def sources(self, split: str) -> Mapping[int, str]:
+        return {one.id: one.text for one in self.prompts}
+
+    def references(self, split: str) -> Mapping[int, Sequence[str]]:
+        return {one.id: [] for one in self.prompts}

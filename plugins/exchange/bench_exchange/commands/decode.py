@@ -1,0 +1,58 @@
+"""Decode lines of text with a trained model of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench_core.commands import options
+
+if TYPE_CHECKING:
+    from bench_core.storage.store import Store
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("model")
+@click.option("--decoder", help="Name of a decoder in the suite [default: the only one].")
+@click.option("--task", help="Name of the task that the model was trained on [default: the only one].")
+@click.option("--seed", type=int, help="Seed of the training, and of what a decoder samples [default: the only one].")
+@click.option("--hardware", help="Name of the hardware that it was trained on [default: the only one].")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each line, with all outputs.")
+@options.data
+@options.runs
+@options.store
+def command(
+    run: Path,
+    model: str,
+    decoder: str | None,
+    task: str | None,
+    seed: int | None,
+    hardware: str | None,
+    as_json: bool,
+    data: Path,
+    runs: Path,
+    store: Store,
+) -> int:
+    """Decode each line of standard input with MODEL, as the suite of RUN calls it; print its best output on a line.
+
+    A line is what a prompt is to the task: the source, or the prefix of the output. A prompt of the test set gives
+    the output of the run. On a terminal, prompts are read one by one. Nothing is stored in the run.
+
+    Decoders that sample depend on --seed and on the number of the line, so the same line twice has two samples.
+    """
+    from bench_core.runs.loaded import load
+    from bench_exchange.decoding import Session
+
+    loaded = load(run, store.root, runs)
+    trained = loaded.model(model, task=task, seed=seed, hardware=hardware, decoder=decoder, data=data)
+    session = Session(trained, trained.decoder(decoder), model, as_json)
+    stdin = sys.stdin.buffer
+    if stdin.isatty():
+        session.converse(stdin)
+    else:
+        session.decode(stdin)
+    return 0

@@ -1,0 +1,94 @@
+"""Decodes lines from a file or a terminal with a trained model, and writes its outputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import BinaryIO
+
+from bench_core import Decoder, Outcome, TrainedModel
+from bench_core.errors import BenchError, DataError, SuiteError
+from bench_core.terminal import say, to_json, visible, write
+from bench_exchange.outputs import BREAKS, as_example
+
+TOGETHER = 256  #: lines of a file that are decoded together
+MARK = "\N{BOM}"
+
+
+@dataclass
+class Session:
+    """Decodes lines, numbered from 0 as the examples of a split are."""
+
+    trained: TrainedModel
+    decoder: Decoder
+    name: str  # of the model
+    as_json: bool = False
+    noted: set[str] = field(default_factory=set)
+
+    def decode(self, lines: Iterable[bytes]) -> None:
+        """Write the output of each line of a file; raise DataError that names a line which is no prompt."""
+        texts = self._texts(enumerate(lines))
+        first = 0
+        while some := [*islice(texts, TOGETHER)]:
+            self._answer(some, first)
+            first += len(some)
+
+    def converse(self, terminal: BinaryIO) -> None:
+        """Ask for prompts on a terminal until its end; what is wrong with one is said, and the next is asked for."""
+        number = 0
+        while True:
+            say(f"{visible(self.name)}> ", err=True, end="")
+            sys.stderr.flush()
+            if not (line := terminal.readline()):
+                say("", err=True)
+                return
+            try:
+                self._answer([*self._texts([(number, line)])], number)
+            except BenchError as error:
+                say(f"bench: {visible(str(error))}", err=True)
+            number += 1
+
+    def _texts(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[str]:
+        for number, line in lines:
+            try:
+                text = line.decode().removesuffix("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"line {number + 1} is not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}). Lines "
+                    "are texts: convert the file, or name another one."
+                ) from None
+            text = text.removeprefix(MARK) if number == 0 else text
+            if "\0" in text:
+                raise DataError(f"line {number + 1} has a zero byte: it is no text. Name a file of texts.")
+            if not text.strip():
+                raise DataError(f"line {number + 1} is empty. Each line is a prompt: fill it, or take it out.")
+            yield text
+
+    def _answer(self, texts: list[str], first: int) -> None:
+        """Decode and write some lines."""
+        for outcome in self.trained.decode(texts, self.decoder, first):
+            write(self._line(outcome))
+        sys.stdout.flush()
+        if self.trained.sampled:
+            self._note(f"outputs are sampled, with seed {self.trained.seed} (--seed) and the number of the line.")
+
+    def _line(self, outcome: Outcome) -> str:
+        if self.as_json:
+            found = as_example(outcome, {"line": outcome.id + 1}, hidden=False)
+            return to_json({name: found[name] for name in ("line", "prompt", "outputs")}) + "\n"
+        text = outcome.texts[0]
+        for character, name in BREAKS.items():
+            if character in text and not sys.stdout.isatty():
+                raise SuiteError(
+                    f"the output of line {outcome.id + 1} has a line break ({name}), and there is one output a line. "
+                    "Choose --json."
+                )
+        return f"{text}\n"
+
+    def _note(self, text: str) -> None:
+        """Say something beside the outputs, once."""
+        if text not in self.noted:
+            self.noted.add(text)
+            say(f"note: {visible(text)}", err=True)
