@@ -85,7 +85,7 @@ class Installed:
                     if caller.spec is None and not own.optionalhook:
                         raise PluginError(self._undefined(caller.name, module, needed or ()))
                     if caller.spec is not None and not caller.spec.argnames:
-                        _check_configs(cast("Iterable[type[Config]]", own.function()))
+                        _check_configs(cast("Iterable[type[Config]]", own.function()), caller.name, module)
         except Exception:
             if self.manager.get_plugin(plugin) is module:
                 self.manager.unregister(name=plugin)
@@ -111,13 +111,18 @@ class Installed:
         )
 
 
-def _check_configs(configs: Iterable[type[Config]]) -> None:
-    """Raise PluginError for a Config that lacks a declaration, or a method that its base class leaves to it."""
+def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleType) -> None:
+    """Raise PluginError for a Config that lacks a declaration or a method, and for two Configs of one name."""
+    names = set[str]()
     for config in configs:
         declarations = {*config.__class_vars__} - {"target"}  # a Config may override `load` instead
         missing = sorted({one for one in declarations if not hasattr(config, one)} | config.__abstractmethods__)
         if missing:
             raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it there.")
+        if config.name in names:
+            what = hook.removeprefix("bench_")
+            raise PluginError(f"{module.__name__} provides two {what} called {config.name!r}. Rename one of them.")
+        names.add(config.name)
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
@@ -253,7 +258,8 @@ def _lack(kind: str, name: str, known: Mapping[str, Part]) -> str:
     owners = {canonicalize_name(one): reason for one, reason in installed().broken.items()}
     if reason := owners.get(canonicalize_name(owner)):
         return f"{kind} {name!r} is of {owner}, which cannot be loaded: {reason}.{advice}"
-    if entry_points.installed_version(owner) == "not installed":
+    here = {canonicalize_name(one) for one, _ in installed().origins.values()}
+    if canonicalize_name(owner) not in here and entry_points.installed_version(owner) == "not installed":
         return f"{kind} {name!r} is of the distribution {owner}, which is not installed. Install {owner}.{advice}"
     its = [one.whole_name for one in known.values() if one.is_called(f"{owner}/{one.config.name}")]
     return f"{owner} provides no {kind} called {own!r}. {suggestion(name, its, 'It provides')}{advice}"
