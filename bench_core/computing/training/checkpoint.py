@@ -16,7 +16,7 @@ from safetensors.torch import load, load_file, load_model, save, save_file, save
 from torch import Tensor, nn
 
 from bench_core.computing.context import Inputs
-from bench_core.errors import PluginError, StoreError
+from bench_core.errors import Fault, PluginError, StoreError
 from bench_core.storage.checkpoints import CHECKPOINT, PLACES, checkpoint_key
 from bench_core.storage.store import Artifact, Store
 from bench_core.tensor_rows import Rows
@@ -109,7 +109,8 @@ class Checkpoints:
         if not self.store.path(CHECKPOINT, self._key(place)).exists():
             return None
         if names := self.store.changed_inputs(CHECKPOINT, self._key(place)):
-            self._set_aside(place, f"{', '.join(names)} changed since it was written.")
+            why: Fault = f"{', '.join(names)} changed since it was written."
+            self._set_aside(place, why)
             return None
         try:
             return self.store.get(CHECKPOINT, self._key(place))
