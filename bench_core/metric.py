@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, repeat
 from math import fsum, inf, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias
@@ -41,10 +42,14 @@ class Metric(ABC, Generic[X]):
     digits: ClassVar[int] = 2  #: after the point, in tables
     may_be_nan: ClassVar[bool] = False  #: whether the score of some examples may be undefined
     may_be_infinite: ClassVar[bool] = False  #: likewise, infinite
-    signature: str  #: printed below tables; numbers of different signatures share no column
 
     def __init__(self, config: Any) -> None:
         self.config = config
+
+    @cached_property
+    def signature(self) -> str:
+        """Printed below tables; numbers of different signatures share no column. By default its name and settings."""
+        return "|".join([self.config.name, *(f"{name}:{value}" for name, value in self.config)])
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return a metric fitted to the data, for example with document frequencies; by default itself."""

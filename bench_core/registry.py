@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -38,6 +40,22 @@ class Part:
     version: str
     package: str  # the top-level package whose code it is
 
+    @property
+    def root(self) -> str:
+        """Return where its Config is defined, as `module:Class`."""
+        return f"{self.config.__module__}:{self.config.__qualname__}"
+
+    @property
+    def whole_name(self) -> str:
+        """Return its name with its distribution, such as `bench-news/transformer`, which no other part has."""
+        return f"{self.distribution}/{self.config.name}"
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a name is its own, alone or with its distribution."""
+        owner, _, own = name.rpartition("/")
+        alone = name == self.config.name
+        return alone or (own == self.config.name and canonicalize_name(owner) == canonicalize_name(self.distribution))
+
 
 @dataclass
 class Installed:
@@ -67,7 +85,7 @@ class Installed:
                     if caller.spec is None and not own.optionalhook:
                         raise PluginError(self._undefined(caller.name, module, needed or ()))
                     if caller.spec is not None and not caller.spec.argnames:
-                        _check_configs(cast("Iterable[type[Config]]", own.function()))
+                        _check_configs(cast("Iterable[type[Config]]", own.function()), caller.name, module)
         except Exception:
             if self.manager.get_plugin(plugin) is module:
                 self.manager.unregister(name=plugin)
@@ -93,13 +111,18 @@ class Installed:
         )
 
 
-def _check_configs(configs: Iterable[type[Config]]) -> None:
-    """Raise PluginError for a Config that lacks a declaration, or a method that its base class leaves to it."""
+def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleType) -> None:
+    """Raise PluginError for a Config that lacks a declaration or a method, and for two Configs of one name."""
+    names = set[str]()
     for config in configs:
         declarations = {*config.__class_vars__} - {"target"}  # a Config may override `load` instead
         missing = sorted({one for one in declarations if not hasattr(config, one)} | config.__abstractmethods__)
         if missing:
             raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it there.")
+        if config.name in names:
+            what = hook.removeprefix("bench_")
+            raise PluginError(f"{module.__name__} provides two {what} called {config.name!r}. Rename one of them.")
+        names.add(config.name)
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
@@ -163,30 +186,83 @@ def kinds() -> list[str]:
 
 @cache
 def parts(kind: str) -> dict[str, Part]:
-    """Return every installed part of a kind, such as "model", by name; raise PluginError if two claim a name."""
+    """Return every installed part of a kind, such as "model", by name, with its distribution if several share it.
+
+    Raises PluginError if one distribution provides a name twice.
+    """
     if kind not in kinds():
         raise SuiteError(f"there is no such kind of part as {kind!r}. {suggestion(kind, kinds())}")
     found: dict[str, Part] = {}
-    clashes = []
     for implementation in getattr(installed().manager.hook, f"bench_{kind}s").get_hookimpls():
         distribution, version = installed().origins[implementation.plugin_name]
         package = implementation.function.__module__.partition(".")[0]
         for config in cast("Iterable[type[Config]]", implementation.function()):
             part = Part(kind, config, implementation.plugin_name, distribution, version, package)
-            other = found.setdefault(config.name, part)
-            if other is not part:
-                clashes.append(f"{kind} {config.name!r} is provided by both {other.distribution} and {distribution}")
-    if clashes:
-        raise PluginError(f"{'; '.join(sorted(clashes))}. Uninstall or rename one of them.")
-    return dict(sorted(found.items()))
+            if found.setdefault(part.whole_name, part) is not part:
+                raise PluginError(f"{distribution} provides two {kind}s called {config.name!r}. Rename one of them.")
+    shared = Counter(one.config.name for one in found.values())
+    plain = {one.config.name if shared[one.config.name] == 1 else name: one for name, one in found.items()}
+    return dict(sorted(plain.items()))
 
 
 def part(kind: str, name: str) -> Part:
-    """Return the part of a kind, such as "model" or "processor", by name; raise SuiteError with the nearest names."""
+    """Return the part of a kind, such as "model" or "processor", by name: `bench-news/transformer` or `transformer`.
+
+    Raises SuiteError with the nearest names, or with all parts that share the name.
+    """
     known = parts(kind)
-    if name not in known:
-        raise SuiteError(f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}")
-    return known[name]
+    called = [known[name]] if name in known else [one for one in known.values() if one.is_called(name)]
+    if len(called) > 1:
+        called = [one for one in called if one.root in _meant.get()] or called
+    if len(called) > 1:
+        names = [repr(one.whole_name) for one in called]
+        owners = " and ".join(one.distribution for one in called)
+        raise SuiteError(f"{kind} {name!r} is provided by {owners}. Write {' or '.join(names)}.")
+    if not called:
+        raise SuiteError(_lack(kind, name, known))
+    return called[0]
+
+
+_meant: ContextVar[frozenset[str]] = ContextVar("meant", default=frozenset())
+
+
+@contextmanager
+def meaning(roots: Iterable[str]) -> Iterator[None]:
+    """Have names that several parts share mean those of these `Part.root`s, as recorded settings have names alone."""
+    token = _meant.set(frozenset(roots))
+    try:
+        yield
+    finally:
+        _meant.reset(token)
+
+
+def name_here(kind: str, config: type[Config]) -> str:
+    """Return the name by which `part` finds a Config: with its distribution if others share it."""
+    return next((name for name, one in parts(kind).items() if one.config is config), config.name)
+
+
+def name_beside(kind: str, name: str, config: type[Config] | Config) -> str:
+    """Return the name by which `part` finds what a Config refers to: of several, the part beside it."""
+    package = config.__module__.partition(".")[0]
+    named = [(one.package, key) for key, one in parts(kind).items() if one.config.name == name]
+    return dict(named).get(package, name)
+
+
+def _lack(kind: str, name: str, known: Mapping[str, Part]) -> str:
+    """Return why there is no part of a kind with this name."""
+    owner, _, own = name.rpartition("/")
+    others = [one.whole_name for one in known.values() if one.config.name == own]
+    if not owner:
+        return f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}"
+    advice = f" Or name {' or '.join(map(repr, others))}, which is installed." if others else ""
+    owners = {canonicalize_name(one): reason for one, reason in installed().broken.items()}
+    if reason := owners.get(canonicalize_name(owner)):
+        return f"{kind} {name!r} is of {owner}, which cannot be loaded: {reason}.{advice}"
+    here = {canonicalize_name(one) for one, _ in installed().origins.values()}
+    if canonicalize_name(owner) not in here and entry_points.installed_version(owner) == "not installed":
+        return f"{kind} {name!r} is of the distribution {owner}, which is not installed. Install {owner}.{advice}"
+    its = [one.whole_name for one in known.values() if one.is_called(f"{owner}/{one.config.name}")]
+    return f"{owner} provides no {kind} called {own!r}. {suggestion(name, its, 'It provides')}{advice}"
 
 
 def configured(kind: str, settings: Mapping[str, Any]) -> Any:

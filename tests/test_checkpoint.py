@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.computing.training.checkpoint import KIND, TENSORS, Checkpoints
+from bench_core.computing.training.checkpoint import TENSORS, Checkpoints
 from bench_core.computing.training.evaluation import Selection
 from bench_core.computing.training.optimizers import optimizers
 from bench_core.computing.training.trainer import Trainer
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
+from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import Store
 from bench_core.suites.training import TrainingConfig
 from bench_core.tensor_rows import Rows
@@ -180,7 +181,7 @@ def test_what_is_taken_up_does_not_depend_on_how_often_checkpoints_are_written(t
     config = TrainingConfig(epochs=1)
     wanted = ended(trainer(config))
     same(ended(trainer(config, tmp_path, every=1e9)), wanted)
-    assert not (tmp_path / KIND).exists()
+    assert not (tmp_path / CHECKPOINT).exists()
     same(ended(trainer(config, tmp_path, every=0.0)), wanted)
 
 
@@ -241,7 +242,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_taken(tmp_pa
     wanted = ended(trainer(config))
     with pytest.raises(Killed):
         trainer(config, tmp_path, Judge(3)).run()
-    newest = max((tmp_path / KIND).glob(f"*/{TENSORS}"), key=lambda path: path.stat().st_mtime_ns)
+    newest = max((tmp_path / CHECKPOINT).glob(f"*/{TENSORS}"), key=lambda path: path.stat().st_mtime_ns)
     content = bytearray(newest.read_bytes())
     content[-1] ^= 1
     newest.write_bytes(content)
@@ -258,9 +259,9 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_taken(tmp_pa
 def test_a_finished_training_leaves_no_checkpoint(tmp_path):
     one = trainer(TrainingConfig(**CONFIGS["epochs"]), tmp_path)
     one.run()
-    assert list((tmp_path / KIND).iterdir())
+    assert list((tmp_path / CHECKPOINT).iterdir())
     one.checkpoints.remove()
-    assert not list((tmp_path / KIND).iterdir())
+    assert not list((tmp_path / CHECKPOINT).iterdir())
 
 
 def test_a_loss_that_is_no_number_names_the_last_good_weights(tmp_path):

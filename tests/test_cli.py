@@ -208,6 +208,7 @@ def test_an_interruption_exits_with_130_and_loses_nothing(bench):
     assert running.returncode == 130
     assert "Traceback" not in errors
     assert "interrupted; finished stages are stored" in errors
+    assert "seed 0 has no checkpoint yet" in errors or "from its checkpoint at step" in errors
     assert list(store.glob("prepare/*/manifest.json"))
     assert not list(store.glob("unfinished/*"))
     bench("run", "suite.yaml")
@@ -241,12 +242,15 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, mon
     assert not left[-1]
 
 
-def test_without_any_time_a_run_says_so_and_exits_with_3(bench):
+def test_without_any_time_a_run_performs_one_stage_says_so_and_exits_with_3(bench):
     found = bench("run", "suite.yaml", "--stop-after", "0s", code=3)
     assert "2 cells not run: " in found.stderr
     assert "the time limit was reached. Run the suite again to continue." in found.stderr
     assert "not run" in (bench.folder / "reports" / "tests" / "tiny-incomplete" / "report.md").read_text()
-    assert not (bench.folder / ".bench" / "store" / "prepare").exists()
+    assert "2 cells: 1 stage computed\n" in found.stdout
+    store = bench.folder / ".bench" / "store"
+    assert (store / "prepare").exists()
+    assert not (store / "train").exists()
 
 
 @pytest.mark.parametrize("option", ["--stop-after", "--checkpoint-every"])

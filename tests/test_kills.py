@@ -14,12 +14,13 @@ from bench_small.killing import SUITES, Place, differences
 from safetensors.torch import load_file, save_file
 
 import bench_core
-from bench_core.computing.training.checkpoint import KIND, WEIGHTS, Checkpoints, _built, _flat
+from bench_core.computing.training.checkpoint import WEIGHTS, Checkpoints, _built, _flat
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage import store as stores
+from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import Store
 
 
@@ -81,7 +82,7 @@ def test_a_checkpoint_is_kept_until_its_training_is_stored(suite_file, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(stores, "write_manifest", full)
         assert {cell.status for cell in run().cells} == {"failed"}
-    left = sorted((tmp_path / "store" / KIND).iterdir())
+    left = sorted((tmp_path / "store" / CHECKPOINT).iterdir())
     assert left
     begun = {path: path.stat().st_mtime_ns for path in (path / "manifest.json" for path in left)}
     with monkeypatch.context() as patch:
@@ -135,13 +136,13 @@ def test_a_checkpoint_that_is_being_removed_is_never_there_in_part(tmp_path, mon
         raise Killed
 
     store, heard = Store(tmp_path), []
-    with store.writing(KIND, "c" * 64, {}) as folder:
+    with store.writing(CHECKPOINT, "c" * 64, {}) as folder:
         (folder / "rest.json").write_text("{}")
     with monkeypatch.context() as patch:
         patch.setattr(stores.shutil, "rmtree", killed)
         with pytest.raises(Killed):
-            store.remove(KIND, "c" * 64)
-    assert not store.path(KIND, "c" * 64).exists()
+            store.remove(CHECKPOINT, "c" * 64)
+    assert not store.path(CHECKPOINT, "c" * 64).exists()
     assert heard == []
     (left,) = (tmp_path / "unfinished").iterdir()
     assert left.name.startswith("removed-"), "by which `gc` knows it"

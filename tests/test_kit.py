@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import nn
 
+import bench_core
 from bench_core import (
     Kind,
     ModelConfig,
@@ -474,6 +475,35 @@ def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
         PluginError, match=r"LengthsConfig.score returned None for example 7. It must return a finite"
     ):
         [*metric.measure([Outcome(7, texts=[""])])]
+
+
+def test_the_signature_of_a_metric_is_its_name_and_settings_unless_it_sets_another():
+    class CutConfig(bench_core.MetricConfig):
+        name, target = "cut", "nowhere:Nothing"
+        at: int = 3
+        words: bool = False
+
+    class Cut(bench_core.Metric[float]):
+        better, unit = 0, ""
+
+        def measure(self, outcomes):
+            return [0.0 for _ in outcomes]
+
+        def combine(self, parts):
+            return 0.0
+
+    class Signed(Cut):
+        signature = "of its class"
+
+    class Told(Cut):
+        def __init__(self, config):
+            super().__init__(config)
+            self.signature = f"at:{config.at}"
+
+    assert Cut(CutConfig()).signature == "cut|at:3|words:False"
+    assert Cut(CutConfig(at=4)).signature != Cut(CutConfig()).signature
+    assert Signed(CutConfig()).signature == "of its class"
+    assert Told(CutConfig()).signature == "at:3"
 
 
 def test_a_decoder_in_one_method_draws_by_example_and_step():

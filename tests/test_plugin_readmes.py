@@ -6,11 +6,15 @@ Data and weights need not be there, so that only what can be said without them i
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+import bench_core
+from bench_core.commands.main import bench as group
 from bench_core.errors import BenchError
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -96,6 +100,56 @@ def test_an_example_of_a_plugin_fits_into_a_suite(page, number, tmp_path):
     whole = problems([*before, example], path)
     apart = [problems([*before, one], path) for one in each(example)] if whole else []
     assert not whole or (apart and not any(apart)), "\n\n".join(whole)
+
+
+LINES = [
+    pytest.param(line, id=f"{page.parent.name}: {line}"[:60])
+    for page in sorted((ROOT / "plugins").glob("*/README.md"))
+    for line in re.findall(r"^    (bench .*)", page.read_text("utf-8").replace("\\\n", ""), re.MULTILINE)
+]
+
+
+def parsed(line):
+    """Return the command of a line, whose options and arguments are those that it takes."""
+    _, name, *words = shlex.split(line, comments=True)
+    command = group.get_command(click.Context(group), name)
+    assert command is not None, f"there is no command {name}"
+    command.make_parser(click.Context(command)).parse_args(words)
+    return command
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_of_a_plugin_has_the_options_that_its_readme_says(line):
+    assert parsed(line)
+
+
+@pytest.mark.parametrize("line", ["bench run suite.yaml --worker-count 2", "bench vieww ."])
+def test_a_wrong_command_would_be_seen(line):
+    with pytest.raises((click.UsageError, AssertionError), match=r"No such option|there is no command"):
+        parsed(line)
+
+
+SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 8}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_example_of_insertion_runs_at_a_small_size(number, tmp_path):
+    text = BLOCK.findall((ROOT / "plugins/indigo/README.md").read_text("utf-8"))[number]
+    suite = {"suite": "example", **SUITES["translation"], **yaml.safe_load(text)}
+    for model in suite["models"].values():
+        model |= SMALL
+        for phase in model.get("training", {}).get("phases", ()):
+            phase["updates"] = 2
+    phased = any("phases" in model.get("training", {}) for model in suite["models"].values())
+    suite["training"] = {**suite.get("training", {}), "updates": 2, "batch_size": 100, "batch_unit": "tokens"}
+    suite["tasks"] = {"news": {"name": "translation", "shared": True}}
+    suite |= {"limits": {"max_tokens": 5, "examples": 4, "scored": 4}, "hardware": {"device": "cpu", "threads": 1}}
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite, sort_keys=False))
+    run = bench_core.run(path, data=tmp_path, store=tmp_path / "store", out=tmp_path / "runs")
+    assert {(cell.status, cell.reason) for cell in run.cells} == {("done", "")}
+    assert phased == (number == 0)
 
 
 @pytest.mark.parametrize(

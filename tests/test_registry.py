@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import version
 from types import ModuleType
@@ -136,23 +137,41 @@ def test_a_name_that_is_not_found_tells_which_plugins_were_not_loaded(install):
         part("decoder", "tree")
 
 
-def test_two_distributions_that_claim_a_name_are_refused_with_both(install):
+def test_a_name_of_two_distributions_is_refused_where_it_is_used_with_both(install):
     install("tree-search", DECODER.format(name="tree"))
     install("wood-search", DECODER.format(name="tree"))
-    with pytest.raises(PluginError, match=r"decoder 'tree' is provided by both") as error:
-        parts("decoder")
-    assert "tree-search" in str(error.value)
-    assert "wood-search" in str(error.value)
-    parts("metric")
+    wanted = (
+        "decoder 'tree' is provided by tree-search and wood-search. Write 'tree-search/tree' or 'wood-search/tree'."
+    )
+    with pytest.raises(SuiteError, match=re.escape(wanted)):
+        part("decoder", "tree")
+    for distribution in ("tree-search", "wood-search", "Wood_Search"):
+        assert part("decoder", f"{distribution}/tree").distribution == distribution.lower().replace("_", "-")
+    assert "tree" not in parts("decoder")
+    assert "tree-search/tree" in parts("decoder")
 
 
-def test_all_claimed_names_are_told_at_once(install):
-    two = DECODER.format(name="a") + 'class Other(Config):\n    name = "b"\n'
-    two = two.replace("[Config]", "[Config, Other]")
-    install("one-search", two)
-    install("two-search", two)
-    with pytest.raises(PluginError, match=r"decoder 'a' .*; decoder 'b' "):
-        parts("decoder")
+def test_a_name_of_one_distribution_can_be_given_with_it(install):
+    install("tree-search", DECODER.format(name="tree"))
+    assert part("decoder", "tree-search/tree") is part("decoder", "tree")
+    assert "tree-search/tree" not in parts("decoder")
+
+
+def test_a_distribution_that_could_not_be_loaded_is_told_with_the_reason(install):
+    install("tree-search", "1 / 0")
+    install("wood-search", DECODER.format(name="tree"))
+    with pytest.raises(
+        SuiteError, match=r"of tree-search, which cannot be loaded: ZeroDivisionError.* 'wood-search/tree'"
+    ):
+        part("decoder", "tree-search/tree")
+
+
+def test_a_distribution_that_provides_a_name_twice_is_told_and_the_others_work(install):
+    two = DECODER.format(name="a") + 'class Other(Config):\n    name = "a"\n'
+    install("one-search", two.replace("[Config]", "[Config, Other]"))
+    install("two-search", DECODER.format(name="b"))
+    assert "provides two decoders called 'a'. Rename one of them." in installed().broken["one-search"]
+    assert part("decoder", "b").distribution == "two-search"
 
 
 def test_a_near_name_is_suggested():

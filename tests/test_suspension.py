@@ -19,10 +19,10 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.execution import workers
-from bench_core.execution.executor import Executor, StageFailed, time_up
+from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel
-from bench_core.runs import runner
+from bench_core.runs import time_limit
 from bench_core.runs.runner import Runner
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
@@ -128,16 +128,18 @@ def test_a_stage_that_takes_too_long_ends_though_it_answers(tmp_path, monkeypatc
 
 
 class Late(Executor):
-    """Answers some time after it was asked, when the time limit is long over: the machine was suspended."""
+    """Prepares tasks, and answers to other requests some time after them, when the time limit is long over: the machine was suspended."""
 
     capacity = 1
 
-    def __init__(self, monkeypatch, seconds):
-        self.seconds, self.left, now = seconds, [], time.time
-        self.wake = lambda: monkeypatch.setattr(runner.time, "time", lambda: now() + 10_000)
+    def __init__(self, monkeypatch, seconds, first):
+        self.first, self.seconds, self.left, now = first, seconds, [], time.time
+        self.wake = lambda: monkeypatch.setattr(time_limit.time, "time", lambda: now() + 10_000)
 
     def submit(self, request, tell):
         future = Future()
+        if request.stage.kind == "prepare":
+            return self.first.submit(request, tell)
 
         def work():
             time.sleep(self.seconds)
@@ -156,11 +158,10 @@ class Late(Executor):
 def test_stages_have_time_to_stop_after_the_machine_slept_past_the_time_limit(
     suite_file, tmp_path, monkeypatch, seconds, left
 ):
-    executor = Late(monkeypatch, seconds)
-    monkeypatch.setattr(runner, "GRACE", 1.0)
-    limited = Runner(
-        load(suite_file()), tmp_path, Store(tmp_path / "store"), executor, Progress(), until=time.time() + 100
-    )
+    store = Store(tmp_path / "store")
+    executor = Late(monkeypatch, seconds, Here(store, tmp_path))
+    monkeypatch.setattr(time_limit, "GRACE", 1.0)
+    limited = Runner(load(suite_file()), tmp_path, store, executor, Progress(), until=time.time() + 100)
     found = limited.run(tmp_path / "runs")
     assert executor.left == left
     assert {cell.status for cell in found.cells} == {"not run"}

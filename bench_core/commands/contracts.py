@@ -12,6 +12,7 @@ from bench_core.execution.checker import BUILT, IMPORTED, Trial, Verdict, checki
 from bench_core.planning.hardware import device_kind
 from bench_core.planning.plan import located_suite
 from bench_core.planning.planner import described
+from bench_core.planning.stage_code import roots_inside
 from bench_core.suites.cells import cells_of, writes_text
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted, say
@@ -58,17 +59,17 @@ def _trials(suite: Suite) -> Iterator[tuple[str, Trial | str]]:
     for cell, model, source in cells:
         parts, trained = [described(model.config)], model.training.updates != 0 and not model.config.is_untrainable()
         of_texts = "it generates texts. Test it with `bench_core.testing.check_text_generator`."
-        trial = Trial("model", parts, source, trained, accelerated)
+        trial = Trial("model", parts, source, trained, accelerated, roots=roots_inside(model.config))
         yield f"model {cell.model}", of_texts if writes_text(model.config) else trial
     for cell, model, source in cells:
         if cell.decoder is not None and not writes_text(model.config):
-            parts = [described(suite.decoders[cell.decoder]), described(model.config)]
-            label = f"decoder {cell.decoder} with {cell.model}"
-            yield label, Trial("decoder", parts, source, accelerated=accelerated)
+            both = suite.decoders[cell.decoder], model.config
+            label, roots = f"decoder {cell.decoder} with {cell.model}", roots_inside(*both)
+            yield label, Trial("decoder", [*map(described, both)], source, accelerated=accelerated, roots=roots)
     for name, task in suite.tasks.items():
-        yield f"task {name}", Trial("task", [described(task)])
+        yield f"task {name}", Trial("task", [described(task)], roots=roots_inside(task))
     for name, metric in suite.metrics.items():
-        yield f"metric {name}", Trial("metric", [described(metric)])
+        yield f"metric {name}", Trial("metric", [described(metric)], roots=roots_inside(metric))
 
 
 def _lines(label: str, found: Verdict) -> Iterator[str]:

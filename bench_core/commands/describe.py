@@ -44,14 +44,14 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
 def _only(name: str) -> Part:
     """Return the only part of any kind with this name."""
     known = {kind: parts(kind) for kind in kinds()}
-    several = [kind for kind, named in known.items() if name in named]
+    several = [kind for kind, named in known.items() if any(one.is_called(name) for one in named.values())]
     if len(several) > 1:
         ways = " or ".join(f"`bench describe {kind} {name}`" for kind in several)
         raise SuiteError(f"{' and '.join(several)} parts are called {name!r}. Say which: {ways}.")
     if not several:
         names = list(dict.fromkeys(one for named in known.values() for one in named))
         raise SuiteError(f"no part is called {name!r}. {suggestion(name, names, 'Installed')}")
-    return known[several[0]][name]
+    return part(several[0], name)
 
 
 def _about(found: Part) -> dict[str, Any]:

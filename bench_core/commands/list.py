@@ -49,7 +49,7 @@ def _kind(word: str) -> str:
     kind = word if word in known else word.removesuffix("s")
     if kind in known:
         return kind
-    named = [one for one in known if word in parts(one)]
+    named = [one for one in known if any(part.is_called(word) for part in parts(one).values())]
     hint = f"{word!r} is a {named[0]}; see `bench describe {named[0]} {word}`." if named else suggestion(kind, known)
     raise SuiteError(f"there is no such kind of part as {word!r}. {hint}")
 

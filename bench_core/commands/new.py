@@ -58,11 +58,11 @@ def new_plugin(kind: str, name: str, folder: Path) -> Path:
     from bench_core.registry import parts
 
     package = f"bench_{name.replace('-', '_')}"
-    known = parts(kind)
-    if name in known:
-        raise SuiteError(
-            f"a {kind} called {name!r} is already installed, by {known[name].distribution}. Choose another name."
-        )
+    for one in parts(kind).values():
+        if one.config.name == name:
+            raise SuiteError(
+                f"a {kind} called {name!r} is already installed, by {one.distribution}. Choose another name."
+            )
     if find_spec(package):
         raise SuiteError(f"a package called {package!r} is already installed. Choose another name.")
     stem = class_name(name)

@@ -111,7 +111,7 @@ def command(
     With --json, the summary on standard output is JSON, and everything else is on standard error.
     """
     from bench_core.commands.chosen_parts import chosen_observers
-    from bench_core.execution.progress import Lines, Progress
+    from bench_core.execution.progress import Errors, Lines
     from bench_core.registry import hook
     from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
@@ -122,7 +122,7 @@ def command(
     elsewhere, observers = chosen(name, given), chosen_observers(watching)
     if dry_run:
         return _preview(suite, data, store, only, elsewhere is None, as_json)
-    shown = nullcontext(Progress()) if quiet else Lines(suite.label)
+    shown = nullcontext(Errors()) if quiet else Lines(suite.label)
     with (
         shown as progress,
         observing(observers, progress.warn) as hear,
@@ -216,6 +216,7 @@ def _tell(found: Run, runner: Runner, out: Path, code: int, quiet: bool, as_json
     say(text)
     done = len(runner.computed)
     computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
+    computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.checkpoints.items())
     say(f"{counted(len(cells), 'cell')}: {computed}")
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {found.folder}{same}\nreport  {report}")
@@ -228,6 +229,7 @@ def _summary(found: Run, runner: Runner, report: str, why: str, code: int) -> di
     return {
         "suite": found.info["label"], "exit_code": code, "run": str(found.folder), "new": runner.wrote,
         "report": report, "changes": why, "computed": len(runner.computed),
+        "checkpoints": runner.checkpoints,
         "cells": [
             {
                 **cell.cell, "status": cell.status, "reason": cell.reason,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench_core.terminal import say, to_json
+
+if TYPE_CHECKING:
+    from bench_core.registry import Part
 
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
 BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
@@ -37,12 +40,17 @@ def schema() -> dict[str, Any]:
                 own = {"training": training, "grid": GRID, "by_task": BY_TASK}
             for extra in own.values():
                 extra.pop("$defs", None)
-            one["properties"] = {"name": {"const": name}, **one.get("properties", {}), **own}
+            one["properties"] = {"name": _names(name, part), **one.get("properties", {}), **own}
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
     found: dict[str, Any] = _lenient(whole)
     return found
+
+
+def _names(name: str, part: Part) -> dict[str, Any]:
+    """Return the schema of the names of a part: its own, and that with its distribution."""
+    return {"enum": [*dict.fromkeys((name, part.whole_name))]}
 
 
 def _lenient(schema: Any) -> Any:

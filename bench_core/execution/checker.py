@@ -31,6 +31,7 @@ class Trial:
     trained: bool = True  # whether the model is trained by updates
     accelerated: bool = False  # whether it may be on an accelerator, so that contracts about that count
     quick: bool = False  # whether to draw few samples, and to leave out what trains a model or needs an accelerator
+    roots: Sequence[str] = ()  # of the parts that names in the settings mean
 
 
 @dataclass

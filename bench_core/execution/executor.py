@@ -38,7 +38,7 @@ from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
-from bench_core.planning.stage_code import changed_code
+from bench_core.planning.stage_code import changed_code, meaning_of
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.code_listings import write_listing
@@ -219,6 +219,11 @@ def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
 
 def perform(runner: StageRunner, request: StageRequest) -> None:
     """Perform a stage and store its artifact, or only build its model; raise StageFailed on any error."""
+    with meaning_of(request.stage):
+        _perform(runner, request)
+
+
+def _perform(runner: StageRunner, request: StageRequest) -> None:
     stage, runner.request = request.stage, request
     try:
         if request.build:

@@ -130,6 +130,17 @@ class Progress:
     def warn(self, text: str) -> None:
         """Receive a warning for the reader of the results."""
 
+    def stop(self, text: str) -> None:
+        """The run is interrupted, and its stages are about to be ended; what it has stored."""
+
+
+class Errors(Progress):
+    """Prints only that the run was interrupted."""
+
+    def stop(self, text: str) -> None:
+        """Print what the run has stored."""
+        say(f"interrupted: {text}", err=True)
+
 
 class Lines(Progress):
     """Prints the running stages; metrics, which are short, only if they fail."""
@@ -215,6 +226,10 @@ class Lines(Progress):
     def warn(self, text: str) -> None:
         """Print a warning."""
         self._print(f"warning: {text}")
+
+    def stop(self, text: str) -> None:
+        """Print what the run has stored."""
+        self._print(f"interrupted: {text}")
 
     def _print(self, text: str) -> None:
         if self.live:

@@ -249,6 +249,9 @@ class Workers(Executor):
                 self.idle.append(worker)
 
     def close(self) -> None:
+        for worker in self.all:  # which clean up side by side
+            if worker.process is not None:
+                worker.process.terminate()
         for worker in self.all:
             worker.stop()
         self.threads.shutdown()

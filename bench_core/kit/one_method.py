@@ -29,7 +29,6 @@ class ExampleMean(Additive[list[float]]):
     def __init__(self, config: ExampleMetricConfig) -> None:
         super().__init__(config)
         self.better, self.unit = config.better, config.unit  # type: ignore[misc]
-        self.signature = "|".join([config.name, *(f"{name}:{value}" for name, value in config)])
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
         return ([outcome.weight * self._score(outcome), outcome.weight] for outcome in outcomes)

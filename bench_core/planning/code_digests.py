@@ -53,6 +53,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.registry": "finds parts by their names",
     "bench_core.runs": "writes and reads runs",
     "bench_core.storage.artifact": "writes and reads artifacts",
+    "bench_core.storage.checkpoints": "finds checkpoints",
     "bench_core.storage.code_listings": "writes and reads listings of code",
     "bench_core.storage.contents": "lists the files of artifacts",
     "bench_core.storage.costs": "remembers what stages cost",

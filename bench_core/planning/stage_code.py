@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from bench_core.config import Config, configs_inside
+from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import STAGES, code_digests, roots_of, roots_of_stage
-from bench_core.registry import IN_SUITES, configured, parts
+from bench_core.planning.stages import Stage
+from bench_core.registry import IN_SUITES, Part, configured, kinds, meaning, part, parts
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,71 @@ def stage_code(
     roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
         for one in (config, *configs_inside(config)):
-            roots[f"{part_kind if one is config else 'inner'} {one.name}"] = roots_of(type(one))
+            own, name = roots_of(type(one)), f"{part_kind if one is config else 'inner'} {one.name}"
+            if roots.setdefault(name, own) != own:
+                _check_alone(roots[name][0], own[0])
+                roots[f"{name} ({own[0]})"] = own
             libraries |= one.libraries
     code = digests.of_stage(roots)
     libraries = libraries.union(*map(digests.libraries, roots.values()))
     return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)
+
+
+def roots_inside(*configs: Config) -> list[str]:
+    """Return where the Configs of parts are defined, also of those inside their settings."""
+    return [roots_of(type(one))[0] for config in configs for one in (config, *configs_inside(config))]
+
+
+def _check_alone(*roots: str) -> None:
+    """Raise SuiteError for two parts of one kind and name in a stage, whose settings have names alone."""
+    for kind in kinds():
+        both = sorted(one.whole_name for one in parts(kind).values() if one.root in roots)
+        if len(both) > 1:
+            raise SuiteError(
+                f"{kind}s {' and '.join(both)} take part in one stage, and have the same name. Use one of them there."
+            )
+
+
+def meant(code: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the roots of what takes part in a stored stage; of parts that share a name, those with its code."""
+    known = {name: [roots_of(one.config) for one in _called(name)] for name in code}
+    shared = [name for name, several in known.items() if len(several) > 1]
+    if not shared:
+        return dict(_roots_here(code, settings))
+    tried = []
+    for chosen in product(*(known[name] for name in shared)):
+        with meaning(root for roots in chosen for root in roots):
+            roots = dict(_roots_here(code, settings))
+        tried.append((len(_changed(code, roots)), roots))
+    return min(tried, key=lambda one: one[0])[1]
+
+
+def meaning_of(stage: Stage) -> AbstractContextManager[None]:
+    """Have names in the settings of a stage mean the parts that take part in it."""
+    return meaning(
+        root for several in (stage.roots or meant(stage.code, stage.settings)).values() for root in several
+    )
+
+
+def as_recorded(kind: str, ingredients: Mapping[str, Any]) -> Config:
+    """Return the Config of a part of a stored stage; raise SuiteError if there is none."""
+    settings: Mapping[str, Any] = ingredients["settings"]
+    roots = meant(ingredients["code"], settings)
+    with meaning(root for several in roots.values() for root in several):
+        found: Config = configured(kind, settings[kind])
+    return found
+
+
+def _called(name: str) -> list[Part]:
+    """Return the installed parts that a stage may mean by the name of one that takes part in it."""
+    kind, _, own = name.partition(" ")
+    among = kinds() if kind == "inner" else [kind] if kind in IN_SUITES else []
+    return [one for each in among for one in parts(each).values() if one.config.name == own]
+
+
+def _changed(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> list[str]:
+    here = code_digests().of_stage(roots)
+    return [name for name, digest in code.items() if here.get(name) != digest]
 
 
 def changed_code(
@@ -47,8 +110,7 @@ def changed_code(
 
     Where `roots` are not known, as of a stored artifact, they are those of the parts that are called so here.
     """
-    here = code_digests().of_stage(roots or dict(_roots_here(code, settings)))
-    return [name for name, digest in code.items() if here.get(name) != digest]
+    return _changed(code, roots or meant(code, settings))
 
 
 def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -60,8 +122,9 @@ def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[t
             yield name, roots_of_stage(name)
         elif ":" in part_name:  # a class that a training names
             yield name, (part_name,)
-        elif kind in IN_SUITES and part_name in parts(kind):
-            yield name, roots_of(parts(kind)[part_name].config)
-            with suppress(KeyError, TypeError, ValueError):  # settings that this part does not have here
+        elif kind in IN_SUITES and _called(name):
+            with suppress(SuiteError):  # shared by several
+                yield name, roots_of(part(kind, part_name).config)
+            with suppress(KeyError, TypeError, ValueError, SuiteError):  # settings that this part does not have here
                 inner |= {one.name: type(one) for one in configs_inside(configured(kind, settings[kind]))}
     yield from ((f"inner {name}", roots_of(config)) for name, config in inner.items())

@@ -24,7 +24,7 @@ from bench_core.hooks import hookimpl
 from bench_core.kit.configs import ExampleMetricConfig, conventional_name
 from bench_core.metric import Metric
 from bench_core.model import Model, Scorer
-from bench_core.registry import kinds, parts
+from bench_core.registry import kinds, name_here, parts
 from bench_core.task import Task
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class AdHocParts:
     def config_class(self, kind: str, given: type[Config]) -> str:
         """Return the name of a Config in suites, after adding it if it is not installed."""
         if is_installed(kind, given):
-            return given.name
+            return name_here(kind, given)
         build = _built_by(given)
         known = [one.name for one in self.found.get(kind, ()) if given in one.__bases__ and one.load() is build]
         return known[0] if known else self._add(kind, name_of(given), given, load=lambda: build)
@@ -167,7 +167,7 @@ class AdHocParts:
 
     def _add(self, kind: str, name: str, base: type[Config], load: Callable[[], Any], **declared: Any) -> str:
         """Add a Config with declarations of its own; return its name, which no other part of the kind has."""
-        taken = {*parts(kind), *(one.name for one in self.found.get(kind, ()))}
+        taken = {*(one.config.name for one in parts(kind).values()), *(one.name for one in self.found.get(kind, ()))}
         free = next(one for one in numbered(name) if one not in taken)
         own = {
             **declared, "name": free, "target": f"{self._module}:{base.__name__}",
@@ -206,8 +206,7 @@ AS_IT_IS: Mapping[str, Any] = {"mode": "evaluate", "updates": None, "epochs": No
 
 def is_installed(kind: str, config: type[Config]) -> bool:
     """Return whether a distribution provides a Config."""
-    known = parts(kind).get(getattr(config, "name", ""))
-    return known is not None and known.config is config
+    return any(one.config is config for one in parts(kind).values())
 
 
 def name_of(given: Any) -> str:

@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench_core.execution.checker import BUILT, IMPORTED, Trial, checking
 from bench_core.planning.path_settings import placed
+from bench_core.planning.stage_code import meaning_of
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.storage.store import CHECKED, Store
@@ -40,9 +40,12 @@ def broken_contracts(
             for alike in _by_settings(trainings):  # until one keeps them: settings may be wrong, and the code is not
                 task = known[alike[0].inputs["task"][1]].settings["task"]
                 model = placed(alike[0].settings["model"], alike[0].places)
-                heard = verdict(Trial("model", [model], str(configured("task", task).source), quick=True))
+                with meaning_of(known[alike[0].inputs["task"][1]]):
+                    source = str(configured("task", task).source)
+                roots = [root for several in alike[0].roots.values() for root in several]
+                heard = verdict(Trial("model", [model], source, quick=True, roots=roots))
                 told = {*alike[0].settings.get("exempt", ()), *heard.raised, IMPORTED, BUILT}  # or by the training
-                if reason := _reason(model, {law: why for law, why in heard.broken.items() if law not in told}):
+                if reason := _reason(alike[0], {law: why for law, why in heard.broken.items() if law not in told}):
                     found |= dict.fromkeys((one.key for one in alike), reason)
                 keeps = not reason and not heard.raised and not heard.broken.keys() & {IMPORTED, BUILT}
                 faulty = faulty or not keeps
@@ -63,11 +66,11 @@ def _by_settings(trainings: Sequence[Stage]) -> Collection[list[Stage]]:
     return groups.values()
 
 
-def _reason(model: Mapping[str, Any], broken: Mapping[str, str]) -> str:
+def _reason(stage: Stage, broken: Mapping[str, str]) -> str:
     """Return why a model is not trained; the empty string if it breaks no contract."""
     if not broken:
         return ""
-    built = configured("model", model).target.partition(":")[2]
+    built = stage.roots[f"model {stage.settings['model']['name']}"][-1].partition(":")[2]
     told: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
     return f"{built} breaks {counted(len(broken), 'contract')}: {'; '.join(told[:SHOWN])}"
 

@@ -11,13 +11,14 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core.config import ModelConfig
 from bench_core.errors import StoreError, SuiteError
-from bench_core.registry import configured
+from bench_core.registry import configured, meaning
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHORTEST = 64  # characters of JSON that are written once and then referred to
@@ -39,6 +40,26 @@ def recorded_model(settings: Any) -> ModelConfig | None:
     except (SuiteError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, ModelConfig) else None
+
+
+def recorded_part(kind: str, ingredients: Mapping[str, Any]) -> Any:
+    """Return the Config of a part of a stored stage; of parts that share its name, the one with the recorded code."""
+    try:
+        return configured(kind, ingredients["settings"][kind])
+    except SuiteError:
+        from bench_core.planning.stage_code import as_recorded  # not for reports, which plan nothing
+
+        return as_recorded(kind, ingredients)
+
+
+def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
+    """Have names that several installed parts share mean those that a run used, by the code that it recorded."""
+    from bench_core.planning.stage_code import meant  # not for reports, which plan nothing
+
+    roots = set[str]()
+    for stage in read_stages(folder).values():
+        roots |= {root for several in meant(stage.ingredients["code"], stage.settings).values() for root in several}
+    return meaning(roots)
 
 
 @dataclass(frozen=True)

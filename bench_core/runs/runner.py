@@ -35,15 +35,16 @@ from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.runs.stage_order import ranks
 from bench_core.runs.stored_inputs import refusals, warnings
+from bench_core.runs.time_limit import TRAININGS, TimeLimit
+from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
+from bench_core.terminal import counted
 from bench_core.wrapped_readers import install
-
-GRACE = 60.0  #: seconds that stages have to stop when time is up
 
 
 def run(
@@ -143,10 +144,12 @@ class Runner:
     computed: list[Stage] = field(default_factory=list)
     repaired: set[str] = field(default_factory=set)  # keys of what was found damaged
     wrote: bool = False  # whether it left a run folder
-    over: float | None = None  # when the time limit was first seen to be reached, by the clock of this process
+    checkpoints: dict[str, int] = field(default_factory=dict)  # of stopped trainings: label -> step
+    under_way: dict[str, Stage] = field(default_factory=dict)  # by key
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
 
     def __post_init__(self) -> None:
+        self.limit = TimeLimit(self.until)
         self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={one}" for one in self.only)])
         self.executor.warn, self.executor.hear = self._warn, lambda stage, event: self.hear(named(stage, event))
         self.store = replace(self.store, warn=self._warn)
@@ -187,6 +190,9 @@ class Runner:
             rest = self._prepare(stages)
             self._try_contracts(rest)
             self._perform(rest, len(stages), len(stages) - len(rest))
+        except KeyboardInterrupt:
+            self.progress.stop(self._resume_points())  # at once: to end stages and to write the run takes time
+            raise
         finally:
             self.wrote = True
             folder = write_run(out, name, self._write)
@@ -257,7 +263,7 @@ class Runner:
         trained = [stage for stage in stages if stage.kind in ("together", "train")]
         built = [stage for stage in trained if stage.inputs["task"][1] not in self.failures]
         for stage, failure in self._each(built, lambda stage: None, build=True):
-            if failure:
+            if failure and not failure.stopped:
                 self._fail(stage, failure)
         return [stage for stage in stages if stage.kind != "prepare"]
 
@@ -268,7 +274,7 @@ class Runner:
 
     def _try_contracts(self, stages: Sequence[Stage]) -> None:
         """Fail the trainings of models that break a contract; not of parts that this process alone may know."""
-        if not self.with_contracts or self._is_over():
+        if not self.with_contracts or self.limit.has_ended():
             return
         due = [stage for stage in stages if stage.kind in ("together", "train") and stage.key not in self.failures]
         found = broken_contracts(due, self.plan.stages, self.store, self.data)
@@ -308,7 +314,8 @@ class Runner:
         begun: dict[str, float] = {}
 
         def begin(stage: Stage) -> None:
-            begun[stage.key] = time.perf_counter()
+            begun[stage.key], self.under_way[stage.key] = time.perf_counter(), stage
+            self.limit.begin(stage)
             self.progress.begin(stage, next(numbers), total)
             self.hear(StageStarted(stage.kind, stage.label, stage.key))
 
@@ -316,14 +323,16 @@ class Runner:
             if failure and failure.stored:
                 failure = self._repaired(stage, failure)
             failure = failure or self._keep(stage)
+            self.limit.end(stage, stored=failure is None or self._stopped_at_checkpoint(stage, failure))
             if failure and failure.stopped:
                 self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
             elif failure:
                 self._fail(stage, failure)
-            seconds = time.perf_counter() - begun[stage.key]
+            seconds = time.perf_counter() - begun.pop(stage.key)
             reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
             self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
             self.progress.end(stage, seconds, reason)
+            del self.under_way[stage.key]
             self.hear(StageEnded(stage.kind, stage.label, stage.key, seconds, reason))
 
     def _each(
@@ -342,51 +351,60 @@ class Runner:
             for stage in [own[key] for key in ready]:
                 if len(running) >= self.executor.capacity:
                     break
-                if self._is_idle(stage):
+                if self._is_idle(stage, build):
                     order.done(stage.key)
-                elif build or self.executor.has_room(stage, self.predictions.of(stage).memory) or not running:
+                elif build or not running or self._has_room(stage):
                     begin(stage)
                     running[self._submit(stage, build)] = stage
                 else:
                     continue
                 ready.remove(stage.key)
-            ended = wait(running, self._patience(), FIRST_COMPLETED).done
-            for future in ended or ([*running] if self._patience() == 0 else ()):
+            ended = wait(running, self.limit.patience(), FIRST_COMPLETED).done
+            for future in ended or [one for one, stage in running.items() if self.limit.gives_up(stage)]:
                 stage = running.pop(future)
                 yield stage, _failure(future) if future.done() else time_up()
                 order.done(stage.key)
 
+    def _has_room(self, stage: Stage) -> bool:
+        return not self.limit.must_wait() and self.executor.has_room(stage, self.predictions.of(stage).memory)
+
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
         order = StageRequest(
-            stage, build, self.until, self.every, observed=self.hear is not silent,
+            stage, build, self.limit.of(stage), self.every, observed=self.hear is not silent,
             cost_key=self.predictions.keys.of_record(stage), strict=self.strict,
         )  # fmt: skip
         return self.executor.submit(order, partial(self.progress.tell, stage))
 
-    def _is_idle(self, stage: Stage) -> bool:
+    def _is_idle(self, stage: Stage, build: bool) -> bool:
         """Return whether a stage cannot start (an input failed, or the time limit is reached), and record why."""
         for reasons in (self.failures, self.stopped):
             broken = [reasons[key] for _, key in stage.inputs.values() if key in reasons]
             if broken or stage.key in reasons:
                 reasons.setdefault(stage.key, *broken[:1])
                 return True
-        if self._is_over():
+        if build and self.limit.is_over():  # which stores nothing
+            return True
+        if self.limit.has_ended():
             self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {time_up()}"
             return True
         return False
 
-    def _is_over(self) -> bool:
-        return self.until is not None and time.time() >= self.until
+    def _stopped_at_checkpoint(self, stage: Stage, failure: StageFailed) -> bool:
+        """Return whether a stage was stopped by the time limit and continues from a checkpoint; record its step."""
+        step = last_step(self.store, stage.key) if failure.stopped and stage.kind in TRAININGS else None
+        if step is not None:
+            self.checkpoints[f"{stage.kind} {stage.label}"] = step
+        return step is not None
 
-    def _patience(self) -> float | None:
-        """Return how long to wait for a stage: until the time limit, from when each has some time to stop.
-
-        That is so even if the machine was suspended, and wakes up long after the limit.
-        """
-        if self.until is None or (left := self.until - time.time()) > 0:
-            return None if self.until is None else left
-        self.over = self.over or time.monotonic()
-        return max(0.0, self.over + GRACE - time.monotonic())
+    def _resume_points(self) -> str:
+        """Return what an interrupted run has stored, and from where its running trainings continue."""
+        lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
+        for stage in self.under_way.values():
+            if stage.kind in TRAININGS:
+                step = last_step(self.store, stage.key)
+                where = "has no checkpoint yet" if step is None else f"continues from its checkpoint at step {step:,}"
+                lines.append(f"{stage.kind} {stage.label} {where}")
+        return f"{'; '.join(lines)}. Run the suite again to continue."
 
     def _repaired(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
         """Set damaged inputs of a stage aside, compute them again, and retry the stage.

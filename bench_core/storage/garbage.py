@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import DIGEST, MANIFEST, reason
+from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import REMOVED, Store
 
 Name: TypeAlias = tuple[str, str]  #: kind and key
 
-CHECKPOINT = "checkpoint"
 SHORT = 16  #: letters of a key in the costs of a run
 
 

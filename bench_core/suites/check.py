@@ -148,8 +148,8 @@ def _seedless(suite: Suite) -> Iterator[Misfit]:
 
 def _fitting(model: ModelConfig) -> str:
     """Return which installed decoders fit a text generator."""
-    configs = (one.config for one in parts("decoder").values())
-    names = [f"{{name: {one.name}}}" for one in configs if issubclass(one, DecoderConfig) and can_pair(one, model)]
+    configs = [(name, one.config) for name, one in parts("decoder").items()]
+    names = [f"{{name: {name}}}" for name, one in configs if issubclass(one, DecoderConfig) and can_pair(one, model)]
     return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that has one."
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
-from bench_core.registry import PartKind, part, suggestion
+from bench_core.registry import PartKind, name_beside, name_here, part, suggestion
 from bench_core.suites.extras import remedy
 from bench_core.suites.partial import Unreadable, objections
 from bench_core.suites.problems import Problems
@@ -129,8 +129,9 @@ class Parts:
     def probes(self, models: Mapping[str, Entry]) -> dict[str, ProbeConfig]:
         """Return the probes of the suite, and those that its models require."""
         found = self.configs("probe", ProbeConfig)
-        named = {config.name for config in found.values()}
-        carried = {name for entry in models.values() for one in entry.all for name in one.config.probes}
+        named = {name_here("probe", type(config)) for config in found.values()}
+        carrying = (one.config for entry in models.values() for one in entry.all)
+        carried = {name_beside("probe", name, config) for config in carrying for name in config.probes}
         for name in sorted(carried - named):
             config = self.config("probe", name, {"name": name})
             if isinstance(config, ProbeConfig):

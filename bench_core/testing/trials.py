@@ -35,7 +35,7 @@ from bench_core.execution.checker import BUILT, IMPORTED, Trial, Verdict
 from bench_core.execution.executor import WATCH
 from bench_core.execution.watched_code import SHOWN
 from bench_core.execution.worker import Reporter, main
-from bench_core.registry import PartKind, configured
+from bench_core.registry import PartKind, configured, meaning
 from bench_core.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_core.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
 from bench_core.testing.contracts import OF_LOSSES, Contract, exemptions, float64, outcome, patched
@@ -100,7 +100,8 @@ def try_part(
         defined_state(1, 0, own, lambda names: None),
     ):
         try:
-            configs = _configs(trial)
+            with meaning(trial.roots):
+                configs = _configs(trial)
             for config in configs:
                 part_class(config)
         except caught as error:

@@ -16,14 +16,12 @@ from safetensors.torch import load, load_file, load_model, save, save_file, save
 from torch import Tensor, nn
 
 from bench_core.computing.context import Inputs
-from bench_core.errors import PluginError, StoreError
-from bench_core.planning import cache_keys as keys
-from bench_core.storage.garbage import CHECKPOINT
+from bench_core.errors import Fault, PluginError, StoreError
+from bench_core.storage.checkpoints import CHECKPOINT, PLACES, checkpoint_key
 from bench_core.storage.store import Artifact, Store
 from bench_core.tensor_rows import Rows
 
 WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
-KIND = CHECKPOINT
 
 Kept: TypeAlias = Any  # tensors, numbers, words and None, in lists, tuples, mappings and Rows
 
@@ -48,7 +46,7 @@ class Checkpoints:
     @property
     def weights(self) -> Path | None:
         """Return the path of the weights of the last checkpoint, if there is one."""
-        path = self.store.path(KIND, self._key(1 - self.place)) / WEIGHTS
+        path = self.store.path(CHECKPOINT, self._key(1 - self.place)) / WEIGHTS
         return path if path.exists() else None
 
     def last(self, model: nn.Module, device: torch.device) -> Kept:
@@ -56,7 +54,7 @@ class Checkpoints:
 
         A damaged one is set aside with a warning, and the previous one is used.
         """
-        found = [(one.manifest["step"], place, one) for place in (0, 1) if (one := self._stored(place))]
+        found = [(one.manifest["step"], place, one) for place in PLACES if (one := self._stored(place))]
         for _, place, artifact in sorted(found, reverse=True, key=lambda one: one[0]):
             try:
                 kept = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
@@ -88,8 +86,8 @@ class Checkpoints:
         tensors: dict[str, Tensor] = {}
         try:
             rest = _flat(kept, tensors)
-            self.store.remove(KIND, key)
-            with self.store.writing(KIND, key, about, sync=False) as folder:  # there is another place
+            self.store.remove(CHECKPOINT, key)
+            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # there is another place
                 save_model(model, str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
                 (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
@@ -104,27 +102,28 @@ class Checkpoints:
 
     def remove(self) -> None:
         """Remove the checkpoints."""
-        for place in (0, 1):
-            self.store.remove(KIND, self._key(place))
+        for place in PLACES:
+            self.store.remove(CHECKPOINT, self._key(place))
 
     def _stored(self, place: int) -> Artifact | None:
-        if not self.store.path(KIND, self._key(place)).exists():
+        if not self.store.path(CHECKPOINT, self._key(place)).exists():
             return None
-        if names := self.store.changed_inputs(KIND, self._key(place)):
-            self._set_aside(place, f"{', '.join(names)} changed since it was written.")
+        if names := self.store.changed_inputs(CHECKPOINT, self._key(place)):
+            why: Fault = f"{', '.join(names)} changed since it was written."
+            self._set_aside(place, why)
             return None
         try:
-            return self.store.get(KIND, self._key(place))
+            return self.store.get(CHECKPOINT, self._key(place))
         except StoreError as error:
             self._set_aside(place, error)
             return None
 
     def _set_aside(self, place: int, why: object) -> None:
-        aside = self.store.set_aside(KIND, self._key(place))
+        aside = self.store.set_aside(CHECKPOINT, self._key(place))
         self.store.warn(f"a checkpoint of {self.label} is not used: {why} It is kept in {aside}.")
 
     def _key(self, place: int) -> str:
-        return keys.key_of({"checkpoint of": self.key, "place": place})
+        return checkpoint_key(self.key, place)
 
 
 def to_bytes(value: Kept) -> bytes:

@@ -16,6 +16,7 @@ from typing import IO
 from bench_core.computing.context import Peer
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import BenchError, Stopped
+from bench_core.planning.stage_code import meaning_of
 from bench_core.planning.stages import StageRequest
 from bench_core.storage.store import Store
 
@@ -29,7 +30,8 @@ def main() -> None:
     runner.peer = Peer(told["rank"], told["place"])
     with tempfile.TemporaryDirectory() as folder:
         try:
-            runner.perform(request.stage, Path(folder))
+            with meaning_of(request.stage):
+                runner.perform(request.stage, Path(folder))
         except Stopped:  # at the time limit, as process 0
             return
         except BenchError as error:

@@ -76,8 +76,9 @@ class _InstalledProcessors:
         choices: list[dict[str, Any]] = []
         for name, found in parts("processor").items():
             one = dict(handler.resolve_ref_schema(handler(found.config.__pydantic_core_schema__)))
-            one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
-            choices += [] if "required" in one else [{"const": name}]
+            names = {"enum": [*dict.fromkeys((name, found.whole_name))]}
+            one["properties"] = {"name": names, **one.get("properties", {})}
+            choices += [] if "required" in one else [names]
             choices.append({**one, "required": ["name", *one.get("required", [])]})
         return {"anyOf": choices}
 

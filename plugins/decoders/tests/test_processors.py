@@ -412,11 +412,14 @@ def test_a_processor_that_fails_fails_its_cells_with_its_name(suite_file, tmp_pa
     assert all("processor 'broken'" in reason and "at step 3" in reason for reason in reasons)
 
 
-def test_two_plugins_that_claim_a_processor_are_refused_with_both():
+def test_a_processor_of_two_plugins_is_refused_where_it_is_used_with_both():
     module = ModuleType("bench_fifth")
     module.bench_processors = hookimpl(lambda: [MinPConfig], specname="bench_processors")
-    with extra(module), pytest.raises(PluginError, match=r"processor 'min-p' is provided by both.*bench_fifth"):
-        parts("processor")
+    with extra(module):
+        with pytest.raises(ValidationError, match=r"processor 'min-p' is provided by .* Write .*'bench_fifth/min-p'"):
+            TopKConfig(k=2, processors=["min-p"])
+        chosen = TopKConfig(k=2, processors=["bench_fifth/min-p", {"name": "bench-decoders/min-p", "share": 0.5}])
+        assert [one.name for one in chosen.processors] == ["min-p", "min-p"]
 
 
 def test_a_processor_of_another_plugin_is_gone_with_it(third):

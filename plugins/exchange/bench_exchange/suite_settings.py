@@ -88,7 +88,7 @@ def _unlike(way: Sequence[str], given: Any, planned: Mapping[str, Any]) -> Itera
     for key, value in _mapping(given).items():
         if key not in planned:
             yield f"{'.'.join([*way, str(key)])} was not planned"
-        elif not _alike(value, planned[key]):
+        elif not _alike(_plain(key, value), planned[key]):
             yield f"{'.'.join([*way, str(key)])} is {_short(value)}, and was planned as {_short(planned[key])}"
 
 
@@ -101,9 +101,10 @@ def _alike(given: Any, planned: Any) -> bool:
             return (
                 not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
             )
-        return all(key in planned and _alike(one, planned[key]) for key, one in given.items())
+        return all(key in planned and _alike(_plain(key, one), planned[key]) for key, one in given.items())
     if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
-        return not isinstance(given, str) or "name" not in planned or given == planned["name"] or len(planned) > 1
+        alike = _plain("name", given) == planned.get("name")
+        return not isinstance(given, str) or "name" not in planned or alike or len(planned) > 1
     if isinstance(planned, list):
         values = given if isinstance(given, list) else [given]
         return len(values) == len(planned) and all(map(_alike, values, planned))
@@ -115,6 +116,11 @@ def _alike(given: Any, planned: Any) -> bool:
         except (TypeError, ValueError):
             return False
     return str(given) == str(planned)
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Return the name of a part without its distribution, as stages have it; other values as they are."""
+    return value.rpartition("/")[2] if key == "name" and isinstance(value, str) else value
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

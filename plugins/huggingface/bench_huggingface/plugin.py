@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bench_core import Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
+from bench_core import DataError, Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import checkpoint, folder, hub
+
+HUB = r"[\w-][\w.-]*(/[\w-][\w.-]*)?"  #: a name on the Hugging Face hub
 
 
 class CausalLMConfig(ModelConfig):
@@ -55,7 +58,7 @@ class CheckpointConfig(ModelConfig):
     family: ClassVar[checkpoint.Family]
 
     path: PathOrName | None = None  #: a folder of `save_pretrained`, found as any file of a suite
-    hub: str | None = Field(None, pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)?$")  #: its name on the Hugging Face hub
+    hub: str | None = Field(None, pattern=f"^{HUB}$")  #: its name on the Hugging Face hub
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")  #: of `hub`: all 40 digits of the commit
     allow_download: bool = False  #: whether it may be fetched from the hub where it is not on this machine
     dtype: Literal["float32", "bfloat16", "float16", "float64"] = "float32"  #: of the weights
@@ -83,7 +86,10 @@ class CheckpointConfig(ModelConfig):
         if (self.path is None) == (self.hub is None):
             raise ValueError("give either `path`, a folder with a model, or `hub`, its name on the Hugging Face hub")
         if self.hub is not None and self.revision is None:
-            raise ValueError("`hub` needs a `revision`: all 40 digits of the commit, so that it stays the same model")
+            raise ValueError(
+                "`hub` needs a `revision`: all 40 digits of the commit, so that it stays the same model. That of "
+                f"today is printed by `git ls-remote https://huggingface.co/{self.hub} HEAD`"
+            )
         if self.hub is None and (self.revision is not None or self.allow_download):
             raise ValueError("`revision` and `allow_download` are settings of `hub`; leave them out with `path`")
         return self
@@ -94,8 +100,14 @@ class CheckpointConfig(ModelConfig):
         What is not on this machine is fetched where `allow_download` says so.
         """
         if self.hub is not None:
-            return hub.fetched(self.hub, self.revision or "", self.family, self.allow_download)
-        return checkpoint.files(data / (self.path or ""), self.family)
+            return hub.fetched(self.hub, self.revision, self.family, self.allow_download) if self.revision else {}
+        place = data / (self.path or "")
+        if not place.is_dir() and re.fullmatch(HUB, str(self.path)):
+            raise DataError(
+                f"there is no folder {self.path} with a model beside the suite, in the working directory or in "
+                f"{data}. Correct its path, or write `hub: {self.path}` if that is its name on the Hugging Face hub."
+            )
+        return checkpoint.files(place, self.family)
 
 
 class PretrainedLMConfig(CheckpointConfig):

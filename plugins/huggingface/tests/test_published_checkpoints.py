@@ -158,7 +158,10 @@ def test_check_refuses_wrong_families_and_missing_files_at_their_lines_without_t
     [
         ({}, "give either `path`"),
         ({"path": "a", "hub": "a/b", "revision": REVISION}, "give either `path`"),
-        ({"hub": "a/b"}, r"`hub` needs a `revision`: all 40 digits"),
+        (
+            {"hub": "a/b"},
+            r"`hub` needs a `revision`: all 40 digits.* `git ls-remote https://huggingface.co/a/b HEAD`",
+        ),
         ({"hub": "a/b", "revision": "main"}, "revision"),
         ({"hub": "a/b", "revision": REVISION[:12]}, "revision"),
         ({"hub": "../b", "revision": REVISION}, "hub"),
@@ -305,3 +308,15 @@ def test_weights_of_smaller_types_score_nearly_as_in_float64(tmp_path, name, dty
     )
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, exact, rtol=1e-5 if dtype == "float32" else 0.02, atol=0)
+
+
+def test_a_path_that_may_be_a_name_on_the_hub_says_so(tmp_path):
+    with pytest.raises(DataError, match=r"there is no folder gpt2 .* or write `hub: gpt2` if that is its name"):
+        PretrainedLMConfig(path="gpt2").files(tmp_path)
+    with pytest.raises(DataError, match=r"there is no folder .*a/b/c") as error:
+        PretrainedLMConfig(path="a/b/c").files(tmp_path)
+    assert "hub" not in str(error.value)
+
+
+def test_a_hub_name_without_a_revision_is_one_problem(tmp_path):
+    assert PretrainedLMConfig.model_construct(hub="gpt2", revision=None).files(tmp_path) == {}

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 
 from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, TaskConfig, configs_inside
 from bench_core.errors import PluginError
-from bench_core.registry import PartKind, hook, part
+from bench_core.registry import PartKind, hook
+from bench_core.registry import parts as parts_of
+from bench_core.runs.provenance import recorded_meaning
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import expand, origins, word
@@ -168,13 +170,14 @@ def of_run(folder: Path) -> tuple[str, str, list[Named]]:
     problems = Problems(source)
     grids = origins(expand(source, problems))
     parts = Parts(source.data, problems, grids)
-    sections: Sections = {
-        "task": parts.configs("task", TaskConfig),
-        "model": parts.configs("model", ModelConfig),
-        "decoder": parts.configs("decoder", DecoderConfig),
-        "metric": parts.configs("metric", MetricConfig),
-        "probe": parts.probes(parts.models()),
-    }
+    with recorded_meaning(folder):
+        sections: Sections = {
+            "task": parts.configs("task", TaskConfig),
+            "model": parts.configs("model", ModelConfig),
+            "decoder": parts.configs("decoder", DecoderConfig),
+            "metric": parts.configs("metric", MetricConfig),
+            "probe": parts.probes(parts.models()),
+        }
     named = [*_named(sections, grids, source.data)]
     return str(run.info["label"]), str(run.info.get("source") or run.suite.source), named
 
@@ -199,7 +202,7 @@ def gathered(parts: Iterable[Named]) -> References:
             found.without.append(f"{called}: no such part is installed here, or only another version of it")
             continue
         settings = config.model_dump(mode="json")
-        distribution = part(kind, of).distribution
+        distribution = next(one.distribution for one in parts_of(kind).values() if one.config is type(config))
         references = of_part(type(config), settings)
         found.add(called if references else f"{called}: {distribution} names none", references)
         for inner in configs_inside(config):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from bench_core import SuiteError
 
+OWN = "bench-recorded"  #: the distribution of the parts here
 TASK, DECODER, TABLE = "test", "recorded", "scores"  #: names in the suite
 
 
@@ -32,7 +33,7 @@ class Scoring:
         """Return the suite that scores them; systems are called by their place, as names may be of any kind."""
         systems = self.systems
         task: dict[str, Any] = {
-            "name": "references", "references": [*map(_absolute, self.references)], "lang": self.language,
+            "name": f"{OWN}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
             "tokens": self.tokenized, "sources": _absolute(self.source) if self.source else None,
         }  # fmt: skip
         table: dict[str, Any] = {
@@ -45,10 +46,15 @@ class Scoring:
             "labels": {one: name for one, name in zip(systems, self.names, strict=True) if name.strip()},
             "tasks": {TASK: task},
             "models": {
-                one: {"name": "recorded", "outputs": _absolute(path), "format": self.format, "match": self.match}
+                one: {
+                    "name": f"{OWN}/recorded",
+                    "outputs": _absolute(path),
+                    "format": self.format,
+                    "match": self.match,
+                }
                 for one, path in systems.items()
             },
-            "decoders": {DECODER: {"name": "as-recorded"}},
+            "decoders": {DECODER: {"name": f"{OWN}/as-recorded"}},
             "metrics": {name: dict(settings) for name, settings in self.metrics.items()},
             "tables": [{**table, **compared}],
         }

@@ -33,7 +33,7 @@ class Labels:
     @classmethod
     def of(cls, run: Run, table: Table) -> Labels:
         """Return the labels of a table."""
-        types = {name: str(one.get("name", name)) for name, one in run.suite.metrics.items()}
+        types = {name: str(one.get("name", name)).rpartition("/")[2] for name, one in run.suite.metrics.items()}
         return cls(table, {**run.suite.labels, **table.labels}, types)
 
     def name(self, name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, PluginError
-from bench_core.registry import configured
+from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.sorting import seed_of
@@ -148,7 +148,7 @@ class StoredExamples:
         ingredients = artifact.manifest["ingredients"]
         outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
         facts = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
-        config = configured("metric", ingredients["settings"]["metric"])
+        config = recorded_part("metric", ingredients)
         metric = config.load()(config)
         metric = metric.prepare(facts, References(outcomes))
         return metric, outcomes, read_lines(artifact.file("parts.jsonl.gz"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, StoreError
-from bench_core.registry import configured
+from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import Axes, CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
@@ -102,7 +102,7 @@ def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Pa
     kind, outcomes_key = ingredients["inputs"]["outcomes"]
     outcomes = read_outcomes(store.get(kind, outcomes_key).file("outcomes.jsonl.gz"))
     info = TaskInfo(**store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
-    config = configured("metric", ingredients["settings"]["metric"])
+    config = recorded_part("metric", ingredients)
     metric = config.load()(config).prepare(info, References(outcomes))
     parts, lengths = read_lines(artifact.file("parts.jsonl.gz")), [length_of(one, length) for one in outcomes]
     for places in binned(lengths, bins):

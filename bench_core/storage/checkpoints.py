@@ -1,0 +1,26 @@
+"""Where a store has the checkpoints of a training, and how far these are."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from bench_core.errors import StoreError
+from bench_core.planning import cache_keys as keys
+from bench_core.storage.store import Store
+
+CHECKPOINT = "checkpoint"  #: the kind of these artifacts
+PLACES = (0, 1)  #: used in turn, so that one is always intact
+
+
+def checkpoint_key(training: str, place: int) -> str:
+    """Return the key of one of the two checkpoints of a training."""
+    return keys.key_of({"checkpoint of": training, "place": place})
+
+
+def last_step(store: Store, training: str) -> int | None:
+    """Return the step of the last checkpoint of a training, by its manifest; None without one."""
+    steps = []
+    for place in PLACES:
+        with suppress(StoreError, KeyError):
+            steps.append(int(store.get(CHECKPOINT, checkpoint_key(training, place)).manifest["step"]))
+    return max(steps, default=None)
