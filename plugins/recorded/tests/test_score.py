@@ -266,3 +266,40 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     assert "SACREBLEU_SEED is 'seven'. Set it to a whole number or to none" in refusal(
         "-r", "ref.txt", "a.txt", "b.txt"
     )
+
+
+def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files, tmp_path):
+    def cut(name):
+        lines = [re.sub(r"(\w)(\w)", r"\1@@ \2", line) for line in files[name]]
+        (tmp_path / f"cut-{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return f"cut-{name}"
+
+    plain, pieces = score("-r", "ref.txt", "a.txt", "b.txt"), ["--pieces", "subword-nmt"]
+    found = score("-r", "ref.txt", cut("a.txt"), "b.txt", *pieces, "--pieces", "none")
+    assert digits(found["sacrebleu"]["bleu"]) == digits(plain["sacrebleu"]["bleu"])
+    assert found["pieces"] == {"cut-a.txt": "subword-nmt", "b.txt": "none"}
+    assert [one["mean"] for one in found["scores"]] == [one["mean"] for one in plain["scores"]]
+    for words in (["-r", "ref.txt", "cut-a.txt"], ["-r", cut("ref.txt"), "a.txt"]):
+        assert "looks cut into pieces of subword-nmt" in refusal(*words)
+    assert "no mark of pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
+    joined = score("-r", "cut-ref.txt", "a.txt", "--reference-pieces", "subword-nmt")["scores"][0]
+    assert joined["mean"] == plain["scores"][0]["mean"]
+    assert "refs:pieces=subword-nmt" in joined["signature"]
+    text = CliRunner().invoke(command, ["-r", "ref.txt", "cut-a.txt", *pieces], standalone_mode=False).stdout
+    assert "cut-a.txt: pieces of subword-nmt, joined." in text
+    as_they_are = score("-r", "ref.txt", "cut-a.txt", "--pieces", "none")["scores"][0]["mean"]
+    assert as_they_are < joined["mean"] - 10
+    assert "3 times --pieces for 2 files" in refusal("-r", "ref.txt", "a.txt", "b.txt", *pieces, *pieces, *pieces)
+
+
+def test_a_language_without_spaces_must_be_named_or_its_characters_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    references, outputs = ["京都は日本の古い都", "猫が庭で眠っている"], ["京都は日本の古い街", "猫が庭で眠っている"]
+    for name, lines in (("ref.txt", references), ("a.txt", outputs)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    assert "100 % of letters of the references" in refusal("-r", "ref.txt", "a.txt")
+    assert "100 % of letters of the references" in refusal("-r", "ref.txt", "a.txt", "-m", "ter")
+    from sacrebleu.metrics.bleu import BLEU
+
+    expected = BLEU(tokenize="char").corpus_score(outputs, [references]).score
+    assert score("-r", "ref.txt", "a.txt", "-m", "bleu:tokenize=char")["scores"][0]["mean"] == expected > 80
