@@ -59,7 +59,6 @@ FORMS = {
     "one.jsonl": (ROWS, json.dumps),  # a list on one line
     "out.csv": (ROWS, table),
     "out.tsv": (UNQUOTED, lambda rows: table(rows, "\t")),
-    "out.parquet": (ROWS, parquet),
 }
 
 
@@ -67,11 +66,11 @@ def of(found):
     return [(one.id, one.prompt, [(x.text, x.log_prob, x.tokens) for x in one.outputs]) for one in found.records]
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "name", [*FORMS, pytest.param("out.parquet", marks=pytest.mark.extra("bench-data", "parquet"))]
+)
 def test_every_form_gives_what_json_lines_give(read, name):
-    if name.endswith("parquet"):
-        pytest.importorskip("pyarrow")
-    rows, write = FORMS[name]
+    rows, write = FORMS.get(name, (ROWS, parquet))
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     assert of(read(write(rows), name)) == of(read(lines, "lines.jsonl"))
 
