@@ -303,3 +303,34 @@ def test_a_language_without_spaces_must_be_named_or_its_characters_counted(tmp_p
 
     expected = BLEU(tokenize="char").corpus_score(outputs, [references]).score
     assert score("-r", "ref.txt", "a.txt", "-m", "bleu:tokenize=char")["scores"][0]["mean"] == expected > 80
+
+
+REPORTED = {
+    "m@@ at": ("the c@@ at sat on the m@@ at", "the cat sat on the mat", "subword-nmt"),
+    "spacers": ("▁the ▁c at ▁sat ▁on ▁the ▁m at", "the cat sat on the mat", "sentencepiece"),
+    "a log": ("H-0\t-0.5\tthe c@@ at sat on the m@@ at", "the cat sat on the mat", "subword-nmt"),
+}
+
+
+@pytest.mark.parametrize("way", REPORTED)
+def test_perfect_outputs_in_pieces_have_the_score_of_perfect_outputs(tmp_path, monkeypatch, way):
+    monkeypatch.chdir(tmp_path)
+    cut, reference, pieces = REPORTED[way]
+    for name, line in (("ref.txt", reference), ("a.txt", cut)):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    assert "Set `pieces: " in refusal("-r", "ref.txt", "a.txt")
+    assert score("-r", "ref.txt", "a.txt", "--pieces", pieces)["scores"][0]["mean"] == pytest.approx(100)
+    assert score("-r", "ref.txt", "a.txt", "--pieces", "none")["scores"][0]["mean"] < 80
+
+
+def test_answers_after_thinking_have_the_score_of_the_answers(files, tmp_path):
+    def write(name, start):
+        lines = [json.dumps({"output": start + line}) for line in files["a.txt"]]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return name
+
+    plain = score("-r", "ref.txt", write("plain.jsonl", ""))["scores"][0]["mean"]
+    thought = write("thought.jsonl", "<think>\nThe cat? A dog runs, then.\n</think>\n\n")
+    assert "has <think> in an output" in refusal("-r", "ref.txt", thought)
+    assert score("-r", "ref.txt", thought, "--thinking", "drop")["scores"][0]["mean"] == pytest.approx(plain)
+    assert score("-r", "ref.txt", thought, "--thinking", "keep")["scores"][0]["mean"] < plain - 10
