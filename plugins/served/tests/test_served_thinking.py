@@ -63,7 +63,7 @@ def test_thinking_is_refused_by_name_and_no_answer_is_paid_for_twice(asked):
         with pytest.raises(ServerError, match=r"example 4 of 'test': its answer has <think>.*`thinking: drop`"):
             asked(server, 2)
         assert len(server.asked) == 1, "the first refusal ends the stage"
-        with pytest.raises(ServerError, match="example 4 of 'test', answered before.*<think>"):
+        with pytest.raises(ServerError, match=r"example 4 of 'test', answered before.*<think>"):
             asked(server)
         assert asked(server, 2, thinking="drop") == [("Paris", True), ("Paris", True)]
         assert asked(server, thinking="keep") == [("<think>It is Paris.</think>Paris", True)]
