@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from bench_core.runs.trained_model import TrainedModel
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
+    from bench_core.thinking import Thinking, thinking_in, without_thinking
     from bench_core.generation_loop import as_hypothesis, draw, generate, invert, limits, topk_stable
 
 _HOMES = {
+    "thinking": ["Thinking", "thinking_in", "without_thinking"],
     "probe": ["Finding", "Premise", "Probe", "Statement"],
     "computing.guarded_log_probs": ["checked"],
     "computing.guards": ["diverged"],

@@ -13,7 +13,7 @@ import torch
 
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
-from bench_core.computing.guards import check_hypotheses, check_scores, named
+from bench_core.computing.guards import check_hypotheses, check_not_certain, check_scores, named
 from bench_core.computing.laws import Laws
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.second_look import Chosen, SecondLook, without_targets
@@ -155,12 +155,15 @@ class Examples:
         return by_id(self._score(model, by, kind), folder)
 
     def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Outcome]:
-        """Yield the outcomes of targets as text."""
-        done, generation = 0, self._generation(None)
+        """Yield the outcomes of targets as text; raise PluginError if all of their tokens have probability 1."""
+        done, tokens, log_prob, generation = 0, 0, 0.0, self._generation(None)
         for batch in self._batches(Purpose.SCORE):
-            yield from self._texts.scored(model, batch, generation, kind, self._groups)
+            for outcome in self._texts.scored(model, batch, generation, kind, self._groups):
+                tokens, log_prob = tokens + outcome.target_tokens, log_prob + (outcome.target_log_prob or 0.0)
+                yield outcome
             done += len(batch)
             self.tell(done, self.number or 0)
+        check_not_certain(model, tokens, log_prob)
 
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 ROOM = 1e-3  #: nats that rounding may take a log-probability above 0, or the sum of probabilities away from 1
+CERTAIN = 1e-6  #: nats of a token above which its probability is 1 but for rounding
 ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
 
 
@@ -168,6 +169,18 @@ def check_text_scores(found: object, model: object, examples: Sequence[int], kin
         fault = _unfit_score(one, kind)
         if fault:
             raise gave(model, "score_texts", f"{fault} for example {example}", "it is a TextScore, in nats.")
+
+
+def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
+    """Raise PluginError if all scored tokens, of which there are several, have probability 1."""
+    if tokens > 1 and log_prob >= -CERTAIN * tokens:
+        raise gave(
+            model,
+            "score_texts",
+            f"all {tokens:,} tokens of the targets the probability 1, as a system does that fills in 0 for "
+            "log-probabilities which it does not compute",
+            "correct that system (and the `revision` that names its state), or switch its scores off.",
+        )
 
 
 def _unfit_score(one: object, kind: Kind) -> Fault:

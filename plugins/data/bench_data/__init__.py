@@ -2,5 +2,5 @@
 
 `settings` says where data come from and which field is what, `templates` makes texts of fields, `records` reads
 files, `data_sets` those of the library datasets, `test_sets` those of sacrebleu, `reading` makes examples of records,
-and `tasks` has the tasks.
+`tasks` has the tasks, and `api` what other plugins may import.
 """

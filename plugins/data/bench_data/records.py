@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,14 +26,21 @@ class Record:
     values: Mapping[str, Any]  # by field
     references: Sequence[str] = ()  # further references, where the data have such beside the target
 
+    @property
+    def number(self) -> int:
+        """Return the line, row or number in a list that its place ends with."""
+        return int(re.findall(r"\d+", self.place)[-1])
 
-def of_file(path: Path, names: Sequence[str]) -> Iterator[Record]:
+
+def of_file(path: Path, names: Sequence[str] | None, suffix: str = "") -> Iterator[Record]:
     """Yield the records of a file, packed or not, as its suffix says; of Parquet, only the fields `names` are read.
+
+    Without `names` all are; another `suffix` may be given.
 
     Raises DataError that names file and line of what is wrong, and for a file without records.
     """
     _check_full(path)
-    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    suffix = suffix or (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return (Record(place, values) for place, values in placed_records(path))
     if suffix == ".json":
@@ -109,14 +117,14 @@ def _any_size() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _of_parquet(path: Path, names: Sequence[str]) -> Iterator[Record]:
+def _of_parquet(path: Path, names: Sequence[str] | None) -> Iterator[Record]:
     import pyarrow
     from pyarrow import parquet
 
     number = 0
     try:
         file = parquet.ParquetFile(path)
-        columns = columns_of(names, file.schema_arrow.names, str(path))
+        columns = None if names is None else columns_of(names, file.schema_arrow.names, str(path))
         for batch in file.iter_batches(columns=columns):
             for values in batch.to_pylist():
                 number += 1

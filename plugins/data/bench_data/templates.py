@@ -6,9 +6,11 @@ formats, no code. `{{` and `}}` are braces.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from math import isfinite
 from typing import Any
 
 PARTS = re.compile(r"(\{\{|\}\}|\{[^{}]*\}|[{}])")
@@ -58,9 +60,9 @@ def value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def as_text(found: Any, name: str) -> str:
-    """Return a text, or a whole number as text; raise FieldError for anything else."""
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
+    """Return a text, or a number or truth value as JSON writes it; raise FieldError for anything else."""
+    if isinstance(found, bool | int | float) and isfinite(found):
+        return json.dumps(found)
     if not isinstance(found, str):
         what = "null" if found is None else f"{found!r:.60}"
         raise FieldError(f"has {what} as {name!r}, which must be a text")

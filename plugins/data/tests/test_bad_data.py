@@ -28,8 +28,8 @@ def refused(prepared, path, kind=TextToTextConfig, split="train", **settings):
 BAD_RECORDS = {
     "no field 'source'; it has 'id', 'target'": {"id": "2", "target": "b"},
     "has null as 'source', which must be a text": {**GOOD, "id": "2", "source": None},
-    "has 1.5 as 'target', which must be a text": {**GOOD, "id": "2", "target": 1.5},
-    "has True as 'target', which must be a text": {**GOOD, "id": "2", "target": True},
+    "has inf as 'target', which must be a text": {**GOOD, "id": "2", "target": float("inf")},
+    "has {'b': True} as 'target', which must be a text": {**GOOD, "id": "2", "target": {"b": True}},
     "has ['b'] as 'target', which must be a text": {**GOOD, "id": "2", "target": ["b"]},
     "has a blank text as 'source'": {**GOOD, "id": "2", "source": "\u3000 "},
     "has half of a pair of surrogates, '\\udc80', in 'target'": {**GOOD, "id": "2", "target": "x\udc80"},

@@ -247,3 +247,15 @@ def test_settings_say_which_libraries_they_need():
     assert needs(TextToTextConfig, "a.csv", tokenizer={"source": "char", "target": piece}) == {"sentencepiece"}
     assert needs(CompletionConfig, {"saved": "a"}, tokenizer=piece) == {"datasets", "sentencepiece"}
     assert CompletionConfig.model_construct().extras() == set()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(3.5, "3.5"), (-2, "-2"), (True, "true"), (False, "false"), (1e-7, "1e-07")]
+)
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_numbers_and_truth_values_are_answers_as_json_writes_them(write, prepared, suffix, number, text):
+    rows = [{"question": "how many?", "answer": number, "others": [number, "none"]}]
+    fields = {"source": "question", "target": "is {answer}", "references": ["answer", "others"]}
+    task, _ = prepared(TextToTextConfig, data={"test": str(write(f"a.{suffix}", rows))}, fields=fields)
+    assert task.references("test")[0] == [text, text, "none"]
+    assert targets(task, "test") == [f"is {text}"]

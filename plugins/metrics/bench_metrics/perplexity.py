@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from math import exp, inf, isnan, log, nan
 from typing import Self
 
 from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo, estimates_of
+from bench_metrics.languages import check_said
 from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
 
@@ -32,7 +34,11 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         """Return the score of so many nats for each that is counted."""
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with the number of parts that a stream was read in, if not as a whole."""
+        """Return the metric with the number of parts that a stream was read in, if not as a whole.
+
+        Raises SuiteError if it counts words, and references are in a script without spaces, of no named language.
+        """
+        check_said(self.config, info, chain.from_iterable(references.values()))
         told = copy(self)
         told.signature += f"|parts:{info.extras['parts']}" if "parts" in info.extras else ""
         return told

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import islice
+from itertools import chain, islice
 from typing import NoReturn, Self, TypeVar
 
 from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
+from bench_metrics.languages import check_said
 
 X = TypeVar("X")
 
@@ -28,7 +29,11 @@ class TextMetric(Additive[X]):
         """
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric set up; its signature has the number of references, "var" if examples differ in it."""
+        """Return the metric set up; its signature has the number of references, "var" if examples differ in it.
+
+        Raises SuiteError if it counts words, and references are in a script without spaces, of no named language.
+        """
+        check_said(self.config, info, chain.from_iterable(references.values()))
         counts = {len(each) for each in references.values()}
         number = [f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"] if counts else []
         altered = [f"refs:{info.extras['references']}"] if "references" in info.extras else []

@@ -20,6 +20,10 @@ from bench_metrics.plugin import (
 
 japanese = pytest.mark.extra("bench-metrics", "japanese")
 JAPANESE = ["京都は日本の古い都である。", "彼は東京に行きました。", "猫が庭で眠っている。"]
+ENGLISH = {
+    "references": ["A cat sleeps here.", "He went to Kyoto.", "Yes."],
+    "texts": ["A cat sleeps.", "He is gone.", "No."],
+}
 SAID = ["京都は日本の都である。", "彼女は東京に行った。", "犬が庭で眠っている。"]
 
 
@@ -64,20 +68,21 @@ def measured(config, language=None, tokenized=False, **lines):
     ],
 )  # fmt: skip
 def test_bleu_takes_the_tokenizer_that_sacrebleu_takes_for_the_language(language, tokenizer):
-    score, signature = measured(BleuConfig(), language)
+    lines = {"texts": SAID, "references": JAPANESE} if language else ENGLISH
+    score, signature = measured(BleuConfig(), language, **lines)
     expected = BLEU(tokenize=tokenizer, trg_lang="")
-    assert score == pytest.approx(expected.corpus_score(SAID, [JAPANESE]).score, rel=1e-12)
+    assert score == pytest.approx(expected.corpus_score(lines["texts"], [lines["references"]]).score, rel=1e-12)
     assert f"|tok:{expected.get_signature().info['tok']}|" in signature
 
 
 def test_of_text_that_no_language_is_known_of_signatures_are_as_ever():
     for language in (None, "en", "de", "fr"):
         for config in (BleuConfig(), BleuConfig(tokenize="13a")):
-            _, signature = measured(config, language)
+            _, signature = measured(config, language, **ENGLISH)
             assert signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{signature.split(':')[-1]}"
-        assert "|norm:no|punct:yes|asian:no|" in measured(TerConfig(), language)[1]
-        assert "|tok:13a|" in measured(RibesConfig(), language)[1]
-    signatures = [prepared(MeteorConfig(), language)[0].signature for language in (None, "en")]
+        assert "|norm:no|punct:yes|asian:no|" in measured(TerConfig(), language, **ENGLISH)[1]
+        assert "|tok:13a|" in measured(RibesConfig(), language, **ENGLISH)[1]
+    signatures = [prepared(MeteorConfig(), language, **ENGLISH)[0].signature for language in (None, "en")]
     assert signatures == ["nrefs:1|lang:en|match:exact+stem+synonym+paraphrase|tok:meteor|case:lc|version:1.5"] * 2
 
 
@@ -148,7 +153,8 @@ def test_what_counts_words_between_spaces_refuses_languages_without_them(refused
     ],
 )
 def test_meteor_takes_the_language_of_targets(settings, language, beginning):
-    assert prepared(MeteorConfig(**settings), language)[0].signature.startswith(f"nrefs:1|{beginning}")
+    lines = {} if language else ENGLISH
+    assert prepared(MeteorConfig(**settings), language, **lines)[0].signature.startswith(f"nrefs:1|{beginning}")
 
 
 @pytest.mark.parametrize(
@@ -169,3 +175,56 @@ def test_meteor_refuses_another_language_than_that_of_targets(settings, language
 
 def test_other_metrics_take_every_task():
     assert MetricConfig.refusal(ExactMatchConfig(), Translated(into="ja")) is None
+
+
+WORDS = [
+    BleuConfig(), BleuConfig(tokenize="13a"), BleuConfig(tokenize="none"), RibesConfig(), ChrfConfig(word_order=2),
+    TerConfig(), NotesBleuConfig(), PerplexityConfig(unit="word"), MeteorConfig(), MeteorConfig(language="en"),
+]  # fmt: skip
+LETTERS = [
+    BleuConfig(tokenize="char"), BleuConfig(tokenize="zh"), ChrfConfig(), NotesBleuConfig(tokens="characters"),
+    PerplexityConfig(), ExactMatchConfig(), RibesConfig(tokenize="char"),
+]  # fmt: skip
+UNSPACED = {
+    "Japanese": JAPANESE, "Chinese": ["我喜欢这只猫。", "他去了北京。", "今天天气很好。"],
+    "Thai": ["แมวนอนอยู่ในสวน", "เขาไปกรุงเทพ", "วันนี้อากาศดี"], "Khmer": ["ឆ្មាដេកក្នុងសួន", "គាត់ទៅភ្នំពេញ", "ថ្ងៃនេះល្អ"],
+    "Burmese": ["ကြောင်အိပ်နေသည်", "သူရန်ကုန်သို့သွားသည်", "ဒီနေ့ရာသီဥတုကောင်းသည်"], "Lao": ["ແມວນອນຢູ່ໃນສວນ", "ລາວໄປວຽງຈັນ", "ມື້ນີ້ອາກາດດີ"],
+    "half Japanese": [*JAPANESE[:2], "A cat sleeps in the garden, and a dog runs."], "half-width": ["ｶﾀｶﾅ ﾃﾞｽ", "ﾈｺ", "ｲﾇ"],
+}  # fmt: skip
+SPACED = {
+    "English": ["The cat sleeps.", "He went to Tokyo.", "ok"], "Korean": ["고양이가 정원에서 잔다.", "그는 갔다.", "좋다"],
+    "Greek": ["Η γάτα κοιμάται.", "Πήγε.", "ναι"], "Hindi": ["बिल्ली सोती है।", "वह गया।", "हाँ"], "no letters": ["1 + 2", "", "3"],
+    "names in Chinese": ["Kyoto (京都) is the old capital of Japan.", "He went to the city of Tokyo (東京).", "ok"],
+}  # fmt: skip
+
+
+def said(config, references, **known):
+    return config.load()(config).prepare(
+        TaskInfo(["<stop>"], **known), {n: [one] for n, one in enumerate(references)}
+    )
+
+
+@pytest.mark.quick(12)
+@pytest.mark.parametrize("name", UNSPACED)
+@pytest.mark.parametrize("config", WORDS, ids=repr)
+def test_words_of_an_unnamed_language_without_spaces_are_refused(config, name):
+    with pytest.raises(SuiteError, match=r"of letters of the references .*`--language`.*`--tokenized`"):
+        said(config, UNSPACED[name])
+    assert said(config, UNSPACED[name], tokenized=True)
+
+
+@pytest.mark.parametrize("config", LETTERS, ids=repr)
+def test_characters_of_an_unnamed_language_are_counted(config):
+    assert said(config, JAPANESE)
+
+
+@pytest.mark.quick(12)
+@pytest.mark.parametrize("name", SPACED)
+@pytest.mark.parametrize("config", WORDS, ids=repr)
+def test_words_of_an_unnamed_language_with_spaces_are_counted(config, name):
+    assert said(config, SPACED[name])
+
+
+def test_a_named_language_is_believed():
+    assert "tok:zh" in said(BleuConfig(), JAPANESE, language="zh").signature
+    assert "tok:13a" in said(BleuConfig(), JAPANESE, language="en").signature

@@ -47,16 +47,18 @@ class Matched:
     def records(self) -> Mapping[str, Record]:
         """The records by what they are found by; raises DataError if one comes twice, or lacks an id."""
         found: dict[str, Record] = {}
+        file = self.recording.file
         for place, record in enumerate(self.recording.records):
             key = str(place) if self.by == "order" else record.id
             if key is None:
-                raise self.recording.file.error(
+                raise file.error(
                     record.line, "has no id to find its example by. Add one, name its field under `fields`, or set "
                     "`match: order`."
                 )  # fmt: skip
             if key in found:
-                raise self.recording.file.error(
-                    record.line, f"has id {key!r} again, which is also at line {found[key].line}. Keep one of them."
+                raise file.error(
+                    record.line, f"has id {key!r} again, which is also at {file.called(found[key].line)}. Keep one "
+                    "of them."
                 )  # fmt: skip
             found[key] = record
         return found
@@ -67,10 +69,10 @@ class Matched:
         for prompt in sorted(prompts, key=lambda one: one.id):
             record = self.records.get(self._key(prompt))
             if record is not None and record.prompt is None:
-                return f"{file.path}:{record.line} has no prompt to check. Add it, or leave out `check`."
+                return f"{file.place(record.line)} has no prompt to check. Add it, or leave out `check`."
             if record is not None and record.prompt is not None and record.prompt.split() != prompt.text.split():
                 return (
-                    f"{file.path}:{record.line} is of another prompt than example {prompt.id} of {self.split!r}: "
+                    f"{file.place(record.line)} is of another prompt than example {prompt.id} of {self.split!r}: "
                     f"{record.prompt[:CUT]!r}, and not {prompt.text[:CUT]!r}. The outputs are in another order, or "
                     "of other data."
                 )
@@ -106,7 +108,8 @@ class Matched:
             yield f"{path}: {counted(more, 'output')} more than {self.split!r} has examples; ids choose among them."
         rising = [record.line for record in records if _rises([one.values.get("score") for one in record.outputs])]
         if rising:
-            yield f"{path}:{rising[0]}: an output has a higher score than one above it. The file's order is kept."
+            place = self.recording.file.place(rising[0])
+            yield f"{place}: an output has a higher score than one above it. The file's order is kept."
 
     def _key(self, prompt: Prompt) -> str:
         return prompt.name if self.by == "id" else str(prompt.id)

@@ -17,11 +17,15 @@ from bench_core import (
     Source,
     TaskConfig,
     TextGenerator,
+    Thinking,
     hookimpl,
 )
+from bench_recorded.reading.pieces import Pieces
 
 #: How a file is read; `auto` goes by its ending, then by its first lines.
-Format: TypeAlias = Literal["auto", "lines", "moses-nbest", "fairseq", "jsonl", "lm-eval"]
+Format: TypeAlias = Literal[
+    "auto", "lines", "moses-nbest", "fairseq", "jsonl", "lm-eval", "json", "coco", "csv", "tsv", "parquet"
+]
 
 
 def _named(value: Any) -> Any:
@@ -40,14 +44,14 @@ class Recorded(TextGenerator):
 
 
 class Fields(Settings):
-    """Names of the fields of JSON lines; a dot leads into a field, as in `doc.question`."""
+    """Names of the fields of JSON objects, or of columns; a dot leads into a field, as in `doc.question`."""
 
-    id: str | None = None  #: of the example; by default `id`, in logs of lm-evaluation-harness `doc_id`
-    output: str | None = None  #: one text; by default `output`, in such logs `filtered_resps` (unfiltered: `resps`)
+    id: str | None = None  #: of the example; by default `id`, of lm-evaluation-harness `doc_id`, of COCO `image_id`
+    output: str | None = None  #: one text; by default `output`, `filtered_resps` (unfiltered: `resps`) or `caption`
     outputs: str = "outputs"  #: several texts, best first, where there is no `output`
     log_prob: str = "log_prob"  #: of the output in nats; of several, a list
     tokens: str = "tokens"  #: of the output: a list, or how many they are; of several, a list of these
-    prompt: str | None = None  #: what the system read; by default `prompt`, in such logs their `arguments`
+    prompt: str | None = None  #: what the system read; by default `prompt`, in logs of the harness `arguments`
 
 
 class RecordedConfig(ModelConfig):
@@ -59,7 +63,11 @@ class RecordedConfig(ModelConfig):
 
     outputs: Outputs  #: the file of the test split; or by split, `{valid: a, test: b}`; or by seed, `{0: a, 1: b}`
     format: Format = "auto"  #: by default by the ending of a file, then by its first lines
-    fields: Fields = Fields()  #: of JSON lines
+    fields: Fields = Fields()  #: of JSON lines, and of columns
+    pieces: Pieces | None = None  #: how outputs are cut, to be joined; by default those that look cut are refused
+    thinking: Thinking = (
+        "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, or `drop` or `keep` it
+    )
     filter: str | None = None  #: of a log of lm-evaluation-harness with several filters, the one to take
     match: Literal["auto", "order", "id", "number"] = "auto"  #: by line, name or number of examples; see the README
     check: Literal["none", "prompt"] = "none"  #: whether recorded prompts must be those of the task
@@ -92,6 +100,11 @@ class RecordedConfig(ModelConfig):
         if all(key.isdecimal() for key in self.outputs):
             return {"test": {key: one for key, one in self.outputs.items() if isinstance(one, Path)}}
         return {key: {"": one} if isinstance(one, Path) else one for key, one in self.outputs.items()}
+
+    def extras(self) -> Set[str]:
+        """Return the library that reads Parquet, if a file is such; lists of parts ask without any file."""
+        files = [path for one in self.by_split.values() for path in one.values()] if hasattr(self, "outputs") else []
+        return {"parquet"} if self.format == "parquet" or any(one.suffix == ".parquet" for one in files) else set()
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
         """Return the seeds that have files; of the one system without, the first."""
@@ -131,6 +144,7 @@ class ReferencesConfig(TaskConfig):
     sources: Path | None = None  #: a file with the sources, which samples show
     lang: str | None = None  #: ISO 639 code of the language, by which metrics choose tokenizers
     tokens: bool = False  #: whether spaces stand between all tokens
+    pieces: Pieces | None = None  #: how references are cut, to be joined; by default those that look cut are refused
 
     def purposes(self, split: str) -> Set[Purpose]:
         return {Purpose.DECODE} if split == "test" else set()

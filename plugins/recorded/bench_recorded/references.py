@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_core.terminal import counted
 from bench_recorded.plugin import ReferencesConfig
+from bench_recorded.reading.pieces import joined_lines
 from bench_recorded.reading.text_lines import read_lines
 
 FILE = "lines.json"  # in the folder of the prepared task
@@ -32,10 +34,12 @@ class References(Task):
                     f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a "
                     "line for each example."
                 )
-        streams = len(self.config.references)
-        read = {"references": found[:streams], "sources": found[streams:]}
+        streams, pieces = len(self.config.references), self.config.pieces
+        references = [joined_lines(path, lines, pieces) for path, lines in zip(paths[:streams], found, strict=False)]
+        read = {"references": references, "sources": found[streams:]}
         (self.folder / FILE).write_text(json.dumps(read), encoding="utf-8")
-        return TaskInfo(["<stop>"], extras={"statistics": {"test": {"examples": len(found[0])}}})
+        extras: dict[str, Any] = {"statistics": {"test": {"examples": len(found[0])}}}
+        return TaskInfo(["<stop>"], extras=extras | ({"references": f"pieces={pieces}"} if pieces else {}))
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         number = len(self._lines["references"][0])

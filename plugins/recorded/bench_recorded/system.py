@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from torch import nn
@@ -22,6 +22,11 @@ class RecordedOutputs(nn.Module, Recorded):
         self.config = config
         self.read: dict[tuple[str, int], Matched] = {}  # by split and seed
 
+    def notes(self) -> Mapping[str, str]:
+        config = self.config
+        pieces = {"pieces of outputs": _told(config.pieces)} if config.pieces else {}
+        return {**pieces, **({"thinking in outputs": config.thinking} if config.thinking != "refuse" else {})}
+
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
         """Return all outputs of each prompt; raise DataError if one has none, or the file is not of the split."""
         if not prompts:
@@ -40,10 +45,16 @@ class RecordedOutputs(nn.Module, Recorded):
         return self.read[key]
 
 
+def _told(pieces: str) -> str:
+    return "none, texts are as recorded" if pieces == "none" else f"of {pieces}, joined"
+
+
 def hypothesis(output: Output) -> Hypothesis:
     """Return an output as a hypothesis."""
     values = {name: value for name, value in output.values.items() if isfinite(value)}
-    return Hypothesis([], True, output.log_prob, values=values, text=output.text, token_count=output.tokens)
+    return Hypothesis(
+        [], output.finished, output.log_prob, values=values, text=output.text, token_count=output.tokens
+    )
 
 
 class AsRecorded(TextDecoder):

@@ -135,7 +135,10 @@ def test_a_log_of_fairseq_has_detokenized_texts_and_log_probabilities_in_nats(re
 
 def test_a_log_without_detokenized_texts_has_those_of_the_search(read):
     lines = [line for line in FAIRSEQ.splitlines() if not line.startswith("D-")]
-    assert texts(read("\n".join(lines))) == [["a d@@ og"], ["a c@@ at", "the c@@ at"]]
+    log = "\n".join(lines)
+    assert texts(read(log, pieces="none")) == [["a d@@ og"], ["a c@@ at", "the c@@ at"]]
+    assert texts(read(log, pieces="subword-nmt")) == [["a dog"], ["a cat", "the cat"]]
+    assert "out.txt:4 has 'a d@@ og', which looks cut into pieces of subword-nmt" in error(read, log)
 
 
 def test_an_empty_output_of_fairseq_is_one(read):
@@ -202,11 +205,11 @@ WRONG = {  # what a file says -> its error, which begins with file and line
         '{"output": "a"}\n["b"]\n': '2 is ["b"]. Each line is an object',
         '{"output": "a"}\n{"text": "b"}\n': "2 has no 'output' and no 'outputs'; it has 'text'. Name others under `fields`",
         '{"output": "a"}\n{}\n': "2 has no 'output' and no 'outputs'; it has no field.",
-        '{"output": 3}\n': "1 has 3 in 'output', which is no text. An empty output is an empty text.",
+        '{"output": {}}\n': "1 has {} in 'output', which is no text. An empty output is an empty text.",
         '{"output": null}\n': "1 has null in 'output', which is no text",
         '{"outputs": []}\n': "1 has [] in 'outputs'; it is a list of texts, at least one",
         '{"outputs": "a"}\n': "1 has \"a\" in 'outputs'",
-        '{"outputs": ["a", 2]}\n': "1 has 2 in 'outputs', which is no text",
+        '{"outputs": ["a", null]}\n': "1 has null in 'outputs', which is no text",
         '{"outputs": ["a", "b"], "log_prob": [-1]}\n': "1 has 2 outputs, and [-1] in 'log_prob'; it is a list as long",
         '{"outputs": ["a", "b"], "tokens": 3}\n': "1 has 2 outputs, and 3 in 'tokens'",
         '{"output": "a"}\n{"output": "b", "log_prob": NaN}\n': "2 has log_prob NaN",
@@ -220,7 +223,7 @@ WRONG = {  # what a file says -> its error, which begins with file and line
         '{"output": "b", "id": 1.5}\n': "1 has the id 1.5; an id is a text or a whole number",
         '{"output": "b", "id": true}\n': "1 has the id true",
         '{"output": "b\\ud800"}\n': "1 has half of a surrogate pair in 'output'",
-        '{"output": "b", "prompt": 3}\n': "1 has 3 in 'prompt', which is no text",
+        '{"output": "b", "prompt": []}\n': "1 has [] in 'prompt', which is no text",
         "[" * 100_000: "1 is not JSON",
     },
     "nbest.txt": {

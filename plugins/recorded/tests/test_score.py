@@ -266,3 +266,71 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     assert "SACREBLEU_SEED is 'seven'. Set it to a whole number or to none" in refusal(
         "-r", "ref.txt", "a.txt", "b.txt"
     )
+
+
+def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files, tmp_path):
+    def cut(name):
+        lines = [re.sub(r"(\w)(\w)", r"\1@@ \2", line) for line in files[name]]
+        (tmp_path / f"cut-{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return f"cut-{name}"
+
+    plain, pieces = score("-r", "ref.txt", "a.txt", "b.txt"), ["--pieces", "subword-nmt"]
+    found = score("-r", "ref.txt", cut("a.txt"), "b.txt", *pieces, "--pieces", "none")
+    assert digits(found["sacrebleu"]["bleu"]) == digits(plain["sacrebleu"]["bleu"])
+    assert found["pieces"] == {"cut-a.txt": "subword-nmt", "b.txt": "none"}
+    assert [one["mean"] for one in found["scores"]] == [one["mean"] for one in plain["scores"]]
+    for words in (["-r", "ref.txt", "cut-a.txt"], ["-r", cut("ref.txt"), "a.txt"]):
+        assert "looks cut into pieces of subword-nmt" in refusal(*words)
+    assert "no mark of pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
+    joined = score("-r", "cut-ref.txt", "a.txt", "--reference-pieces", "subword-nmt")["scores"][0]
+    assert joined["mean"] == plain["scores"][0]["mean"]
+    assert "refs:pieces=subword-nmt" in joined["signature"]
+    text = CliRunner().invoke(command, ["-r", "ref.txt", "cut-a.txt", *pieces], standalone_mode=False).stdout
+    assert "cut-a.txt: pieces of subword-nmt, joined." in text
+    as_they_are = score("-r", "ref.txt", "cut-a.txt", "--pieces", "none")["scores"][0]["mean"]
+    assert as_they_are < joined["mean"] - 10
+    assert "3 times --pieces for 2 files" in refusal("-r", "ref.txt", "a.txt", "b.txt", *pieces, *pieces, *pieces)
+
+
+def test_a_language_without_spaces_must_be_named_or_its_characters_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    references, outputs = ["京都は日本の古い都", "猫が庭で眠っている"], ["京都は日本の古い街", "猫が庭で眠っている"]
+    for name, lines in (("ref.txt", references), ("a.txt", outputs)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    assert "100 % of letters of the references" in refusal("-r", "ref.txt", "a.txt")
+    assert "100 % of letters of the references" in refusal("-r", "ref.txt", "a.txt", "-m", "ter")
+    from sacrebleu.metrics.bleu import BLEU
+
+    expected = BLEU(tokenize="char").corpus_score(outputs, [references]).score
+    assert score("-r", "ref.txt", "a.txt", "-m", "bleu:tokenize=char")["scores"][0]["mean"] == expected > 80
+
+
+REPORTED = {
+    "m@@ at": ("the c@@ at sat on the m@@ at", "the cat sat on the mat", "subword-nmt"),
+    "spacers": ("▁the ▁c at ▁sat ▁on ▁the ▁m at", "the cat sat on the mat", "sentencepiece"),
+    "a log": ("H-0\t-0.5\tthe c@@ at sat on the m@@ at", "the cat sat on the mat", "subword-nmt"),
+}
+
+
+@pytest.mark.parametrize("way", REPORTED)
+def test_perfect_outputs_in_pieces_have_the_score_of_perfect_outputs(tmp_path, monkeypatch, way):
+    monkeypatch.chdir(tmp_path)
+    cut, reference, pieces = REPORTED[way]
+    for name, line in (("ref.txt", reference), ("a.txt", cut)):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    assert "Set `pieces: " in refusal("-r", "ref.txt", "a.txt")
+    assert score("-r", "ref.txt", "a.txt", "--pieces", pieces)["scores"][0]["mean"] == pytest.approx(100)
+    assert score("-r", "ref.txt", "a.txt", "--pieces", "none")["scores"][0]["mean"] < 80
+
+
+def test_answers_after_thinking_have_the_score_of_the_answers(files, tmp_path):
+    def write(name, start):
+        lines = [json.dumps({"output": start + line}) for line in files["a.txt"]]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return name
+
+    plain = score("-r", "ref.txt", write("plain.jsonl", ""))["scores"][0]["mean"]
+    thought = write("thought.jsonl", "<think>\nThe cat? A dog runs, then.\n</think>\n\n")
+    assert "has <think> in an output" in refusal("-r", "ref.txt", thought)
+    assert score("-r", "ref.txt", thought, "--thinking", "drop")["scores"][0]["mean"] == pytest.approx(plain)
+    assert score("-r", "ref.txt", thought, "--thinking", "keep")["scores"][0]["mean"] < plain - 10

@@ -13,7 +13,7 @@ from bench_served.answers import Answers, answers_in, folder_of
 from bench_served.client import Client, is_unprotected
 from bench_served.echo import score_of
 from bench_served.plugin import Served, ServedConfig
-from bench_served.replies import ServerError, choice_of, hypothesis_of
+from bench_served.replies import ServerError, ThinkingError, choice_of, hypothesis_of
 from bench_served.requests import Request, filled, to_generate, to_score
 from bench_served.secret import Secret
 
@@ -62,7 +62,7 @@ class ServedModel(nn.Module, Served, TextScorer):
     ) -> list[T]:
         """Return what `read` makes of the answer to each request; those without an answer are sent, each once.
 
-        An answer that `read` refuses is not kept.
+        An answer that `read` refuses is not kept, unless another setting can read it.
         """
         answers, config = answers_in(folder_of(self.config, generation.folder)), self.config
         missing = {one.key: one for one in requests if answers.find(one) is None}
@@ -74,8 +74,12 @@ class ServedModel(nn.Module, Served, TextScorer):
 
             def receive(request: Request, answer: dict[str, Any]) -> None:
                 answer = secret.hide_in(answer)
-                read(request, answer)
                 about = {"example": request.about, "received": datetime.now(UTC).isoformat(timespec="seconds")}
+                try:
+                    read(request, answer)
+                except ThinkingError:  # it is whole, and another setting can read it
+                    answers.add(request, answer, about)
+                    raise
                 answers.add(request, answer, about)
 
             Client(config, secret, generation.noise).send([*missing.values()], receive)

@@ -18,7 +18,18 @@ from pydantic import (
     model_validator,
 )
 
-from bench_core import DecoderConfig, Kind, Model, ModelConfig, Scorer, Source, TextGenerator, TextScorer, hookimpl
+from bench_core import (
+    DecoderConfig,
+    Kind,
+    Model,
+    ModelConfig,
+    Scorer,
+    Source,
+    TextGenerator,
+    TextScorer,
+    Thinking,
+    hookimpl,
+)
 
 #: Fields of a request that settings decide; `more` can only leave them out, by null.
 OWN_FIELDS = {
@@ -120,6 +131,7 @@ class RequestConfig(DecoderConfig):
     top_p: float | None = Field(None, gt=0, le=1)  #: mass of the most probable tokens that are sampled from
     top_k: PositiveInt | None = None  #: how many of the most probable tokens are sampled from
     stop: tuple[str, ...] = ()  #: texts before which an answer ends
+    thinking: Thinking = "refuse"  #: what becomes of `<think>...</think>`: an error, or `drop` or `keep` it
     n: PositiveInt = 1  #: draws for each prompt, a request each, in the order of drawing
     more: dict[str, Any] = {}  #: further fields of the request, as JSON; null leaves one out, such as `seed: null`
 

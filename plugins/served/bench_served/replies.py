@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench_core import DataError, Hypothesis
+from bench_core import DataError, Hypothesis, Thinking, thinking_in, without_thinking
 from bench_served.plugin import ServedConfig
 from bench_served.requests import Request
 
@@ -16,6 +16,10 @@ SHOWN = 300  #: characters of what a server says, in messages
 
 class ServerError(DataError):
     """A server refuses a request, or does not answer it as its API says."""
+
+
+class ThinkingError(ServerError):
+    """An answer is what the API says, and a setting must say what becomes of the thinking in it."""
 
 
 def brief(value: object) -> str:
@@ -46,15 +50,29 @@ def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, A
 
 
 def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, Any]) -> Hypothesis:
-    """Return what a model wrote, up to a stop text; raise ServerError if it cannot be that."""
+    """Return what a model wrote, after its thinking and up to a stop text; raise ServerError if it cannot be that."""
     choice = choice_of(config, answer)
     reason = choice.get("finish_reason")
     if reason not in ENDED | CUT:
         known = ", ".join(sorted(ENDED | CUT))
         raise ServerError(f"its answer ended by {brief(repr(reason))}, which is none of {known}")
-    text, stopped = before_stop(_text(config, choice, reason), request.stops)
-    finished = stopped or reason in ENDED
+    text, answered = _spoken(_text(config, choice, reason), request.thinking)
+    text, stopped = before_stop(text, request.stops)
+    finished = answered and (stopped or reason in ENDED)
     return Hypothesis([], finished, text=text, token_count=_token_count(request, answer, finished))
+
+
+def _spoken(text: str, thinking: Thinking) -> tuple[str, bool]:
+    """Return what is said after the thinking, and whether that has ended; raise ThinkingError if neither is meant."""
+    tag = thinking_in(text)
+    if not tag or thinking == "keep":
+        return text, True
+    if thinking == "drop":
+        return without_thinking(text)
+    raise ThinkingError(
+        f"its answer has {tag}, and would be compared with that: {brief(repr(text))}. Set `thinking: drop` of the "
+        "decoder to take it off, or `thinking: keep`; no answer is asked again"
+    )
 
 
 def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:

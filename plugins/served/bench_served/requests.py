@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from bench_core import Generation, Prompt
+from bench_core import Generation, Prompt, Thinking
 from bench_served.plugin import RequestConfig, ServedConfig
 
 SEEDS = 2**31  #: a seed that every server can take
@@ -26,6 +26,7 @@ class Request:
     seed: int | None = None  # of the draw, also if the body leaves it out; None where nothing is drawn
     limit: int = 0  # tokens that the answer may have at most; 0: it is not limited
     stops: tuple[str, ...] = field(default=(), compare=False)  # texts before which the answer ends
+    thinking: Thinking = field(default="refuse", compare=False)  # what becomes of it in an answer
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, nu
     path = "/chat/completions" if config.api == "chat" else "/completions"
     about = _about(prompt, generation) + (f", draw {number + 1}" if settings.n > 1 else "")
     limit = settings.max_tokens if "max_tokens" in body else 0
-    return Request(path, body, about, config.revision, seed, limit, settings.stop)
+    return Request(path, body, about, config.revision, seed, limit, settings.stop, settings.thinking)
 
 
 def to_score(config: ServedConfig, prompt: Prompt, target: str, generation: Generation) -> Request:

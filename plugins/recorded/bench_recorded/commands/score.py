@@ -9,12 +9,14 @@ from typing import Literal, get_args
 
 import click
 
+from bench_core import Thinking
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
 from bench_recorded.plugin import Format
+from bench_recorded.reading.pieces import Pieces
 
 FILE = click.Path(path_type=Path)
-FORMATS = click.Choice(get_args(Format))
+FORMATS, PIECES, THINKING = (click.Choice(get_args(one)) for one in (Format, Pieces, Thinking))
 REDIRECTED = 160  # characters of a line where no terminal says how wide it is
 
 
@@ -38,6 +40,15 @@ REDIRECTED = 160  # characters of a line where no terminal says how wide it is
 )  # fmt: skip
 @click.option("--language", help="ISO 639 code of the language, by which metrics choose tokenizers.")
 @click.option("--tokenized", is_flag=True, help="Spaces stand between all tokens.")
+@click.option(
+    "--pieces", "pieces", multiple=True, type=PIECES,
+    help="How outputs are cut, to be joined: once, or for each file; by default those that look cut are refused.",
+)  # fmt: skip
+@click.option("--reference-pieces", type=PIECES, help="How references are cut, to be joined.")
+@click.option(
+    "--thinking", type=THINKING, default="refuse", show_default=True,
+    help="What becomes of <think>...</think> in an output.",
+)  # fmt: skip
 @options.as_json
 def command(
     outputs: tuple[Path, ...],
@@ -50,6 +61,9 @@ def command(
     test: Literal["bootstrap", "permutation"],
     language: str | None,
     tokenized: bool,
+    pieces: tuple[str, ...],
+    reference_pieces: str | None,
+    thinking: str,
     as_json: bool,
 ) -> None:
     """Score files of OUTPUTS against references; the first of several is the baseline of paired tests.
@@ -63,7 +77,7 @@ def command(
 
     scoring = Scoring(
         references, outputs, names_of(outputs, names), metrics_of(metrics), source, kind, match, test, language,
-        tokenized,
+        tokenized, pieces, reference_pieces, thinking,
     )  # fmt: skip
     with TemporaryDirectory(prefix="bench-") as folder:
         found = scores(scoring, Path(folder))

@@ -1,4 +1,7 @@
-"""Logs of `fairseq-generate`, whose lines are `S-12 TAB source`, `H-12 TAB score TAB text` and so on."""
+"""Logs of `fairseq-generate`, whose lines are `S-12 TAB source`, `H-12 TAB score TAB text` and so on.
+
+Something may stand before them that has no tabs, such as a time stamp and the name of a logger.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from math import fsum, log
 
 from bench_recorded.reading.records import Output, OutputFile, Record, contiguous
 
-LINE = re.compile(r"([SHDP])-(\d+)\t(.*)")
+LINE = re.compile(r"(?:[^\t]*[\s|:>\])])?([SHDP])-(\d+)\t(.*)")
+CUT_OFF = re.compile(r"(?:[^\t]*[\s|:>\])])?[HD]-\d+")
+SCORE = re.compile(r"[-+]?([\d.]+(e[-+]?\d+)?|inf|nan)(\t|$)", re.IGNORECASE)
 BITS = log(2)  # nats of a bit: fairseq prints logarithms to base 2
 
 
@@ -21,6 +26,12 @@ class Line:
     kind: str  # S: source; of a hypothesis, H: text, D: detokenized text, P: log-probabilities of its tokens
     id: str
     fields: list[str]
+
+
+def is_hypothesis(line: str) -> bool:
+    """Return whether a line is `H-0 TAB score TAB text`, behind whatever a logger writes."""
+    found = LINE.fullmatch(line)
+    return found is not None and found[1] == "H" and SCORE.match(found[3]) is not None
 
 
 def fairseq_records(file: OutputFile) -> list[Record]:
@@ -42,7 +53,7 @@ def _lines(file: OutputFile) -> Iterator[Line]:
     for number, line in enumerate(file.lines, 1):
         if found := LINE.fullmatch(line):
             yield Line(number, found[1], str(int(found[2])), found[3].split("\t", 1))
-        elif re.fullmatch(r"[HD]-\d+", line):
+        elif CUT_OFF.fullmatch(line):
             raise file.error(number, "has no score. The log is cut off; generate again.")
 
 

@@ -15,7 +15,7 @@ def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> lis
 
     A log has each document once for every filter, of which `chosen` is taken.
     """
-    lines = [*objects(file)]
+    lines = [*objects(file, fields)]
     filters = list(dict.fromkeys(str(found["filter"]) for _, found in lines if "filter" in found))
     if chosen is None and len(filters) > 1:
         raise file.error(1, f"begins the log of several filters. Choose one by `filter`: {', '.join(filters)}.")

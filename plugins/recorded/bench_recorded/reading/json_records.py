@@ -1,25 +1,43 @@
-"""JSON lines: an object for each example, with an `output` or several `outputs`."""
+"""An object for each example, with an `output` or several `outputs`: JSON lines, lists, and rows of tables."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
+from bench_data.api import numbered_records
 from bench_recorded.plugin import Fields
 from bench_recorded.reading.records import Output, OutputFile, Record
 from bench_text.api import once
 
 MISSING = object()  # what a field that is not there has
+LISTS, TABLES = ("json", "coco"), ("csv", "tsv", "parquet")  # formats
 
 
 def json_records(file: OutputFile, fields: Fields) -> list[Record]:
     """Return the outputs of each example; raise DataError, with the line, where one has none."""
-    return [_record(file, line, found, fields) for line, found in objects(file)]
+    return [_record(file, line, found, fields) for line, found in objects(file, fields)]
 
 
-def objects(file: OutputFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the object of each line that is not empty; raise DataError for what is no object."""
+def objects(file: OutputFile, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the object of each example; raise DataError for what is no object.
+
+    Blank cells of tables are none, unless they are outputs.
+    """
+    if file.format in LISTS:
+        yield from numbered_records(file.path, ".json")
+    elif file.format in TABLES:
+        output = fields.output or "output"
+        for number, row in numbered_records(file.path, f".{file.format}"):
+            yield number, {name: cell for name, cell in row.items() if cell not in ("", None) or name == output}
+    else:
+        yield from _object_lines(file)
+
+
+def _object_lines(file: OutputFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the object of each line that is not empty."""
     for number, line in enumerate(file.lines, 1):
         if not line.strip():
             continue
@@ -52,7 +70,9 @@ def named(file: OutputFile, line: int, found: Mapping[str, Any], name: str) -> s
 
 
 def text(file: OutputFile, line: int, one: Any, name: str) -> str:
-    """Return a text; raise DataError if it is none."""
+    """Return a text, or a number or truth value as JSON writes it; raise DataError for anything else."""
+    if isinstance(one, bool | int | float) and isfinite(one):
+        return json.dumps(one)
     if not isinstance(one, str):
         raise file.error(line, f"has {shown(one)} in {name!r}, which is no text. An empty output is an empty text.")
     try:
@@ -120,6 +140,6 @@ def _tokens(file: OutputFile, line: int, found: Any, fields: Fields) -> int:
         return -1
     if isinstance(found, list):
         return len(found)
-    if type(found) is int and found >= 0:
-        return found
+    if (type(found) is int and found >= 0) or (isinstance(found, str) and found.isdecimal()):  # as cells are
+        return int(found)
     raise file.error(line, f"has {shown(found)} in {fields.tokens!r}; it is a list of tokens, or how many they are.")

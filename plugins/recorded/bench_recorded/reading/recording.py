@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench_core import DataError
 from bench_core.terminal import counted
+from bench_data.api import numbered_records
 from bench_recorded.plugin import RecordedConfig
-from bench_recorded.reading.fairseq_logs import LINE, fairseq_records
+from bench_recorded.reading.answers import answers
+from bench_recorded.reading.fairseq_logs import fairseq_records, is_hypothesis
 from bench_recorded.reading.harness_logs import harness_records
-from bench_recorded.reading.json_records import json_records
+from bench_recorded.reading.json_records import TABLES, json_records
 from bench_recorded.reading.nbest_lists import BEGIN, nbest_records
 from bench_recorded.reading.records import Output, OutputFile, Record
 from bench_recorded.reading.text_lines import read_lines
 
 JSON = (".jsonl", ".ndjson", ".json")
+BEGIN_OF_LIST = re.compile(r"\s*\[\s*([{\]]|$)")
 HEAD = 1000  # lines in which a log says what it is
 
 
@@ -34,10 +38,10 @@ def recording(path: Path, config: RecordedConfig, prompts: Path | None = None) -
 
     A file of `prompts` has one a line for each record.
     """
-    lines = read_lines(path)
+    lines = [] if _ending(path) == ".parquet" else read_lines(path)
     kind, reason = (config.format, "as `format` says") if config.format != "auto" else _detected(path, lines)
     file = OutputFile(path, lines, kind, reason)
-    records = _records(file, config)
+    records = answers(file, _records(file, config), config.pieces, config.thinking)
     return Recording(file, _with_prompts(file, records, prompts) if prompts else records)
 
 
@@ -52,11 +56,15 @@ def _with_prompts(file: OutputFile, records: Sequence[Record], path: Path) -> li
 
 
 def _records(file: OutputFile, config: RecordedConfig) -> list[Record]:
+    fields = config.fields
     match file.format:
-        case "jsonl":
-            return json_records(file, config.fields)
+        case "jsonl" | "json" | "csv" | "tsv" | "parquet":
+            return json_records(file, fields)
+        case "coco":
+            own = {"id": fields.id or "image_id", "output": fields.output or "caption"}
+            return json_records(file, fields.model_copy(update=own))
         case "lm-eval":
-            return harness_records(file, config.fields, config.filter)
+            return harness_records(file, fields, config.filter)
         case "moses-nbest":
             return nbest_records(file)
         case "fairseq":
@@ -64,9 +72,20 @@ def _records(file: OutputFile, config: RecordedConfig) -> list[Record]:
     return [Record(number, [Output(line)]) for number, line in enumerate(file.lines, 1)]
 
 
+def _ending(path: Path) -> str:
+    return next((one.lower() for one in reversed(path.suffixes) if one != ".gz"), "")
+
+
 def _detected(path: Path, lines: Sequence[str]) -> tuple[str, str]:
     """Return the format of a file, and why."""
-    ending = next((one for one in reversed(path.suffixes) if one != ".gz"), "")
+    ending = _ending(path)
+    if ending.removeprefix(".") in TABLES:
+        return ending.removeprefix("."), "by its ending"
+    if ending in JSON and BEGIN_OF_LIST.match(next(filter(str.strip, lines), "")):
+        _, entry = next(numbered_records(path, ".json"), (0, {}))
+        if {"image_id", "caption"} <= {*entry} and not {"output", "outputs"} & {*entry}:
+            return "coco", "by the fields of its first entry"
+        return "json", "by its first sign"
     if ending in JSON:
         try:
             first = json.loads(next((line for line in lines if line.strip()), ""))
@@ -77,6 +96,6 @@ def _detected(path: Path, lines: Sequence[str]) -> tuple[str, str]:
         return "jsonl", "by its ending"
     if BEGIN.match(lines[0]):
         return "moses-nbest", "by its first line"
-    if any(LINE.fullmatch(line) and line[0] == "H" for line in lines[:HEAD]):
+    if any(map(is_hypothesis, lines[:HEAD])):
         return "fairseq", "by its lines"
     return "lines", "as nothing says otherwise"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench_core import DataError
 
+UNLINED = {"json": "number", "coco": "number", "parquet": "row"}  #: formats whose records are no lines
 ROUNDING = 1e-6  # above 0, which log-probabilities may be by rounding
 
 
@@ -20,13 +21,14 @@ class Output:
     log_prob: float | None = None  # in nats
     tokens: int = -1  # how many, as the system counts them; -1 if it did not say
     values: Mapping[str, float] = field(default_factory=dict)  # such as the score of a search
+    finished: bool = True
 
 
 @dataclass(frozen=True)
 class Record:
     """The outputs for one example, best first."""
 
-    line: int  # of the file, from 1
+    line: int  # of the file, or its number in a list, from 1
     outputs: Sequence[Output]
     id: str | None = None  # as the file has it
     prompt: str | None = None  # what the system read, if the file says so
@@ -41,9 +43,17 @@ class OutputFile:
     format: str
     reason: str  # why it is read so, such as "by its ending"
 
+    def place(self, line: int) -> str:
+        """Return how messages call the place of a line."""
+        return f"{self.path}: {self.called(line)}" if self.format in UNLINED else f"{self.path}:{line}"
+
+    def called(self, line: int) -> str:
+        """Return what a line is, such as an entry of a list."""
+        return f"{UNLINED.get(self.format, 'line')} {line}"
+
     def error(self, line: int, text: str) -> DataError:
         """Return the error that a line is wrong."""
-        return DataError(f"{self.path}:{line} {text} (Read as {self.format}, {self.reason}.)")
+        return DataError(f"{self.place(line)} {text} (Read as {self.format}, {self.reason}.)")
 
     def log_prob(self, value: object, line: int, name: str) -> float:
         """Return a log-probability; raise DataError if it is none."""

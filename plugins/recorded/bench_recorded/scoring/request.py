@@ -28,13 +28,17 @@ class Scoring:
     test: Literal["bootstrap", "permutation"] = "bootstrap"
     language: str | None = None
     tokenized: bool = False
+    pieces: Sequence[str] = ()  # of all files of outputs, or of each
+    reference_pieces: str | None = None
+    thinking: str = "refuse"
 
     def suite(self) -> dict[str, Any]:
         """Return the suite that scores them; systems are called by their place, as names may be of any kind."""
         systems = self.systems
         task: dict[str, Any] = {
             "name": f"{OWN}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
-            "tokens": self.tokenized, "sources": _absolute(self.source) if self.source else None,
+            "tokens": self.tokenized, "pieces": self.reference_pieces,
+            "sources": _absolute(self.source) if self.source else None,
         }  # fmt: skip
         table: dict[str, Any] = {
             "id": TABLE, "rows": ["model"], "values": [*self.metrics], "spread": "interval", "test": self.test,
@@ -51,13 +55,23 @@ class Scoring:
                     "outputs": _absolute(path),
                     "format": self.format,
                     "match": self.match,
+                    "pieces": pieces,
+                    "thinking": self.thinking,
                 }
-                for one, path in systems.items()
+                for (one, path), pieces in zip(systems.items(), self.all_pieces, strict=True)
             },
             "decoders": {DECODER: {"name": f"{OWN}/as-recorded"}},
             "metrics": {name: dict(settings) for name, settings in self.metrics.items()},
             "tables": [{**table, **compared}],
         }
+
+    @property
+    def all_pieces(self) -> Sequence[str | None]:
+        """The pieces of each file; raises SuiteError unless they are given for none, for all or for each."""
+        number, given = len(self.outputs), [*self.pieces]
+        if len(given) not in (0, 1, number):
+            raise SuiteError(f"{len(given)} times --pieces for {number} files. Give it once, or for each in order.")
+        return given * (1 if len(given) == number else number) if given else [None] * number
 
     @property
     def systems(self) -> Mapping[str, Path]:

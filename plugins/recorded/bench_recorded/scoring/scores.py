@@ -14,6 +14,7 @@ from bench_core.terminal import counted
 from bench_metrics.api import Sacrebleu
 from bench_recorded.matching import matched
 from bench_recorded.plugin import RecordedConfig
+from bench_recorded.reading.pieces import joined_lines
 from bench_recorded.reading.recording import recording
 from bench_recorded.reading.text_lines import read_lines
 from bench_recorded.scoring.request import Scoring
@@ -75,7 +76,8 @@ def _references(scoring: Scoring) -> list[list[str]]:
                 f"{path} has {counted(len(lines), 'line')}, and {scoring.references[0]} has {len(found[0]):,}. There "
                 "is a line for each example."
             )
-    return found[: len(scoring.references)]
+    pieces: Any = scoring.reference_pieces
+    return [joined_lines(path, lines, pieces) for path, lines in zip(scoring.references, found, strict=False)]
 
 
 def _texts(scoring: Scoring, name: str, number: int, warnings: list[str]) -> list[str]:

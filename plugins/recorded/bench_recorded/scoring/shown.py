@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tabulate import tabulate
@@ -19,7 +20,7 @@ ONE_TAIL = "  Its bootstrap counts one tail, so that these p-values are about ha
 
 def as_text(scoring: Scoring, found: Scores, width: int) -> str:
     """Return the table with our tests, then the tests of sacrebleu, for a terminal."""
-    parts = [tables_text(found.run, width).rstrip()]
+    parts = ["\n".join([tables_text(found.run, width).rstrip(), *(f"  {one}." for one in _altered(scoring))])]
     if found.tests:
         notes = [f"  {name}: {result.signature}" for name, result in found.tests.items()]
         parts.append(f"sacrebleu's own {TESTS[scoring.test]}, as its command prints it:")
@@ -32,9 +33,24 @@ def as_data(scoring: Scoring, found: Scores) -> dict[str, Any]:
     """Return the numbers of the table, and of sacrebleu, as JSON data."""
     return {
         "systems": dict(zip(scoring.names, map(str, scoring.outputs), strict=True)),
+        "pieces": dict(zip(scoring.names, scoring.all_pieces, strict=True)),
+        "reference_pieces": scoring.reference_pieces,
+        "thinking": scoring.thinking,
         "scores": table_records(found.run)[TABLE],
         "sacrebleu": {name: _result(scoring, result) for name, result in found.tests.items()},
     }
+
+
+def _altered(scoring: Scoring) -> Iterator[str]:
+    """Yield how texts are compared otherwise than as they stand in their files."""
+    for name, pieces in [
+        *zip(scoring.names, scoring.all_pieces, strict=True),
+        ("References", scoring.reference_pieces),
+    ]:
+        if pieces:
+            yield f"{visible(name)}: pieces {'as they are' if pieces == 'none' else f'of {pieces}, joined'}"
+    if scoring.thinking != "refuse":
+        yield f"Thinking in outputs: {scoring.thinking}"
 
 
 def _tests_table(scoring: Scoring, found: Scores) -> str:

@@ -13,8 +13,11 @@ from bench_core.terminal import say, to_json
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @options.out
+@click.option(
+    "--utf-8", "utf_8", is_flag=True, help="LaTeX in UTF-8: letters of all scripts, for XeLaTeX and LuaLaTeX."
+)
 @options.as_json
-def command(run: Path, out: Path, as_json: bool) -> None:
+def command(run: Path, out: Path, utf_8: bool, as_json: bool) -> None:
     """Write the tables of RUN, a folder that `bench run` left, as HTML, Markdown, LaTeX, CSV and JSON."""
     from bench_core.runs.reporting import place
     from bench_core.runs.results import read_run
@@ -22,5 +25,5 @@ def command(run: Path, out: Path, as_json: bool) -> None:
 
     found = read_run(run)
     folder, _ = place(found, out)
-    files = [str(path) for path in write_report(found, folder)]
+    files = [str(path) for path in write_report(found, folder, utf_8)]
     say(to_json(files) if as_json else "\n".join(files))

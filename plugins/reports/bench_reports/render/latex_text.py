@@ -24,6 +24,17 @@ def _latex(character: str) -> str:
     return f"{{[}}U+{ord(character):04X}{{]}}"
 
 
+def in_utf_8(text: str) -> str:
+    """Return LaTeX with letters in place of code points, for engines and packages that read and set UTF-8."""
+    return CODE_POINT.sub(lambda found: found[0] if not _letter(found).isprintable() else _letter(found), text)
+
+
+def _letter(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16))
+
+
+CODE_POINT = re.compile(r"\{\[\}U\+([0-9A-F]{4,6})\{\]\}")
+
 ACCENTS = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
     "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0326": "textcommabelow",

@@ -22,17 +22,20 @@ from bench_reports.figures.figures import cost_pictures, pictures
 from bench_reports.render.code import code_digest
 from bench_reports.render.html import html_page
 from bench_reports.render.latex import latex_report, table_files, too_wide_tables
+from bench_reports.render.latex_text import in_utf_8
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
 from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
 
 
-def write_report(run: Run, folder: Path) -> list[Path]:
+def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
     """Write all that a report consists of, and its manifest; return the files written.
+
+    LaTeX is in ASCII, or in UTF-8.
 
     Nothing in them but costs and the manifest depends on the clock, the machine or the place of the run.
     """
-    files, place = contents(run), folder
+    files, place = contents(run, utf_8), folder
     try:
         _remove_former(folder, files)
         for name, content in files.items():
@@ -47,8 +50,14 @@ def write_report(run: Run, folder: Path) -> list[Path]:
     return [folder / name for name in (*files, FILE)]
 
 
-def contents(run: Run) -> dict[str, bytes]:
+def contents(run: Run, utf_8: bool = False) -> dict[str, bytes]:
     """Return the files of a report, by their paths; its manifest tells the digests of all of them."""
+    files = _contents(run)
+    latex = [name for name in files if utf_8 and name.endswith(".tex")]
+    return files | {name: in_utf_8(files[name].decode()).encode() for name in latex}
+
+
+def _contents(run: Run) -> dict[str, bytes]:
     costs = run.folder / "costs.csv"
     files = _report(run, costs.is_file())
     return files | (_costs(run, costs.read_bytes().decode("utf-8", "replace")) if costs.is_file() else {})

@@ -70,7 +70,8 @@ def _beside_run(folder: Path, manifest: Manifest, results: Mapping[str, Any], ru
     if manifest.code != code_digest():
         yield Remark(f"{folder}: other code wrote the report than is here, so that it cannot be written again", False)
         return
-    again = contents(run)
+    latex = folder / "report.tex"
+    again = contents(run, utf_8=latex.is_file() and not plain_file(latex).isascii())
     for name in sorted({*again, *manifest.files}):
         there = plain_file(folder / name) if (folder / name).is_file() else None
         if again.get(name) != there:

@@ -11,14 +11,13 @@ from html.parser import HTMLParser
 from typing import TypeAlias
 
 from bench_core.terminal import visible
-from bench_reports.render.latex_text import SIGNS
+from bench_reports.render.latex_text import CODE_POINT, SIGNS
 
 Rows: TypeAlias = list[list[str]]  # headings first, labels first in each row
 
 MARKS = re.compile(r"</?(?:sup|sub|code|br)>|(?<!\\)\*\*")
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?|∞")
 COMMANDS = re.compile(r"\\(?:textbf|textsuperscript|texttt|scriptsize)(?![A-Za-z]) ?")
-CODE_POINT = re.compile(r"\{\[\}U\+([0-9A-F]{4,6})\{\]\}")
 ACCENT = re.compile(r"\\(?:[`'^~=u.\"rHvdc]|textcommabelow)\{(.)\}")
 SPANNING = re.compile(r"\\multicolumn\{(\d+)\}\{[lc]\}\{(.*)\}")
 BACK = {sign: letter for letter, sign in SIGNS.items()}
