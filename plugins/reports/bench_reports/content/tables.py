@@ -15,6 +15,7 @@ from bench_core.suites.cells import join
 from bench_core.suites.published import Value
 from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
+from bench_reports.content.default_tables import tables_of
 from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
@@ -39,12 +40,12 @@ class Variant(NamedTuple):
 
 
 def grids(run: Run) -> list[Grid]:
-    """Return every table that the suite of a run declares."""
+    """Return every table of a run: those of its suite, and those of `default_tables`."""
     from bench_reports.content.significance import tested
     from bench_reports.content.summaries import changed, summarized
 
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in run.suite.tables]
+    found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in tables_of(run)]
     if any(grid.table.test == "permutation" for grid in found):
         from bench_reports.content.permutation_tests import exchanged
 
