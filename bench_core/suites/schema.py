@@ -241,9 +241,7 @@ class SuiteFile(Strict):
     source: str = ""  #: the paper or other origin of the question
     note: str = ""  #: a note for readers of the report
     labels: dict[str, str] = {}  #: words for names of parts, splits and axes in all tables and figures
-    quote: (
-        StrictBool | Names
-    ) = ()  #: tasks whose prompts and references may be shown, such as those of data of your own
+    quote: StrictBool | Names = ()  #: tasks whose texts reports show although their corpus forbids it; false: none
     tasks: dict[str, dict[str, Any]] = Field(
         min_length=1
     )  #: installed parts with their settings, by names of your choice

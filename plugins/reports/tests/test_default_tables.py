@@ -20,7 +20,7 @@ def a_run(tmp_path, names, metrics, changes=(), **sections):
     """Return a run with all combinations of `names`, whose numbers are distinct, and the texts of these numbers."""
     values, cells = {}, []
     for place, several in enumerate(product(*(names.get(axis, [None]) for axis in AXES))):
-        axes = {axis: name for axis, name in zip(AXES, several, strict=True)}
+        axes = dict(zip(AXES, several, strict=True))
         numbers = {metric: number(100 * place + turn + 0.25, digits=2) for turn, metric in enumerate(metrics)}
         one = cell("rnn", "greedy", 0, numbers)
         cells.append(replace(one, cell={**one.cell, **{axis: name for axis, name in axes.items() if name}}))
