@@ -22,7 +22,6 @@ from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
-from bench_core.runs.plan_filter import LEFT_OUT
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
 from bench_core.runs.quoting import may_quote, restriction
@@ -37,6 +36,7 @@ from bench_core.runs.results import (
     read_run,
     write_costs,
 )
+from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.dependencies import united
@@ -143,6 +143,7 @@ class Record:
             "suite": self.suite.name,
             "profile": self.suite.profile,
             "label": self.suite.label,
+            **({"file": self.suite.file} if self.suite.file else {}),
             **{name: list(changes) for name, changes in changed.items() if changes},
             "title": self.suite.title,
             "source": self.suite.source,

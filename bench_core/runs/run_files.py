@@ -73,6 +73,7 @@ class Info(Open):
     suite: str = ""
     profile: str | None = None
     label: str = ""
+    file: str = ""
     title: str = ""
     source: str = ""
     changes: list[str] = []

@@ -68,6 +68,7 @@ class Suite:
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
     notes: Sequence[str] = ()  # where it names what `--set` removes
     folder: Path = Path()  # that of its file, from which its paths are followed first
+    file: str = ""  # its file, as seen from the working directory
 
     def parts(self, name: str) -> Iterator[Config]:
         """Yield the Configs of tasks, models, decoders and metrics of a name."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from bench_core import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, as_json
-from bench_core.runs.selecting import cell_name, only_one, selected
+from bench_core.runs.selecting import cell_name, chosen, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.storage.artifact import reason
 from bench_core.storage.csv_files import csv_lines
@@ -53,7 +53,7 @@ class Outputs:
         return self._json() if form == "jsonl" else self._csv()
 
     def _cells(self) -> list[Any]:
-        return selected(self.run.cells, lambda one: one.cell, self.cells)
+        return chosen(self.run.cells, lambda one: one.cell, self.cells)
 
     def _stored(self) -> Iterator[StoredOutcomes]:
         """Yield what there is of the cells; note those that have nothing."""

@@ -357,7 +357,7 @@ def test_seeds_that_failed_are_left_out(diff, made, tmp_path):
         (("model=one", "model=two"), "Choose by decoder (argmax, draw)"),
         (("model=one,decoder=argmax", "model=one,decoder=argmax"), "the same cell, words/one/argmax/test, seed 0"),
         (("model=three,decoder=draw", CELLS[1]), "no model of these cells is called 'three'"),
-        (("one", CELLS[1]), "Write AXIS=NAME"),
+        (("onee", CELLS[1]), "Did you mean 'one'?"),
         ((*CELLS, "--by", "nts"), "Did you mean 'nats'?"),
         ((*CELLS, "--buckets", "3,2"), "no list of lengths that grow"),
         ((*CELLS, "--buckets", "x"), "no list of lengths that grow"),

@@ -34,7 +34,7 @@ def _table(run: Run, name: str, caption: str, metrics: Sequence[str]) -> Table:
     wide = prod([len(metrics), *(len(run.names[axis]) for axis in several)]) > MOST_COLUMNS
     rows: list[Axis] = [axis for axis in ("model", "decoder") if len(run.names[axis]) > 1] or ["model"]
     axes = {"rows": [*several, *rows], "columns": []} if wide else {"rows": rows, "columns": several}
-    ids = [one.id for one in (*run.suite.tables, *run.suite.figures)]
+    ids = [*(one.id for one in run.suite.tables), *(one.id for one in run.suite.figures)]
     return Table.model_validate({"id": _free(name, ids), "caption": caption, **axes, "values": metrics})
 
 
