@@ -23,6 +23,7 @@ from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes, write_outcomes
 from bench_core.storage.store import Store
+from bench_core.suites.axes import AXES
 from bench_core.suites.load import load as load_suite
 
 
@@ -155,6 +156,22 @@ def test_frames_have_what_the_rows_have(loaded):
     assert len(loaded.histories_frame()) == len(loaded.histories)
     frame = loaded.outputs_frame(model="one", decoder="draw", seed=0)
     assert frame["texts"].tolist() == [one.texts for one in loaded.outputs(model="one", decoder="draw", seed=0)]
+
+
+@pytest.mark.extra("bench-core", "frames")
+def test_the_frame_of_outputs_has_those_of_every_cell_that_matches_with_its_axes(loaded):
+    whole, some = loaded.outputs_frame(), loaded.outputs_frame("model=one,seed=1")
+    for frame, cells in ((whole, loaded.cells), (some, [{"model": "one", "seed": 1}])):
+        rows = [
+            (cell["model"], cell["decoder"], cell["seed"], outcome.id, outcome.texts)
+            for cell in loaded.cells
+            if any(all(cell[axis] == other.get(axis, cell[axis]) for axis in AXES) for other in cells)
+            for outcome in loaded.outputs(cell)
+        ]
+        assert [*zip(*(frame[name] for name in ("model", "decoder", "seed", "id", "texts")), strict=True)] == rows
+    scored = loaded.outputs_frame(kind="score")
+    assert {*zip(scored["model"], scored["seed"], strict=True)} == {(m, s) for m in ("one", "two") for s in (0, 1)}
+    assert len(scored) == len(scored.drop_duplicates(["model", "seed", "id"]))
 
 
 def test_without_pandas_frames_say_what_to_install_and_all_else_works(loaded, monkeypatch):

@@ -266,3 +266,13 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     assert "SACREBLEU_SEED is 'seven'. Set it to a whole number or to none" in refusal(
         "-r", "ref.txt", "a.txt", "b.txt"
     )
+
+
+def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
+    words = ["-r", "ref.txt", "a.txt", "b.txt", "-m", "bleu", "-m", "chrf"]
+    text, latex = (CliRunner().invoke(command, [*words, *more]).output for more in ([], ["--format", "latex"]))
+    (row,) = re.findall(r"(?m)^a\S* +.*$", text.partition("sacrebleu's own")[0])
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 1
+    assert r"\bottomrule" in latex
+    for digits in re.findall(r"\d+\.\d+", row):
+        assert digits in latex
