@@ -93,7 +93,7 @@ def dearest(stages: Stages) -> list[list[str]]:
 
 def _written(column: Sequence[str], is_text: bool) -> list[str]:
     """Return numbers in three digits of the usual one, the median, with their thousands apart; text as it is."""
-    numbers = [None if is_text else number(value) for value in column]
+    numbers = [None if is_text or "," in value else number(value) for value in column]
     known = [abs(one) for one in numbers if one is not None]
     usual = median(known) if known and not all(one.is_integer() for one in known) else inf
     digits = 0 if usual >= 100 else 1 if usual >= 10 else 2 if usual >= 1 else 3

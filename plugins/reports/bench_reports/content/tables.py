@@ -169,7 +169,9 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
             found.setdefault(_variant(number), number)
     if not found:
         same = (number for one in run.cells if (number := _number(one, column.value)))
-        return [Column(column.label, column.names, column.value, Number(digits=next(same, Number()).digits))]
+        known = next(same, Number())
+        about = {name: getattr(known, name) for name in ("digits", "label", "unit", "better")}
+        return [Column(column.label, column.names, column.value, Number(**about))]
     variants = sorted(found, key=lambda one: (KINDS.index(one.kind) if one.kind in KINDS else 9, one))
     return [
         Column(column.label, column.names, column.value, found[one], one == variants[0], _mark(found[one], variants))
