@@ -19,7 +19,7 @@ setup-ci:
 	@$(PYTHON) tools/install.py --ci
 
 demo: setup
-	$(BIN)/bench run suites/quickstart.yaml --workers 2
+	$(BIN)/bench run suites/quickstart.yaml --workers 2 --out reports/demo
 
 test: setup
 	$(PYTEST) -m "not slow and not nightly"

@@ -116,6 +116,11 @@ def bench_corpus_citations(corpus: str) -> Sequence[str]:
 
 
 @hookspec
+def bench_restricted(task: TaskConfig) -> str:
+    """Return why the data of a task forbid showing their texts in reports, such as a licence; empty if unknown."""
+
+
+@hookspec
 def bench_run_written(run: Any, store: Any) -> None:
     """Add files to the folder of a `Run` that was just written, from its `Store`."""
 

@@ -10,11 +10,10 @@ from dataclasses import replace
 import bench_small.plugin
 import numpy as np
 import pytest
-from bench_small.parts import Letters
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import LoadedRun, Outcome, PluginError, SuiteError, load, registry
+from bench_core import LoadedRun, Outcome, PluginError, SuiteError, hookimpl, load, registry
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.runs.quoting import may_quote, why_withheld, withheld
@@ -24,6 +23,7 @@ from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes, write_outcomes
 from bench_core.storage.store import Store
+from bench_core.suites.axes import AXES
 from bench_core.suites.load import load as load_suite
 
 
@@ -158,6 +158,22 @@ def test_frames_have_what_the_rows_have(loaded):
     assert frame["texts"].tolist() == [one.texts for one in loaded.outputs(model="one", decoder="draw", seed=0)]
 
 
+@pytest.mark.extra("bench-core", "frames")
+def test_the_frame_of_outputs_has_those_of_every_cell_that_matches_with_its_axes(loaded):
+    whole, some = loaded.outputs_frame(), loaded.outputs_frame("model=one,seed=1")
+    for frame, cells in ((whole, loaded.cells), (some, [{"model": "one", "seed": 1}])):
+        rows = [
+            (cell["model"], cell["decoder"], cell["seed"], outcome.id, outcome.texts)
+            for cell in loaded.cells
+            if any(all(cell[axis] == other.get(axis, cell[axis]) for axis in AXES) for other in cells)
+            for outcome in loaded.outputs(cell)
+        ]
+        assert [*zip(*(frame[name] for name in ("model", "decoder", "seed", "id", "texts")), strict=True)] == rows
+    scored = loaded.outputs_frame(kind="score")
+    assert {*zip(scored["model"], scored["seed"], strict=True)} == {(m, s) for m in ("one", "two") for s in (0, 1)}
+    assert len(scored) == len(scored.drop_duplicates(["model", "seed", "id"]))
+
+
 def test_without_pandas_frames_say_what_to_install_and_all_else_works(loaded, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     for frame in (loaded.cells_frame, loaded.numbers_frame, loaded.draws_frame, loaded.histories_frame):
@@ -260,25 +276,28 @@ def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
 
 
 @pytest.fixture
-def run_news(tmp_path, small, monkeypatch):
+def run_news(tmp_path, small):
     """Return a function that runs a suite of two tasks; reports may not show the texts of the second, `news`."""
     (tmp_path / "news.txt").write_text("abc abcd acbd adb " * 4)
-    prepare = Letters.prepare
-
-    def prepared(task, data):
-        info = prepare(task, data)
-        return replace(info, extras={**info.extras, "embedded": not task.config.file})
-
-    monkeypatch.setattr(Letters, "prepare", prepared)
 
     def run(more=""):
         tasks = "  words: {name: letters}\n  news: {name: letters, file: news.txt}\n"
         text = SUITE.replace("  words: {name: letters}\n", tasks).replace("rows: [decoder]", "rows: [task, decoder]")
         (tmp_path / "suite.yaml").write_text(text + more)
         store = tmp_path / "store"
-        return bench_core.run(tmp_path / "suite.yaml", seeds=1, store=store, out=tmp_path / "runs", data=tmp_path)
+        with registry.extra(Restricting):
+            return bench_core.run(tmp_path / "suite.yaml", seeds=1, store=store, out=tmp_path / "runs", data=tmp_path)
 
     return run
+
+
+class Restricting:
+    """A plugin that knows the licence of `news.txt`."""
+
+    @hookimpl
+    @staticmethod
+    def bench_restricted(task):
+        return "licence of the news: none" if getattr(task, "file", None) else ""
 
 
 def shown(run):
@@ -291,16 +310,16 @@ def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_compute
     first = run_news()
     stored = {*Store(tmp_path / "store").entries()}
     assert shown(first) == [{"words"}, {"words"}]
-    assert withheld(first, ["news", "words", "news"]) == ["news"]
+    assert withheld(first, ["news", "words", "news"]) == {"news": "licence of the news: none"}
     for more, hidden in (
-        ("quote: false\n", ["news"]),
+        ("quote: false\n", ["news", "words"]),
         ("quote: [words]\n", ["news"]),
         ("quote: news\n", []),
         ("quote: [news, words]\n", []),
         ("quote: true\n", []),
     ):
         run = run_news(more)
-        assert withheld(run, ["news", "words"]) == hidden
+        assert [*withheld(run, ["news", "words"])] == hidden
         assert shown(run) == [{"words", "news"} - {*hidden}] * 2
         assert {*Store(tmp_path / "store").entries()} == stored
         assert run.rows() == first.rows()
@@ -320,17 +339,31 @@ def test_a_suite_says_how_many_outputs_are_shown_and_nothing_is_computed_again(t
         assert (run.info["samples"] == first) == (number == 3)
 
 
-def test_of_a_task_that_told_nothing_no_text_is_shown():
-    assert not may_quote("news", {}, ())
-    assert not may_quote("news", {"embedded": None}, False)
-    assert may_quote("news", {}, True)
-    assert may_quote("news", {"embedded": True}, False)
+@pytest.mark.parametrize(
+    ("about", "shown"),
+    [
+        ({"restricted": ""}, True),
+        ({"restricted": "", "embedded": False}, True),
+        ({"restricted": "a licence"}, False),
+        ({"restricted": "a licence", "embedded": True}, False),
+        ({"embedded": True}, True),  # of runs of older versions
+        ({"embedded": None}, False),
+        ({}, False),
+    ],
+)
+def test_texts_are_shown_unless_their_data_forbid_it_or_the_suite_says_otherwise(about, shown):
+    assert may_quote("news", about, ()) == may_quote("news", about, ("words",)) == shown
+    assert may_quote("news", about, True)
+    assert may_quote("news", about, ("news",))
+    assert not may_quote("news", about, False)
 
 
-def test_why_texts_are_not_shown_names_their_tasks_and_the_setting():
-    text = why_withheld(["news", "mail"])
-    assert text.startswith("Prompts and references of news, mail are not shown, as their data may forbid it.")
-    assert "‘quote: [news, mail]’ into the suite" in text
+def test_why_texts_are_not_shown_names_their_tasks_the_reason_and_the_remedy(run_news):
+    run = run_news()
+    text = why_withheld(run, ["words", "news"])
+    assert text.startswith("Prompts and references of news are not shown: licence of the news: none. If you may")
+    assert "add `quote: true` to the suite" in text
+    assert why_withheld(run, ["words"]) == ""
 
 
 def test_quote_names_tasks_of_the_suite(suite_file):

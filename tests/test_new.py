@@ -110,6 +110,14 @@ def test_a_new_suite_runs_to_its_report(tmp_path):
     assert (tmp_path / "reports" / "first-question-quick" / "report.html").is_file()
 
 
+@pytest.mark.slow
+def test_the_claim_of_a_new_suite_holds_and_its_numbers_are_shown(tmp_path):
+    new("suite", "first-question", "--folder", tmp_path)
+    told = run(tmp_path, BIN / "bench", "run", "first-question.yaml")
+    assert re.search(r"^C1 +holds ", told, re.MULTILINE)
+    assert len(re.findall(r"^(narrow|wide), (greedy|nucleus) +\d", told, re.MULTILINE)) == 4
+
+
 def test_what_to_do_next_is_told(tmp_path, capsys):
     new("metric", "bench-word-recall", "--folder", tmp_path)
     told = capsys.readouterr().out

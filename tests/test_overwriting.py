@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_small.runs import run_of, sampled, written
+from bench_small.runs import run_of, sampled, stored, written
 from click.testing import CliRunner
 
 import bench_core
@@ -21,6 +21,7 @@ from bench_core.errors import BenchError
 from bench_core.planning import hardware
 from bench_core.runs.reporting import place
 from bench_core.runs.results import CellResult, read_run
+from bench_core.runs.selecting import LEFT_OUT
 from bench_reports.render import report as reporting
 from bench_reports.statistics.intervals import rounded
 
@@ -58,6 +59,7 @@ def contents(folder):
         (["--set", "models.one.scale=0.5"], "small-tiny+models.one.scale=0.5"),
         (["--seeds", "2"], "small-tiny+seeds=2"),
         (["--set", "models.one.scale=0.5", "--seeds", "2"], "small-tiny+models.one.scale=0.5+seeds=2"),
+        (["--limit", "9", "--only", "model=one"], "small-tiny+examples=9+scored=9+model=one-1c8b5ab6"),
         (["--set", "models.one.breaks=training"], "small-tiny+models.one.breaks=training-failed"),
         (["--stop-after", "0s"], "small-tiny-incomplete"),
     ],
@@ -99,7 +101,7 @@ def test_names_of_reports_are_plain_short_and_different(tmp_path, asked):
 
     folder = name(asked)
     assert folder.parent == tmp_path / "reports" / "tests"
-    assert len(folder.name) < 130
+    assert len(folder.name) < 60
     assert folder.name.isascii()
     assert folder.name.isprintable()
     assert name([*asked, "z=1"]) != folder
@@ -109,6 +111,63 @@ def test_names_of_reports_are_plain_short_and_different(tmp_path, asked):
 def test_a_label_cannot_lead_out_of_the_folder_of_reports(tmp_path):
     with pytest.raises(SuiteError, match="would lie outside of"):
         place(run_of(tmp_path, [], {}, label="../../x"), tmp_path / "reports")
+
+
+def test_cells_that_a_filter_left_out_are_not_missing(tmp_path):
+    axes = {"task": "words", "model": "rnn", "decoder": "greedy", "split": "test", "hardware": "default", "seed": 0}
+    cells = [CellResult(axes, "not run", LEFT_OUT), CellResult({**axes, "seed": 1}, "done")]
+    folder, _ = place(run_of(tmp_path, cells, {}, asked=["only=seed=1"]), tmp_path)
+    assert folder.name == "report+only=seed=1"
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize(
+    ("change", "apart"),
+    [
+        (lambda text: text, False),
+        (lambda text: f"# a comment\n{text}", False),
+        (lambda text: text.replace("title:", "title: Another", 1), True),
+        (lambda text: text.replace("scale: ", "scale: 1", 1), True),
+    ],
+    ids=["a copy", "a comment", "another title", "another setting"],
+)
+def test_another_file_with_the_name_of_a_suite_gets_a_report_of_its_own_if_it_is_another_suite(bench, change, apart):
+    text = Path("suite.yaml").read_text()
+    Path("copy.yaml").write_text(changed := change(text))
+    assert (changed != text) or not apart
+    run(bench, *TINY)
+    before = contents("reports/tests/small-tiny")
+    _, told = bench("run", "copy.yaml", *TINY, "--workers", "0")
+    others = [one.name for one in Path("reports/tests").iterdir() if one.name != "small-tiny"]
+    assert len(others) == apart
+    assert ("suite.yaml has a suite of the same name, so reports/tests/small-tiny is left as it is" in told) == apart
+    if apart:
+        assert others[0].startswith("small-tiny-copy-")
+        assert contents("reports/tests/small-tiny") == before
+
+
+def test_a_suite_that_is_edited_keeps_the_folder_of_its_report(bench):
+    run(bench, *TINY)
+    text = Path("suite.yaml").read_text()
+    Path("suite.yaml").write_text(text.replace("title:", "title: Another", 1))
+    _, told = run(bench, *TINY)
+    assert "left as it is" not in told
+    assert [one.name for one in Path("reports/tests").iterdir()] == ["small-tiny"]
+
+
+def test_other_data_below_another_file_are_another_suite(tmp_path):
+    def with_data(file, digest):
+        return run_of(tmp_path, [], {}, file=file, read={"tasks": {"words": {"file": digest}}})
+
+    first = stored(with_data("a.yaml", "1"))
+    place_of_first, _ = place(first, tmp_path / "reports")
+    written(first, place_of_first)
+    assert place(with_data("b.yaml", "1"), tmp_path / "reports")[0] == place_of_first
+    assert place(with_data("a.yaml", "2"), tmp_path / "reports")[0] == place_of_first
+    other, why = place(with_data("b.yaml", "2"), tmp_path / "reports")
+    assert other.name.startswith("report-b-")
+    assert why == "a.yaml has a suite of the same name"
+    assert place(with_data("c/b.yaml", "2"), tmp_path / "reports")[0] not in (other, place_of_first)
 
 
 @pytest.mark.parametrize(("status", "suffix"), [("failed", "-failed"), ("not run", "-incomplete"), ("done", "")])

@@ -27,6 +27,16 @@ def test_the_small_suite_is_resolved(suite_file):
     assert suite.seeds == [0, 1]
 
 
+@pytest.mark.parametrize(("word", "precision"), [("float32", "fp32"), ("bfloat16", "bf16"), ("float16", "fp16")])
+def test_a_precision_goes_by_the_names_of_torch_too(suite_file, word, precision):
+    suite = load(suite_file(), settings=[f"hardware.precision={word}"])
+    assert (
+        suite.hardware["default"]
+        == load(suite_file(), settings=[f"hardware.precision={precision}"]).hardware["default"]
+    )
+    assert suite.hardware["default"].precision == precision
+
+
 def test_limits_fill_what_a_part_leaves_open_and_nothing_else(suite_file):
     suite = load(suite_file(**{"draw: {name: draw}": "draw: {name: draw, max_tokens: 3}"}))
     assert (suite.decoders["argmax"].max_tokens, suite.decoders["draw"].max_tokens) == (6, 3)

@@ -143,6 +143,12 @@ def test_continuous_integration_and_the_container_call_what_there_is():
         assert (ROOT / path).is_file(), path
 
 
+def test_the_demo_writes_its_report_to_a_folder_that_git_ignores():
+    recipe = (ROOT / "Makefile").read_text().partition("\ndemo: setup\n")[2].partition("\n\n")[0]
+    (out,) = re.findall(r"--out (\S+)", recipe)
+    assert f"/{out}/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
 @pytest.mark.parametrize("base", ["python:3.12-slim", "nvidia/cuda:13.0.1-runtime-ubuntu24.04"])
 def test_the_dockerfile_takes_its_base_as_an_argument_and_runs_as_nobody_special(base):
     lines = (ROOT / "Dockerfile").read_text().splitlines()

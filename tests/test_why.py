@@ -40,7 +40,12 @@ def made(code=(), libraries=(), **settings):
         ({"phases": [{"lr": 1}, {"lr": 2}]}, {"phases": [{"lr": 1}, {"lr": 3}]}, "phases.1.lr: 2 -> 3"),
         ({"device": "cpu"}, {"device": "cuda"}, "device: cpu -> cuda"),
         ({"words": f"sha256:{64 * '1'}.txt"}, {"words": f"sha256:{64 * '2'}.txt"}, "words: other content"),
-        ({"words": "a" * 100}, {"words": "b"}, f"words: {60 * 'a'} -> b"),
+        ({"words": "a" * 100}, {"words": "b"}, f"words: {60 * 'a'} … -> b"),
+        (
+            {"paths": [f"sha256:{64 * '1'}.txt"]},
+            {"paths": [f"sha256:{64 * '2'}.txt"]},
+            f'paths: ["sha256:{12 * "1"}….txt"] -> ["sha256:{12 * "2"}….txt"]',
+        ),
         ({"data": {"a/b.txt": "1f"}}, {"data": {"a/b.txt": "2f"}}, "data a/b.txt: other content"),
         ({"data": {}}, {"data": {"a/b.txt": "2f"}}, "data a/b.txt: read now"),
         ({"files": {"weights": "1f"}}, {"files": {}}, "data weights: no longer read"),

@@ -71,7 +71,10 @@ def changes(function: Decorated) -> Decorated:
 
 
 only = click.option(
-    "--only", multiple=True, metavar="CELL", help="Only cells such as model=lstm,seed=0 or `lstm/greedy`; repeatable."
+    "--only",
+    multiple=True,
+    metavar="CELL",
+    help="Only cells such as model=lstm,seed=0 or `lstm/greedy`; given twice, those that both select.",
 )
 
 

@@ -188,7 +188,7 @@ def _exit_code(found: Run, runner: Runner) -> int:
 
 
 def _asked_for(found: Run) -> list[CellResult]:
-    from bench_core.runs.plan_filter import LEFT_OUT
+    from bench_core.runs.selecting import LEFT_OUT
 
     return [cell for cell in found.cells if cell.reason != LEFT_OUT]
 

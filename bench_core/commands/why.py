@@ -23,6 +23,7 @@ SAME = "nothing changed since that run: it did not finish there, or was removed 
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("cell", nargs=-1)
 @options.changes
+@options.only
 @options.data
 @options.store
 @options.runs
@@ -33,6 +34,7 @@ def command(
     profile: str | None,
     settings: tuple[str, ...],
     seeds: int | None,
+    only: tuple[str, ...],
     data: Path,
     store: Store,
     runs: Path,
@@ -41,7 +43,8 @@ def command(
     """Explain why stages of TARGET, a suite, are not stored, or why the keys of TARGET, a run, have changed.
 
     A suite is compared with its last run: with the ingredients of the artifacts that the run recorded for the same
-    cells. CELL selects cells by name, such as `words/lstm/greedy/test, seed 0` or a part of it, or by AXIS=NAME.
+    cells. CELL selects cells by name, such as `words/lstm/greedy/test, seed 0` or a part of it, or by AXIS=NAME, as
+    --only does.
     """
     from bench_core.errors import SuiteError
     from bench_core.planning.plan import plan
@@ -51,7 +54,7 @@ def command(
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load
 
-    which = " ".join(cell)
+    which = ",".join([" ".join(cell), *only]).strip(",")
     if target.is_dir():
         if profile is not None or settings or seeds is not None:
             raise SuiteError(f"{target} is a run, which has its own suite. Leave out --profile, --set and --seeds.")

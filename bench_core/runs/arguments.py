@@ -165,17 +165,6 @@ def plain(value: Any) -> Any:
     return found
 
 
-def default_table(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a table of all numbers: models and decoders are its rows, what else there are several of its columns."""
-    several = {"task": data.get("tasks"), "split": data.get("splits"), "hardware": data.get("hardware")}
-    columns = [axis for axis, names in several.items() if isinstance(names, Mapping | list) and len(names) > 1]
-    if "hardware" in columns and not all(isinstance(one, Mapping) for one in data["hardware"].values()):
-        columns.remove("hardware")
-    rows = ["model", *(["decoder"] if data.get("decoders") else [])]
-    table = {"id": "results", "caption": "Results", "rows": rows, "columns": columns}
-    return [{**table, "values": [*data["metrics"]]}] if data.get("metrics") else []
-
-
 def _as_data(value: Any) -> Any:
     """Return a value that JSON does not know as one that it does; raise TypeError for others."""
     if isinstance(value, Config):

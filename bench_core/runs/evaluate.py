@@ -22,7 +22,7 @@ from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan, plan
 from bench_core.registry import extra
 from bench_core.runs.adhoc_parts import AdHocParts
-from bench_core.runs.arguments import SUITE, Arguments, Reader, default_table
+from bench_core.runs.arguments import SUITE, Arguments, Reader
 from bench_core.runs.results import Run
 from bench_core.runs.runner import Runner
 from bench_core.storage.code_listings import remove_listing
@@ -108,7 +108,7 @@ def _evaluated(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, ou
 
 def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
     """Return the suite that arguments describe; raise SuiteError with all that is wrong with them."""
-    source.data = {"suite": SUITE, **source.data, "tables": default_table(source.data)}
+    source.data = {"suite": SUITE, **source.data}
     suite, problems = examine(source, folder)
     _check_pairs(suite, problems)
     report_unavailable(suite, data, problems)

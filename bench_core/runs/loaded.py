@@ -12,7 +12,7 @@ from bench_core.data import Outcome
 from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
-from bench_core.runs.selecting import cell_name, name_on, only_one
+from bench_core.runs.selecting import cell_name, chosen, name_on, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
@@ -121,6 +121,10 @@ class LoadedRun:
 
     def _cell(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> CellResult:
         """Return the one cell that is meant; raise SuiteError if there is none, or more than one."""
+        return only_one(self._cells(cell, axes), lambda one: one.cell, cell if isinstance(cell, str) else "")
+
+    def _cells(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> list[CellResult]:
+        """Return the cells with some names on axes; raise SuiteError if there are none."""
         if odd := {*axes} - {*AXES}:
             raise SuiteError(f"cells have no axis {min(odd)!r}. Their axes are {', '.join(AXES)}.")
         given = {**({} if isinstance(cell, str) else cell), **axes}
@@ -128,7 +132,7 @@ class LoadedRun:
         cells = [one for one in self.run.cells if all(name_on(one.cell, axis) == names[axis] for axis in names)]
         if not cells:
             raise SuiteError(f"no cell of {self.run.folder} has {', '.join(map('='.join, names.items()))}.")
-        return only_one(cells, lambda one: one.cell, cell if isinstance(cell, str) else "")
+        return cells
 
     def model(
         self,
@@ -186,8 +190,14 @@ class LoadedRun:
     def outputs_frame(
         self, cell: str | Mapping[str, Any] = "", kind: Kind = "decode", by: str | None = None, **axes: Any
     ) -> Any:
-        """Return `outputs` as a frame of pandas, a row for each example; all of them must fit into memory."""
-        return _frame([vars(outcome) for outcome in self.outputs(cell, kind, by, **axes)])
+        """Return the outcomes of all cells that match as a frame of pandas, which must fit into memory.
+
+        It has a row for each example of each cell: the axes of the cell, and what `outputs` gives. Scorings, which
+        decoders share, come once, with the likelihood `by`.
+        """
+        cells = chosen(self._cells(cell, axes), lambda one: one.cell, cell if isinstance(cell, str) else "")
+        several = [one for one in stored_outcomes(cells, self.store) if one.kind == kind and by in (None, one.by)]
+        return _frame([{**one.cell, "by": one.by, **vars(outcome)} for one in several for outcome in one])
 
 
 def _frame(rows: Any) -> Any:

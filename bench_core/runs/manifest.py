@@ -59,6 +59,8 @@ class Named:
 
     name: str
     digest: str | None
+    file: str = ""  # of its suite
+    made_of: str = ""  # the digest of the content of that and of its data
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,18 @@ from bench_core.planning.plan import Plan
 from bench_core.runs.selecting import chosen
 from bench_core.suites.cells import Cell
 
-LEFT_OUT = "not selected by --only"  #: the reason of the other cells
-
 
 def restrict(plan: Plan, only: Sequence[str]) -> Plan:
-    """Return a plan whose stages are those of the cells that one of `only` selects; all cells if it is empty.
+    """Return a plan whose stages are those of the cells that all of `only` select; all cells if it is empty.
 
-    The other cells stay in it without stages. Raises SuiteError if a filter selects no cell.
+    The other cells stay in it without stages. Raises SuiteError if the filters select no cell.
     """
     if not only:
         return plan
-    selected = {cell for which in only for cell in chosen(plan.cells, lambda cell: cell.axes, which)}
+    cells: Sequence[Cell] = plan.cells
+    for which in only:
+        cells = chosen(cells, lambda cell: cell.axes, which)
+    selected = {*cells}
     of_cell = {cell: stages for cell, stages in plan.of_cell.items() if cell in selected}
     tasks = {name: key for name, key in plan.tasks.items() if name in {cell.task for cell in selected}}
     keys = _with_inputs(plan, [*tasks.values(), *(key for stages in of_cell.values() for key in stages.values())])

@@ -22,10 +22,9 @@ from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
-from bench_core.runs.plan_filter import LEFT_OUT
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
-from bench_core.runs.quoting import may_quote
+from bench_core.runs.quoting import may_quote, restriction
 from bench_core.runs.results import (
     FORMAT,
     SHORT,
@@ -37,6 +36,7 @@ from bench_core.runs.results import (
     read_run,
     write_costs,
 )
+from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.dependencies import united
@@ -143,6 +143,7 @@ class Record:
             "suite": self.suite.name,
             "profile": self.suite.profile,
             "label": self.suite.label,
+            **({"file": self.suite.file} if self.suite.file else {}),
             **{name: list(changes) for name, changes in changed.items() if changes},
             "title": self.suite.title,
             "source": self.suite.source,
@@ -244,13 +245,14 @@ class Record:
         if info is not None:
             extras = info.get("extras", {})
             shown = {about: extras[about] for about in TOLD if about in extras}
-            return {**shown, "vocabulary": len(info.get("vocabulary", ()))}
+            restricted = restriction(self.suite.tasks[name])
+            return {**shown, "restricted": restricted, "vocabulary": len(info.get("vocabulary", ()))}
         failed, missing = key in self.failures, self.plan.missing.get(("task", name), "")
         reason = self._told(self.failures[key] if failed else missing)
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
 
     def _samples(self) -> Iterator[dict[str, Any]]:
-        """Yield sample outputs of the first seed; contexts and references only of corpora that may be shown."""
+        """Yield sample outputs of the first seed; prompts and references only of data that allow it."""
         quotable = {name for name, about in self._tasks.items() if may_quote(name, about, self.suite.quote)}
         for cell, artifacts in self.plan.of_cell.items():
             if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from bench_core.errors import SuiteError
+from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import hook
+from bench_core.runs.manifest import read_manifest
 from bench_core.runs.results import Run
+from bench_core.runs.selecting import LEFT_OUT
 
 INSTALL = "install bench-reports (in a checkout: pip install ./plugins/reports)"
-LONGEST = 100  # characters that changes add to a name
+LONGEST = 40  # characters that changes add to a name
+LETTERS = 8  # of a digest in a name
 
 
 def reported(run: Run, folder: Path) -> tuple[str, str]:
@@ -38,13 +43,36 @@ def place(run: Run, out: Path) -> tuple[Path, str]:
     name, reasons = label + _suffix(asked), [f"it was run with {', '.join(asked)}"] if asked else []
     kept = {"failed": "failed", "not run": "incomplete"}
     for status, word in kept.items():
-        number = sum(one.status == status for one in run.cells)
-        tasks = sum(about.get("status") == status for about in run.info["tasks"].values())
+        number = sum(one.status == status and one.reason != LEFT_OUT for one in run.cells)
+        tasks = sum(
+            about.get("status") == status and bool(about.get("reason")) for about in run.info["tasks"].values()
+        )
         if number or tasks:
             name += f"-{word}"
             reasons.append(f"{number} cells {status}" if number else f"{tasks} tasks {status}")
             break
+    if other := _other_suite(run, home(out, name)):
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "_", Path(run.info["file"]).stem)[:LONGEST]
+        name += f"-{stem}-{_letters(run.info['file'])}"
+        reasons.append(f"{other} has a suite of the same name")
     return home(out, name), " and ".join(reasons)
+
+
+def identity(run: Run) -> dict[str, str]:
+    """Return the file of the suite of a run, and a digest of its content and of the data that the run read."""
+    content = [run.suite.model_dump(mode="json", by_alias=True), run.info.get("read")]
+    return {"file": str(run.info.get("file") or ""), "made_of": _letters(json.dumps(content, sort_keys=True), 64)}
+
+
+def _other_suite(run: Run, folder: Path) -> str:
+    """Return the file of the suite whose report is in a folder, if it is another file of other content or data."""
+    ours, theirs = identity(run), None
+    with suppress(StoreError):
+        theirs = read_manifest(folder).run
+    known = theirs is not None and theirs.file and ours["file"]
+    return (
+        theirs.file if theirs and known and theirs.file != ours["file"] and theirs.made_of != ours["made_of"] else ""
+    )
 
 
 def home(out: Path, name: str) -> Path:
@@ -56,7 +84,12 @@ def home(out: Path, name: str) -> Path:
 
 
 def _suffix(asked: Iterable[str]) -> str:
-    """Return the unique suffix of a report name for changes of the suite."""
+    """Return the unique suffix of a report name for changes of the suite; a long one has the ends of keys alone."""
     whole = "".join(f"+{one}" for one in asked)
-    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", whole))[:LONGEST]
-    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    short = "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', one)}" for one in asked) if len(whole) > LONGEST else whole
+    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", short))[:LONGEST]
+    return plain if plain == whole else f"{plain}-{_letters(whole)}"
+
+
+def _letters(text: str, number: int = LETTERS) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:number]

@@ -52,6 +52,7 @@ class TaskEntry(Open):
     notice: str | None = None
     entropy: float | None = None
     embedded: bool | None = None
+    restricted: str = ""
     statistics: dict[str, dict[str, float | int | None]] = {}
     overlap: dict[str, dict[str, int]] = {}
     status: str = ""
@@ -72,6 +73,7 @@ class Info(Open):
     suite: str = ""
     profile: str | None = None
     label: str = ""
+    file: str = ""
     title: str = ""
     source: str = ""
     changes: list[str] = []

@@ -11,51 +11,46 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 
+LEFT_OUT = "not selected by --only"  #: the reason of cells that a run leaves out
+
 T = TypeVar("T")
 
 Axes = Callable[[T], Mapping[str, Any]]  # of a cell: its names
 
 
-def select(cells: Sequence[T], axes: Axes[T], filters: str) -> list[T]:
-    """Return the cells that pass filters such as `model=lstm,seed=0`; raise SuiteError for an unknown name.
-
-    Names may be abbreviated.
-    """
-    for axis, given in pairs(filters):
-        if given is None:
-            raise SuiteError(f"{axis!r} is not a filter. Write AXIS=NAME, such as model=lstm,seed=0.")
-        axis = complete("axis", axis, list(AXES))
-        names = names_on(cells, axes, axis)
-        wanted = complete(axis, given, names)
-        cells = [one for one in cells if name_on(axes(one), axis) == wanted]
-    return [*cells]
-
-
 def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
-    """Return the cells selected by filters, or by words of their names; all cells if `which` is empty.
+    """Return the cells that pass filters such as `model=lstm,seed=0` and whose names have all other words.
 
-    Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Raises SuiteError if no cell matches.
+    Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Axes and names of filters may be abbreviated.
+    Returns all cells if `which` is empty; raises SuiteError for an unknown name, or if no cell matches.
     """
-    if all(axis in AXES and name is not None for axis, name in pairs(which)):
-        return select(cells, axes, which)
-    names = [cell_name(axes(one)) for one in cells]
-    words = _words(which)
-    found = [one for one, name in zip(cells, names, strict=True) if words <= _words(name)]
+    names = [_words(cell_name(axes(one))) for one in cells] if which.strip() else []
+    known = {word for words in names for word in words}
+    filters, words = list[tuple[str, str]](), set[str]()
+    for axis, given in pairs(which):
+        whole = _words(axis if given is None else f"{axis}={given}")
+        if given is None or "/" in axis or whole <= known:
+            words |= whole
+        else:
+            first, _, rest = given.partition(",")
+            is_whole = any(given in axes(one).values() for one in cells)  # names may have commas
+            name, more = (given, "") if is_whole or not _words(rest) <= known else (first, rest)
+            words |= _words(more)
+            filters.append((axis, name))
+    found = [one for one, own in zip(cells, names, strict=True) if words <= own] if words else [*cells]
     if not found:
-        known = sorted({word for name in names for word in _words(name)})
         odd = sorted(words.difference(known)) or [which]
-        raise SuiteError(f"no cell is called {which!r}. {suggestion(odd[0], known)}")
+        raise SuiteError(f"no cell is called {which!r}. {suggestion(odd[0], sorted(known))}")
+    for axis, given in filters:
+        axis = complete("axis", axis, list(AXES))
+        wanted = complete(axis, given, names_on(found, axes, axis))
+        found = [one for one in found if name_on(axes(one), axis) == wanted]
     return found
 
 
-def selected(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
-    """Return the cells that pass filters, as `select` does, or that words of their names select, as `chosen` does."""
-    return (select if "=" in which and "/" not in which else chosen)(cells, axes, which)
-
-
 def only_one(cells: Sequence[T], axes: Axes[T], which: str) -> T:
-    """Return the only cell that is `selected`; raise SuiteError if there is none, or more than one."""
-    found = selected(cells, axes, which)
+    """Return the only cell that is `chosen`; raise SuiteError if there is none, or more than one."""
+    found = chosen(cells, axes, which)
     if len(found) == 1:
         return found[0]
     several = {axis: names_on(found, axes, axis) for axis in AXES}

@@ -209,10 +209,16 @@ def _flat(settings: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", json.dumps(value, ensure_ascii=False)
 
 
+def _cut(value: str) -> str:
+    """Return a value with its digests shortened; one that is still long is cut, which can be seen."""
+    value = re.sub(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", value)
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]} …"
+
+
 def difference(what: str, name: str, before: str | None, now: str | None) -> Difference:
     """Return the difference of two JSON values, either of which may be None."""
     one, other = ("(none)" if side is None else side.strip('"') for side in (before, now))
-    text = f"{name}{'' if what == 'library' else ':'} {one[:LONGEST]} -> {other[:LONGEST]}"
+    text = f"{name}{'' if what == 'library' else ':'} {_cut(one)} -> {_cut(other)}"
     if what in TEXTS:
         text = TEXTS[what][(now is not None) - (before is not None)].format(name)
     elif MARKED.fullmatch(one) and MARKED.fullmatch(other):

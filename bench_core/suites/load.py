@@ -42,7 +42,13 @@ REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "pr
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
     """Read a suite file; raise SuiteError with every problem, each with file, line and column."""
     source = located.read(path, tolerant=True)
-    return resolve(source, path.parent, profile, settings, seeds)
+    return replace(resolve(source, path.parent, profile, settings, seeds), file=_seen(path))
+
+
+def _seen(path: Path) -> str:
+    """Return a path as seen from the working directory; the name alone of a file that is not below it."""
+    path, here = path.absolute(), Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
 
 
 def resolve(

@@ -24,6 +24,13 @@ MOST_SEEDS = 100_000
 Digits: TypeAlias = Annotated[int, Field(ge=0, le=10)]  #: after the point
 
 
+NAMES_OF_TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  #: as torch calls them, and as we do
+Precision: TypeAlias = Annotated[
+    Literal["fp32", "tf32", "bf16", "fp16"],
+    BeforeValidator(lambda value: NAMES_OF_TYPES.get(value, value) if isinstance(value, str) else value),
+]
+
+
 _Chosen: TypeAlias = dict[Literal["chosen"], str]
 Shown: TypeAlias = Annotated[
     tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str] | _Chosen)
@@ -34,7 +41,7 @@ class Hardware(Strict):
     """The hardware of a cell."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto` is cuda if available
-    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"  #: of the forward pass in training
+    precision: Precision = "fp32"  #: of the forward pass in training
     threads: PositiveInt = 2  #: of each stage, for any number of workers
     devices: PositiveInt = 1  #: GPUs, or processes on a CPU, that share each batch of a training
     per_gpu: PositiveInt = 1  #: stages that share a GPU, as far as their memory is known to fit; changes no result
@@ -241,9 +248,7 @@ class SuiteFile(Strict):
     source: str = ""  #: the paper or other origin of the question
     note: str = ""  #: a note for readers of the report
     labels: dict[str, str] = {}  #: words for names of parts, splits and axes in all tables and figures
-    quote: (
-        StrictBool | Names
-    ) = ()  #: tasks whose prompts and references may be shown, such as those of data of your own
+    quote: StrictBool | Names = ()  #: tasks whose texts reports show although their corpus forbids it; false: none
     tasks: dict[str, dict[str, Any]] = Field(
         min_length=1
     )  #: installed parts with their settings, by names of your choice

@@ -57,7 +57,7 @@ class Suite:
     figures: Sequence[Figure]
     claims: Sequence[Claim] = field(default_factory=tuple)
     labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
-    quote: bool | Sequence[str] = ()  # tasks whose texts may be shown
+    quote: bool | Sequence[str] = ()  # tasks whose texts are shown although their corpus forbids it; False: none
     exempt: Sequence[Exemption] = ()  # laws that are not asked of its parts
     samples: int = 3  # per cell, that reports may show
     choose: Sequence[Choice] = field(default_factory=tuple)
@@ -68,6 +68,7 @@ class Suite:
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
     notes: Sequence[str] = ()  # where it names what `--set` removes
     folder: Path = Path()  # that of its file, from which its paths are followed first
+    file: str = ""  # its file, as seen from the working directory
 
     def parts(self, name: str) -> Iterator[Config]:
         """Yield the Configs of tasks, models, decoders and metrics of a name."""

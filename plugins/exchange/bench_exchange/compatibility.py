@@ -56,7 +56,10 @@ def _settings(run: Run) -> dict[str, Any]:
     file = SuiteFile.model_validate(suite_of(run)).model_dump(mode="json", by_alias=True)
     named = {section: file[section] for section in PARTS}
     named |= {f"files of {what}": files for what, files in run.info.get("read", {}).items()}
-    named["what tasks are made of"] = prepared(run)
+    named["what tasks are made of"] = {
+        name: {word: value for word, value in about.items() if word != "restricted"}
+        for name, about in prepared(run).items()
+    }
     named["published"] = plain(run.published)
     found = {section: file[section] for section in WHOLE} | {"profile": run.info.get("profile")}
     found["limits"] = {name: limit for name, limit in file["limits"].items() if name != "batch_size"}

@@ -127,6 +127,7 @@ class _Union:
         return {
             "format": FORMAT,
             **{key: infos[0].get(key) for key in ("suite", "profile", "label", "title", "source")},
+            **({"file": infos[0]["file"]} if infos[0].get("file") else {}),
             **({"changes": changes} if changes else {}),
             "environments": self.environments or infos[0]["environments"],
             "read": {

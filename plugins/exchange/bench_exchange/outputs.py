@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from bench_core import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
-from bench_core.runs.quoting import why_withheld, withheld
 from bench_core.runs.results import Run, as_json
-from bench_core.runs.selecting import cell_name, only_one, selected
+from bench_core.runs.selecting import cell_name, chosen, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.storage.artifact import reason
 from bench_core.storage.csv_files import csv_lines
@@ -53,13 +52,8 @@ class Outputs:
             return self._texts()
         return self._json() if form == "jsonl" else self._csv()
 
-    def notices(self) -> list[str]:
-        """Return why prompts and references of some tasks are left out."""
-        hidden = withheld(self.run, (one.cell["task"] for one in self._cells()))
-        return [why_withheld(hidden)] if hidden else []
-
     def _cells(self) -> list[Any]:
-        return selected(self.run.cells, lambda one: one.cell, self.cells)
+        return chosen(self.run.cells, lambda one: one.cell, self.cells)
 
     def _stored(self) -> Iterator[StoredOutcomes]:
         """Yield what there is of the cells; note those that have nothing."""
@@ -70,14 +64,13 @@ class Outputs:
                 self.problems.append(f"{cell_name(one.cell)}: {one.status}{why}; it has neither outputs nor scores.")
         yield from (one for one in stored_outcomes(cells, self.store) if one.kind in self.kinds)
 
-    def _each(self, shape: Callable[[Outcome, Mapping[str, Any], bool], T]) -> Iterator[T]:
-        """Yield what `shape` makes of every outcome, the names of its stage, and whether its data are hidden."""
-        hidden = {*withheld(self.run, (cell.cell["task"] for cell in self.run.cells))}
+    def _each(self, shape: Callable[[Outcome, Mapping[str, Any]], T]) -> Iterator[T]:
+        """Yield what `shape` makes of every outcome and the names of its stage."""
         for stored in self._stored():
             try:
                 about = {axis: stored.cell.get(axis) for axis in AXES} | {"stage": stored.kind, "by": stored.by}
                 for outcome in stored:
-                    yield shape(outcome, about, about["task"] in hidden)
+                    yield shape(outcome, about)
             except StoreError as error:
                 self.problems.append(str(error))
 
@@ -93,11 +86,11 @@ class Outputs:
         if "decode" not in cell.artifacts:
             raise SuiteError(f"{cell_name(cell.cell)}: nothing was decoded for this cell, so it has no texts.")
         self.kinds = ("decode",)
-        return self._each(lambda outcome, about, hidden: _line(outcome, cell_name(cell.cell)))
+        return self._each(lambda outcome, about: _line(outcome, cell_name(cell.cell)))
 
 
-def as_example(outcome: Outcome, about: Mapping[str, Any], hidden: bool) -> dict[str, Any]:
-    """Return an outcome as JSON data after its names; without its prompt and references where data are hidden.
+def as_example(outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an outcome as JSON data after its names.
 
     What is unknown is null; numbers that are infinite or undefined are words, and so are actions that are the tokens.
     """
@@ -105,16 +98,16 @@ def as_example(outcome: Outcome, about: Mapping[str, Any], hidden: bool) -> dict
     return {
         **about,
         "id": outcome.id,
-        "prompt": None if hidden else outcome.prompt,
-        "references": None if hidden else outcome.references,
+        "prompt": outcome.prompt,
+        "references": outcome.references,
         "outputs": [{**_output(one, text), "values": _plain(one.values)} for one, text in pairs],
         **{name: _plain(getattr(outcome, name)) for name in OF_EXAMPLE},
     }
 
 
-def as_rows(outcome: Outcome, about: Mapping[str, Any], hidden: bool) -> list[dict[str, Any]]:
+def as_rows(outcome: Outcome, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return an outcome as rows, one for each hypothesis, or one without any; lists and mappings are JSON."""
-    example = as_example(outcome, about, hidden)
+    example = as_example(outcome, about)
     outputs = example.pop("outputs")
     common = {name: _flat(value) for name, value in example.items()}
     rows = [

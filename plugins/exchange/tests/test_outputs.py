@@ -288,39 +288,21 @@ def test_a_terminal_is_not_steered(run, tmp_path, monkeypatch, capsys):
         assert {sign for sign in printed if unicodedata.category(sign) in UNSEEN} <= {"\n"}
 
 
-# data that may not be quoted
+# data that reports may not show
 
 
-def test_prompts_and_references_stay_out_where_their_data_may_forbid_it(run, tmp_path):
+@pytest.mark.parametrize("quote", [(), False, True])
+def test_what_reports_may_not_show_is_written_all_the_same(run, tmp_path, quote):
     outcome = Outcome(0, "prompt", ["reference"], [Hypothesis([1], True)], ["output"])
-    hidden = {"words": {**run.info["tasks"]["words"], "embedded": False}}
-    for quote, shown in ((False, False), (("words",), True), (True, True), (("news",), False)):
-        whole = of_cell(run, tmp_path / str(quote), [outcome])
-        suite = run.suite.model_copy(update={"quote": quote})
-        found = Outputs(replace(whole.run, suite=suite, info={**run.info, "tasks": hidden}), whole.store)
-        (line,), (_, row) = found.lines("jsonl"), found.lines("csv")
-        one = json.loads(line)
-        assert (one["prompt"], one["references"]) == (("prompt", ["reference"]) if shown else (None, None))
-        assert ("prompt" in row, "reference" in row) == (shown, shown)
-        assert one["outputs"][0]["text"] == "output"
-        assert [*found.lines("text")] == ["output\n"]
-        assert [text.partition(" are not")[0] for text in found.notices()] == [
-            "Prompts and references of words" for _ in range(not shown)
-        ]
-
-
-def test_what_is_left_out_is_said_once_and_not_in_the_file(made, run, bench, tmp_path):
-    folder = tmp_path / "run"
-    subprocess.run(["cp", "-r", str(run.folder), str(folder)], check=True)
-    info = json.loads((folder / "run.json").read_text())
-    info["tasks"]["words"]["embedded"] = False
-    (folder / "run.json").write_text(json.dumps(info))
-    out, said = bench(name=str(folder))
-    assert said.count("Prompts and references of words are not shown") == 1
-    assert "quote: [words]" in said
-    assert "not shown" not in out
-    assert {json.loads(line)["prompt"] for line in out.splitlines()} == {None}
-    assert bench("--format", "text", "one/draw/seed 0", name=str(folder))[1] == ""  # which has neither
+    restricted = {"words": {**run.info["tasks"]["words"], "restricted": "a licence"}}
+    whole = of_cell(run, tmp_path, [outcome])
+    suite = run.suite.model_copy(update={"quote": quote})
+    found = Outputs(replace(whole.run, suite=suite, info={**run.info, "tasks": restricted}), whole.store)
+    (line,), (_, row) = found.lines("jsonl"), found.lines("csv")
+    one = json.loads(line)
+    assert (one["prompt"], one["references"]) == ("prompt", ["reference"])
+    assert "prompt" in row
+    assert "reference" in row
 
 
 # many

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from bench_core import DataError, Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import checkpoint, folder, hub
 
 HUB = r"[\w-][\w.-]*(/[\w-][\w.-]*)?"  #: a name on the Hugging Face hub
+_SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}  # as in `precision`
+DType: TypeAlias = Annotated[
+    Literal["float32", "bfloat16", "float16", "float64"],
+    BeforeValidator(lambda value: _SHORT.get(value, value) if isinstance(value, str) else value),
+]
 
 
 class CausalLMConfig(ModelConfig):
@@ -61,7 +66,7 @@ class CheckpointConfig(ModelConfig):
     hub: str | None = Field(None, pattern=f"^{HUB}$")  #: its name on the Hugging Face hub
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")  #: of `hub`: all 40 digits of the commit
     allow_download: bool = False  #: whether it may be fetched from the hub where it is not on this machine
-    dtype: Literal["float32", "bfloat16", "float16", "float64"] = "float32"  #: of the weights
+    dtype: DType = "float32"  #: of the weights
     prompt: str = "{prompt}"  #: what it reads, with the source or prefix of an example in place of `{prompt}`
     answer: str = "{answer}"  #: how a target follows it, to be scored; what precedes `{answer}` is taken off outputs
     stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them

@@ -248,3 +248,12 @@ def test_a_source_begins_with_its_language_where_the_tokenizer_says_so(tmp_path)
 def nllb(saved):
     """Let the tokenizer of a checkpoint be one of NLLB."""
     saved.rewrite("tokenizer_config.json", tokenizer_class="NllbTokenizer")
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype"), [("fp32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16"), ("fp64", "float64")]
+)
+def test_a_type_of_weights_goes_by_the_words_of_precision_too(word, dtype):
+    assert PretrainedLMConfig(path="x", dtype=word) == PretrainedLMConfig(path="x", dtype=dtype)
+    with pytest.raises(ValidationError, match="bfloat16"):
+        PretrainedLMConfig(path="x", dtype="fp8")

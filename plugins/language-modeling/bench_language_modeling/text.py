@@ -18,7 +18,7 @@ class Text:
     sentences: bool = False  # whether a line is a sentence; if not, it is a paragraph, a heading, or empty
     stops: bool = True  # whether, as a stream, each line is followed by a stop
     nats: Mapping[Split, float] = field(default_factory=dict)  # what the best possible model pays for all lines
-    embedded: bool = True  # whether reports may show what it says
+    embedded: bool = True  # whether it is read from no files
     notice: str = ""  # what a reader of reports should know
 
     @property

@@ -334,3 +334,13 @@ def test_answers_after_thinking_have_the_score_of_the_answers(files, tmp_path):
     assert "has <think> in an output" in refusal("-r", "ref.txt", thought)
     assert score("-r", "ref.txt", thought, "--thinking", "drop")["scores"][0]["mean"] == pytest.approx(plain)
     assert score("-r", "ref.txt", thought, "--thinking", "keep")["scores"][0]["mean"] < plain - 10
+
+
+def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
+    words = ["-r", "ref.txt", "a.txt", "b.txt", "-m", "bleu", "-m", "chrf"]
+    text, latex = (CliRunner().invoke(command, [*words, *more]).output for more in ([], ["--format", "latex"]))
+    (row,) = re.findall(r"(?m)^a\S* +.*$", text.partition("sacrebleu's own")[0])
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 1
+    assert r"\bottomrule" in latex
+    for digits in re.findall(r"\d+\.\d+", row):
+        assert digits in latex

@@ -13,7 +13,7 @@ from bench_reports.figures.figure_data import FigureData, FigureKind, Picture, S
 
 __all__ = [
     "Block", "Cell", "CellResult", "FigureData", "FigureKind", "Heading", "Picture", "Run", "Series", "Span", "Table",
-    "join", "seed_of", "table_records", "tables_text", "text_cell", "visible",
+    "join", "seed_of", "table_records", "tables_latex", "tables_text", "text_cell", "visible",
 ]  # fmt: skip
 
 
@@ -32,3 +32,12 @@ def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
     from bench_reports.render.records import records
 
     return {grid.table.id: records(grid) for grid in grids(run)}
+
+
+def tables_latex(run: Run) -> dict[str, str]:
+    """Return each table as LaTeX, as in its file of a report, by its id."""
+    from bench_reports.content.report_document import table_sections
+    from bench_reports.content.tables import grids
+    from bench_reports.render.latex import table_files
+
+    return table_files(Document("", [], table_sections(run, grids(run))))

@@ -18,7 +18,10 @@ from sacrebleu.significance import PairedTest
 import bench_core
 from bench_core import Additive, Metric, Outcome, registry
 from bench_core.commands.main import main
+from bench_core.runs.results import Number
 from bench_metrics.plugin import BleuConfig
+from bench_reports.diff.contrasts import is_of_sacrebleu
+from bench_reports.diff.differences import _chance
 from bench_reports.diff.example_diff import cut, marked, quartiles
 from bench_reports.statistics import permutation
 from bench_reports.statistics.permutation import permutation_p_value
@@ -56,6 +59,35 @@ def sampled(size, mean=0.0, seed=0):
 
 
 # the test
+
+
+@pytest.mark.parametrize(
+    ("p", "draws", "text"),
+    [
+        (1 / 1001, 1000, "≤ 0.001"),
+        (2 / 1001, 1000, "0.002"),
+        (1 / 10001, 10000, "≤ 0.0001"),
+        (0.00042, 10000, "4.2e-04"),
+        (0.00042, 0, "4.2e-04"),
+        (0.5, 1000, "0.500"),
+        (None, 1000, ""),
+    ],
+)
+def test_the_least_p_value_of_some_draws_is_a_limit(p, draws, text):
+    assert _chance(p, draws) == text
+
+
+@pytest.mark.parametrize(
+    ("signature", "shown"),
+    [
+        ("nrefs:1|case:mixed|tok:13a|version:2.5.1", True),
+        ("version:2", True),
+        ("", False),
+        ("prefix|subversion:2", False),
+    ],
+)
+def test_sacrebleu_s_p_value_is_shown_of_its_own_metrics_alone(signature, shown):
+    assert is_of_sacrebleu(Number(signature=signature)) == shown
 
 
 def test_p_values_agree_with_sacrebleu_s_approximate_randomization():
@@ -357,7 +389,7 @@ def test_seeds_that_failed_are_left_out(diff, made, tmp_path):
         (("model=one", "model=two"), "Choose by decoder (argmax, draw)"),
         (("model=one,decoder=argmax", "model=one,decoder=argmax"), "the same cell, words/one/argmax/test, seed 0"),
         (("model=three,decoder=draw", CELLS[1]), "no model of these cells is called 'three'"),
-        (("one", CELLS[1]), "Write AXIS=NAME"),
+        (("onee", CELLS[1]), "Did you mean 'one'?"),
         ((*CELLS, "--by", "nts"), "Did you mean 'nats'?"),
         ((*CELLS, "--buckets", "3,2"), "no list of lengths that grow"),
         ((*CELLS, "--buckets", "x"), "no list of lengths that grow"),

@@ -16,7 +16,7 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.schema import Claim
 from bench_core.terminal import visible
-from bench_reports.content.cost_tables import stages_of
+from bench_reports.content.cost_tables import dearest, stages_of
 from bench_reports.content.numbers import number as number_in
 from bench_reports.content.outputs import MOST, samples, side_by_side
 from bench_reports.content.report_document import costs_document
@@ -317,12 +317,24 @@ def test_costs_are_summed_up_by_kind_of_stage(tmp_path):
     tables = Reader(html_page(costs_document(some_run(tmp_path), stages_of(COSTS)))).tables
     assert tables["kinds"] == [
         ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"],
-        ["train", "1", "100.5", "90.0", "50.0", "–", "–"],
-        ["decode", "2", "5.0", "1.0", "70.0", "1,500", "300"],
+        ["train", "1", "100.5", "90.0", "50", "–", "–"],
+        ["decode", "2", "5.0", "1.0", "70", "1,500", "300"],
     ]
     assert [row[:3] for row in tables["dearest"][1:]] == [
-        ["a", "train", "100.5"], ["c", "decode", "3"], ["b, <i>", "decode", "2"],
+        ["a", "train", "100.50"], ["c", "decode", "3.00"], ["b, <i>", "decode", "2.00"],
     ]  # fmt: skip
+
+
+def test_the_costs_in_a_column_have_as_many_digits_as_the_usual_one_deserves():
+    stages = [{"what": f"{n} words", "seconds": one, "peak_mib": peak, "updates": "7"} for n, (one, peak) in enumerate(
+        [("8.1149", "445"), ("0.518", "463.7"), ("3.7", "450.25")]
+    )]  # fmt: skip
+    headings, *rows = dearest(stages)
+    column = {name: [row[place] for row in rows] for place, name in enumerate(headings)}
+    assert column["what"] == ["0 words", "2 words", "1 words"]
+    assert column["seconds"] == ["8.11", "3.70", "0.52"]
+    assert column["peak MiB"] == ["445", "450", "464"]
+    assert column["tokens/s"] == ["–"] * 3
 
 
 @pytest.mark.parametrize("text", ["", "\ufffd\ufffd", "stage\na,b,c\n", "stage,seconds\nx,much\n\n,-1\n", '"'])

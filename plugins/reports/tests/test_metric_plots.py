@@ -84,6 +84,17 @@ def test_a_setting_that_differs_between_tasks_is_that_of_the_task_of_a_cell(tmp_
     assert found == {"words": [14, 20], "books": [17, 20]}
 
 
+@pytest.mark.parametrize(
+    ("labels", "y"), [({}, "Rate (%)"), ({"rate": "TTR"}, "TTR (%)"), ({"rate": "Share in %"}, "Share in %")]
+)
+def test_axes_have_the_labels_of_the_suite_or_of_metrics(tmp_path, labels, y):
+    cells = measured({("rnn", "greedy", 0): 1.0, ("lstm", "greedy", 0): 2.0}, label="Rate")
+    suite = {"labels": {**labels, "model": "System", "rnn": "Elman"}}
+    picture = the_picture(plotted(tmp_path, cells, kind="bar", x="model", y="rate", suite=suite))
+    assert (picture.x_label, picture.y_label) == ("System", y)
+    assert "Elman" in picture.places
+
+
 def test_series_are_told_apart_by_settings_and_named_by_labels(tmp_path):
     cells = measured({(m, "greedy", 0): 1.0 for m in SIZES})
     about = {"kind": "line", "x": "model.hidden", "y": "rate", "by": "model.tied"}

@@ -99,7 +99,9 @@ def test_metrics_have_their_own_labels_units_and_arrows(tmp_path):
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": [], "values": ["rate", "nats"]})
     assert [*results_table(run, grids(run)[0]).headings[1:]] == ["BLEU ↑", "nats ↓"]
     renamed = run.suite.model_copy(update={"metrics": {"rate": {"name": "bleu"}, "nats": {"name": "nats"}}})
-    assert results_table(replace(run, suite=renamed), grids(replace(run, suite=renamed))[0]).headings[1] == "rate ↑"
+    assert results_table(replace(run, suite=renamed), grids(replace(run, suite=renamed))[0]).headings[1] == "BLEU ↑"
+    twice = run.suite.model_copy(update={"metrics": {"rate": {"name": "bleu"}, "nats": {"name": "bleu"}}})
+    assert results_table(replace(run, suite=twice), grids(replace(run, suite=twice))[0]).headings[1] == "rate ↑"
     declared = run.suite.model_copy(update={"labels": {"rate": "BLEU-4"}})
     assert results_table(run, grids(replace(run, suite=declared))[0]).headings[1] == "BLEU-4 ↑"
 

@@ -24,6 +24,7 @@ from bench_core.runs.results import Number
 from bench_core.suites.published import Value
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
+from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import details, footnotes
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import LATEX, latex
@@ -34,7 +35,45 @@ def test_mean_and_sample_deviation_over_seeds(tmp_path):
     values = {"rnn": [1.0, 2.0, 6.0], "lstm": [0.5, 0.5, 0.5]}
     cells = [cell(m, "greedy", s, {"rate": number(v)}) for m in values for s, v in enumerate(values[m])]
     assert sqrt(((1 - 3) ** 2 + (2 - 3) ** 2 + (6 - 3) ** 2) / 2) == pytest.approx(2.6458, abs=1e-4)
-    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn": "3.0 ± 2.6", "lstm": "0.50 ± 0.00"}}
+    assert shown(run_of(tmp_path, cells, {})) == {"greedy": {"rnn": "3.0 ± 2.6", "lstm": "0.5 ± 0.0"}}
+
+
+def test_all_columns_of_a_metric_have_as_many_digits_as_its_surest_numbers(tmp_path):
+    values = {"rnn": [20.0, 30.0, 47.0], "lstm": [32.801, 32.83, 32.85]}
+    numbers = {m: [{"rate": number(v), "nats": number(100 * v)} for v in values[m]] for m in values}
+    cells = [cell(m, "greedy", s, found) for m in numbers for s, found in enumerate(numbers[m])]
+    table = shown(run_of(tmp_path, cells, {"values": ["rate", "nats"]}))["greedy"]
+    assert table["rnn/rate"] == "32.33 ± 13.65"
+    assert table["lstm/rate"] == "32.83 ± 0.02"
+    assert table["rnn/nats"] == "3233.3 ± 1365.0"
+    assert table["lstm/nats"] == "3282.7 ± 2.5"
+
+
+def test_a_column_that_was_not_run_keeps_unit_and_direction(tmp_path):
+    cells = [
+        cell("rnn", "greedy", 0, status="not run"),
+        cell("lstm", "greedy", 0, {"rate": number(7.0, label="Rate")}),
+    ]
+    run = run_of(tmp_path, cells, {})
+    assert footnotes(run, grids(run)[0])[0] == "Rate (%), lower is better."
+    run = run_of(tmp_path, cells, {"rows": ["model"], "columns": ["decoder"], "values": ["rate", "nats"]})
+    assert "Rate (%) ↓" in results_table(run, grids(run)[0]).headings
+
+
+@pytest.mark.parametrize(
+    ("models", "trained"),
+    [
+        ({"rnn": {"updates": 0}, "lstm": {"updates": 0}}, False),
+        ({"rnn": {"updates": 0}, "lstm": {"updates": 9}}, True),
+        ({"rnn": {"updates": 9}, "lstm": {"updates": 9}}, True),
+        ({}, True),
+    ],
+)
+def test_nothing_is_said_of_trainings_where_no_model_was_trained(tmp_path, models, trained):
+    cells = sampled(tmp_path, {"rnn": [[1.0, 2.0, 3.0] * 9], "lstm": [[5.0, 7.0, 6.0] * 9]})
+    run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, models=models)
+    (note,) = [note for note in footnotes(run, grids(run)[0]) if "paired test over examples" in note]
+    assert ("for these trainings alone" in note) == trained
 
 
 def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):

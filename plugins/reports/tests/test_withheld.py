@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from bench_small.runs import cell, run_of, samples, written
 
-REASON = "Prompts and references of words are not shown, as their data may forbid it."
+REASON = "Prompts and references of words are not shown:"
 
 
 def told(run):
@@ -23,19 +23,39 @@ def reported(tmp_path, about, quote=(), outputs=True):
     return replace(run, suite=run.suite.model_copy(update={"quote": quote}))
 
 
-@pytest.mark.parametrize("about", [{"embedded": False}, {}])
+@pytest.mark.parametrize("about", [{"embedded": False}, {}, {"restricted": "licence of x: none", "embedded": True}])
 def test_a_report_without_prompts_says_why(tmp_path, about):
     assert told(reported(tmp_path, about)) == {"report.md": 1, "report.html": 1, "report.tex": 1}
 
 
 def test_it_names_the_remedy(tmp_path):
     text = written(reported(tmp_path, {}), tmp_path / "report")["report.html"].decode()
-    assert "‘quote: [words]’ into the suite and run it again: nothing is computed again." in " ".join(text.split())
+    assert "add ‘quote: true’ to the suite, or list the tasks there, and run it again" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
     ("about", "quote", "outputs"),
-    [({"embedded": True}, (), True), ({}, True, True), ({}, ("words",), True), ({}, (), False)],
+    [
+        ({"embedded": True}, (), True),
+        ({"restricted": ""}, (), True),
+        ({}, True, True),
+        ({}, ("words",), True),
+        ({}, (), False),
+    ],
 )
 def test_where_they_are_shown_or_there_are_no_outputs_nothing_is_said(tmp_path, about, quote, outputs):
     assert not any(told(reported(tmp_path, about, quote, outputs)).values())
+
+
+def test_the_setting_stands_in_markdown_as_it_is_to_be_typed(tmp_path):
+    text = written(reported(tmp_path, {"restricted": "licence of x: none"}), tmp_path / "report")[
+        "report.md"
+    ].decode()
+    assert "are not shown: licence of x: none. If you may" in text
+    assert "quote: true" in text
+
+
+def test_a_suite_that_shows_no_texts_is_the_reason(tmp_path):
+    text = written(reported(tmp_path, {"restricted": ""}, quote=False), tmp_path / "report")["report.md"].decode()
+    assert "Prompts and references of words are not shown: the suite sets ‘quote: false’." in text
+    assert "If you may show them" not in text

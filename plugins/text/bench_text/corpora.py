@@ -39,6 +39,8 @@ class Corpus:
     files: Mapping[str, File]  # by name inside the folder
     get: str = ""  # how to come by it, where some file has no address
     cites: tuple[str, ...] = ()  # keys of citations.bib
+    called: tuple[str, ...] = ()  # what tasks call it, or larger parts of it, besides
+    restricted: bool = False  # whether reports may not show its texts, by its licence or for want of one
 
     @property
     def fetchable(self) -> bool:
@@ -66,7 +68,9 @@ def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
         for group in entry["from"]
         for file, sha256 in group["files"].items()
     }
-    return Corpus(name, entry["about"], entry["licence"], files, entry.get("get", ""), (*entry.get("cite", ()),))
+    cites, called = (*entry.get("cite", ()),), (*entry.get("called", ()),)
+    more = entry.get("get", ""), cites, called, entry.get("restricted", False)
+    return Corpus(name, entry["about"], entry["licence"], files, *more)
 
 
 def _published(file: str, group: Mapping[str, Any]) -> str:
@@ -80,6 +84,12 @@ def corpus(name: str) -> Corpus:
     if name not in known:
         raise DataError(f"no corpus is called {name!r}. {suggestion(name, list(known))}")
     return known[name]
+
+
+def restriction(name: str) -> str:
+    """Return why reports do not show texts of a corpus: its licence, if that does not permit it; else nothing."""
+    entries = (one for one in catalogue().values() if one.restricted and name in (one.name, *one.called))
+    return next((f"licence of {name}: {one.licence}" for one in entries), "")
 
 
 def locate(name: str, files: Iterable[str], data: Path) -> list[Path]:

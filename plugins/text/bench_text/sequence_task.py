@@ -148,7 +148,7 @@ class SequenceTask(TokenizedTask):
     def about(self, data: Path) -> dict[str, Any]:
         """Return what reports show of its data: the files among the settings, if there are any.
 
-        Reports may show texts of an `embedded` corpus, one that is not read from files.
+        A corpus is `embedded` if it is not read from files.
         """
         files = [value for _, value in self.config if isinstance(value, Path)]
         names = [corpora.label(path) if path.is_file() else path.name for path in files]

@@ -12,6 +12,8 @@ import pytest
 
 from bench_core import DataError
 from bench_core.files import data_folder
+from bench_core.registry import configured
+from bench_core.runs.quoting import restriction
 from bench_text.api import corpora
 
 TEXT = b"one line\nand another\n"
@@ -198,3 +200,37 @@ def test_files_that_are_called_otherwise_where_they_come_from_are_fetched_from_t
         for language in ("eng", other)
     }
     assert all(file.url.endswith(f"/{name}") for name, file in corpora.corpus("wmt-ro-en").files.items())
+
+
+def test_reports_show_the_texts_of_corpora_whose_licence_permits_it_and_of_no_others():
+    free = {name for name, one in corpora.catalogue().items() if one.licence.startswith(("MIT (", "CC BY", "MIT"))}
+    free = (free | {"wikitext-2"}) - {"wmt-ro-en"}  # text of Wikipedia; of the other, scripts are MIT, texts are not
+    assert {name for name in corpora.catalogue() if not corpora.restriction(name)} == free
+
+
+@pytest.mark.parametrize("name", ["tatoeba", "coco", "flickr8k", "flickr30k"])
+def test_other_names_of_a_restricted_corpus_are_restricted_too(name):
+    assert corpora.restriction(name).startswith(f"licence of {name}: not stated")
+
+
+@pytest.mark.parametrize("name", ["", "my-folder", "cpython-docs", "english"])
+def test_data_of_which_the_catalogue_knows_nothing_are_shown(name):
+    assert corpora.restriction(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "restricted"),
+    [
+        ("sequence-completion", {"corpus": "ptb"}, True),
+        ("language-modeling", {"corpus": "ptb"}, True),
+        ("language-modeling", {"corpus": "wikitext-2"}, False),
+        ("word-order", {"corpus": "ptb"}, True),
+        ("word-generation", {"corpus": "ptb"}, True),
+        ("translation", {"corpus": "multi30k"}, True),
+        ("captioning", {"corpus": "coco-mini"}, True),
+        ("code-generation", {"corpus": "django"}, False),
+        ("sequence-completion", {"corpus": {"train": "a", "valid": "b", "test": "c"}}, False),
+    ],
+)
+def test_every_task_of_a_restricted_corpus_is_known_by_its_settings(task, settings, restricted):
+    assert bool(restriction(configured("task", {"name": task, **settings}))) == restricted

@@ -47,7 +47,7 @@ class Parallel:
     splits: Sequence[Split]
     read: Callable[[Split], tuple[Lines, Lines]]  # source and target, as long as each other
     more: Callable[[Split], list[Lines]] = lambda split: []  # further targets, each as long; an empty line is none
-    embedded: bool = False  # whether reports may show what it says
+    embedded: bool = False  # whether it is read from no files
 
 
 def languages(corpus: Corpus) -> Sequence[str]:

@@ -35,9 +35,8 @@ def command(
 ) -> int:
     """Write every outcome of RUN, or of CELL such as `model=lstm` or 'lstm/greedy': what was decoded and scored.
 
-    Examples come in order of their ids, cell after cell; scores, which decoders share, come once. Prompts and
-    references are empty where their data may forbid to show them, which is said. Outcomes that are missing or
-    damaged are named, the others are written, and the exit code is 1.
+    Examples come in order of their ids, cell after cell; scores, which decoders share, come once. Outcomes that are
+    missing or damaged are named, the others are written, and the exit code is 1.
     """
     from bench_core.runs.loaded import run_folder
     from bench_core.runs.results import read_run
@@ -46,8 +45,6 @@ def command(
 
     kinds = [one for one in KINDS if kind in (None, one)]
     found = Outputs(read_run(run_folder(run, runs)), store, ",".join(cells), kinds)
-    for text in found.notices() if form != "text" else ():
-        say(f"note: {visible(text)}", err=True)
     write_lines(found.lines(form), out)
     for text in found.problems:
         say(f"bench: {visible(text)}", err=True)

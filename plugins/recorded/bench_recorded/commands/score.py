@@ -10,7 +10,6 @@ from typing import Literal, get_args
 import click
 
 from bench_core import Thinking
-from bench_core.commands import options
 from bench_core.terminal import say, to_json
 from bench_recorded.plugin import Format
 from bench_recorded.reading.pieces import Pieces
@@ -29,7 +28,11 @@ REDIRECTED = 160  # characters of a line where no terminal says how wide it is
 )  # fmt: skip
 @click.option("--name", "names", multiple=True, help="What a file is called, one for each in their order.")
 @click.option("--source", type=FILE, help="A file of sources.")
-@click.option("--format", "kind", type=FORMATS, default="auto", show_default=True, help="How files are read.")
+@click.option("--read", "kind", type=FORMATS, default="auto", show_default=True, help="How files are read.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "latex"]), default="text", show_default=True,
+    help="What is printed.",
+)  # fmt: skip
 @click.option(
     "--match", type=click.Choice(["auto", "order", "number"]), default="auto", show_default=True,
     help="Whether outputs are found by their order or by ids, which are numbers of examples from 0.",
@@ -49,7 +52,7 @@ REDIRECTED = 160  # characters of a line where no terminal says how wide it is
     "--thinking", type=THINKING, default="refuse", show_default=True,
     help="What becomes of <think>...</think> in an output.",
 )  # fmt: skip
-@options.as_json
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(
     outputs: tuple[Path, ...],
     references: tuple[Path, ...],
@@ -57,6 +60,7 @@ def command(
     names: tuple[str, ...],
     source: Path | None,
     kind: str,
+    form: str,
     match: str,
     test: Literal["bootstrap", "permutation"],
     language: str | None,
@@ -71,9 +75,10 @@ def command(
     \b
     bench score --references ref.txt ours.txt theirs.txt --metric bleu --metric chrf
     """
-    from bench_recorded.scoring.request import Scoring, metrics_of, names_of
+    from bench_recorded.scoring.request import TABLE, Scoring, metrics_of, names_of
     from bench_recorded.scoring.scores import scores
     from bench_recorded.scoring.shown import as_data, as_text
+    from bench_reports.api import tables_latex
 
     scoring = Scoring(
         references, outputs, names_of(outputs, names), metrics_of(metrics), source, kind, match, test, language,
@@ -83,7 +88,9 @@ def command(
         found = scores(scoring, Path(folder))
         for text in found.warnings:
             say(f"bench: {text}", err=True)
-        if as_json:
+        if as_json or form == "json":
             say(to_json(as_data(scoring, found), 1))
+        elif form == "latex":
+            say(tables_latex(found.run)[TABLE])
         else:
             say(as_text(scoring, found, get_terminal_size((REDIRECTED, 24)).columns))

@@ -52,7 +52,8 @@ def command(
 ) -> None:
     """Compare cells A and B of RUN, such as `model=lstm,decoder=greedy` and `model=lstm,decoder=beam`.
 
-    Axes that have one name may be left out, and names may be cut short; without a seed, all seeds are compared.
+    Axes that have one name may be left out, and names may be abbreviated; 'lstm/greedy' names a cell, too. Without a
+    seed, all seeds are compared.
     """
     from bench_core.runs.results import read_run
     from bench_reports.diff.differences import difference, looked_into, plain, text
@@ -65,13 +66,13 @@ def command(
 
 
 def seeds_of(run: Run, filters: str) -> list[CellResult]:
-    """Return the seeds of the one cell that passes every `axis=name`; raise SuiteError if there is none, or more."""
+    """Return the seeds of the one cell that `chosen` finds; raise SuiteError if there is none, or more."""
     from bench_core.errors import SuiteError
-    from bench_core.runs.selecting import names_on, select
+    from bench_core.runs.selecting import chosen, names_on
     from bench_core.suites.axes import AXES
     from bench_reports.content.sorting import ordered
 
-    cells = select(ordered(run), lambda one: one.cell, filters)
+    cells = chosen(ordered(run), lambda one: one.cell, filters)
     several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES[:-1]}
     open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
     if open_axes:

@@ -30,7 +30,7 @@ Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> None:
     """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
 
-    Axes that have one name may be left out, and names may be cut short. 'lstm/greedy/seed 0' names it, too.
+    Axes that have one name may be left out, and names may be abbreviated. 'lstm/greedy/seed 0' names it, too.
     """
     from bench_core.runs.results import read_run
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from statistics import median
 from typing import TypeAlias
 
 from bench_core.errors import StoreError
@@ -21,6 +22,7 @@ LISTED = {
     "tokens_per_second": "tokens/s", "ms_per_example": "ms/example", "parameters": "parameters",
     "ms_per_update": "ms/update",
 }  # fmt: skip
+TEXTS = ("what", "stage")  # of these
 KEY = 16  # letters of a key in costs.csv
 
 
@@ -83,18 +85,20 @@ def by_kind(stages: Stages) -> list[list[str]]:
 
 
 def dearest(stages: Stages) -> list[list[str]]:
-    """Return the stages that took longest, headings first."""
+    """Return the stages that took longest, headings first; the numbers of a column have the same digits."""
     found = sorted(stages, key=lambda one: -(number(one.get("seconds")) or 0.0))[:DEAREST]
-    return [[*LISTED.values()], *([_written(one.get(name, "")) for name in LISTED] for one in found)]
+    columns = [_written([one.get(name, "") for one in found], name in TEXTS) for name in LISTED]
+    return [[*LISTED.values()], *map(list, zip(*columns, strict=True))]
 
 
-def _written(value: str) -> str:
-    """Return a number in three digits or more, with its thousands apart; other text as it is."""
-    found = number(value)
-    if found is None or "," in value:
-        return value or "–"
-    digits = 0 if found.is_integer() or abs(found) >= 1000 else 1 if abs(found) >= 10 else 2 if abs(found) >= 1 else 3
-    return f"{found:,.{digits}f}"
+def _written(column: Sequence[str], is_text: bool) -> list[str]:
+    """Return numbers in three digits of the usual one, the median, with their thousands apart; text as it is."""
+    numbers = [None if is_text or "," in value else number(value) for value in column]
+    known = [abs(one) for one in numbers if one is not None]
+    usual = median(known) if known and not all(one.is_integer() for one in known) else inf
+    digits = 0 if usual >= 100 else 1 if usual >= 10 else 2 if usual >= 1 else 3
+    pairs = zip(column, numbers, strict=True)
+    return [(value or "–") if one is None else f"{one:,.{digits}f}" for value, one in pairs]
 
 
 def _summed(stages: Stages) -> list[str]:
@@ -103,7 +107,7 @@ def _summed(stages: Stages) -> list[str]:
     peaks = [peak for one in stages if (peak := number(one.get("peak_mib"))) is not None]
     sums = [f"{_total(stages, name):,.1f}" for name in ("seconds", "cpu_seconds")]
     rates = [f"{tokens:,.0f}", f"{tokens / seconds:,.0f}"] if timed else ["–", "–"]
-    return [f"{len(stages):,}", *sums, f"{max(peaks):,.1f}" if peaks else "–", *rates]
+    return [f"{len(stages):,}", *sums, f"{max(peaks):,.0f}" if peaks else "–", *rates]
 
 
 def _total(stages: Stages, name: str) -> float:

@@ -1,4 +1,4 @@
-"""How many digits the numbers of a table are worth: two of the usual standard error in their column."""
+"""How many digits the numbers of a table are worth: two of the usual standard error of their metric."""
 
 from __future__ import annotations
 
@@ -14,23 +14,39 @@ NORMAL = 2 * 1.96  # standard errors in the width of an interval
 
 
 def with_digits(grid: Grid) -> Grid:
-    """Return a table whose columns have the digits that it declares, or those that its numbers are worth."""
+    """Return a table whose metrics have the digits that it declares, or those that their numbers are worth.
+
+    All columns of a metric have as many as the one whose numbers are the surest.
+    """
     if grid.table.of != "results":
         return grid
-    columns = [_column(grid, place, column) for place, column in enumerate(grid.columns)]
+    digits = [_digits(grid, place, column) for place, column in enumerate(grid.columns)]
+    most: dict[tuple[str, ...], int] = {}
+    for column, found in zip(grid.columns, digits, strict=True):
+        if found is not None:
+            most[_metric(column)] = max(most.get(_metric(column), 0), found)
+    columns = [
+        replace(one, number=replace(one.number, digits=most.get(_metric(one), one.number.digits)))
+        for one in grid.columns
+    ]
     return replace(grid, columns=columns)
 
 
-def _column(grid: Grid, place: int, column: Column) -> Column:
+def _metric(column: Column) -> tuple[str, ...]:
+    """Return what columns have in common that show the same metric."""
+    return column.value, column.number.kind, column.number.signature, "ranks" if column.of == "ranks" else ""
+
+
+def _digits(grid: Grid, place: int, column: Column) -> int | None:
+    """Return the digits of a column; None if nothing is known of the errors of its numbers."""
     own, declared = column.number.digits, grid.table.digits
     given = declared.get(column.value) if isinstance(declared, dict) else declared
     if column.of == "ranks":
-        digits = own
-    elif given is not None:
-        digits = given
-    else:
-        digits = worth([*_errors(row[place] for row in grid.entries)], own)
-    return replace(column, number=replace(column.number, digits=digits))
+        return own
+    if given is not None:
+        return given
+    errors = [error for error in _errors(row[place] for row in grid.entries) if error > 0 and isfinite(error)]
+    return worth(errors, own) if errors else None
 
 
 def worth(errors: Iterable[float], own: int) -> int:

@@ -12,6 +12,17 @@ from bench_reports.content.grid import Column, Grid, Names, Row
 ARROWS = {1: " ↑", -1: " ↓"}  #: by which way is better
 
 
+def types_of(run: Run) -> dict[str, str]:
+    """Return the metrics of a suite as plugins call them, by their names."""
+    return {name: str(one.get("name", name)).rpartition("/")[2] for name, one in run.suite.metrics.items()}
+
+
+def own_label(types: Mapping[str, str], name: str, number: Number) -> str:
+    """Return the label that a metric has by itself; empty if it has none, or other metrics of its type share that."""
+    own = types.get(name, name)
+    return number.label if own == name or [*types.values()].count(own) == 1 else ""
+
+
 def labelled(run: Run, grid: Grid) -> Grid:
     """Return a table whose rows and columns have their labels."""
     labels = Labels.of(run, grid.table)
@@ -33,8 +44,7 @@ class Labels:
     @classmethod
     def of(cls, run: Run, table: Table) -> Labels:
         """Return the labels of a table."""
-        types = {name: str(one.get("name", name)).rpartition("/")[2] for name, one in run.suite.metrics.items()}
-        return cls(table, {**run.suite.labels, **table.labels}, types)
+        return cls(table, {**run.suite.labels, **table.labels}, types_of(run))
 
     def name(self, name: str) -> str:
         """Return the label of a name; that of a combination begins with the label of its grid."""
@@ -58,9 +68,8 @@ class Labels:
         return f"{found}{unit}{ARROWS.get(number.better, '')}"
 
     def plain_metric(self, name: str, number: Number) -> str:
-        """Return the label of a metric alone: its own, if the suite calls it as it is called."""
-        own = number.label if self.types.get(name, name) == name else ""
-        return self.declared.get(name, own) or name
+        """Return the label of a metric alone: its own, if the suite has it once or calls it as it is called."""
+        return self.declared.get(name) or own_label(self.types, name, number) or name
 
     def row(self, row: Row) -> Names:
         """Return the labels of a row: one for all its names, if that is declared, or one for each of them."""

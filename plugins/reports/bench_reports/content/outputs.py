@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from bench_core.runs.quoting import why_withheld, withheld
+from bench_core.runs.quoting import why_withheld
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices, place_of
+from bench_reports.content.conditions import quoted
 from bench_reports.content.numbers import rounded
 from bench_reports.document import Example
 
@@ -76,10 +77,9 @@ def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
-    """Return why prompts and references stand beside no output of some tasks; nothing where all may be shown."""
+    """Return why prompts and references are missing beside the outputs of some tasks; nothing where all are shown."""
     tasks = (str(record["cell"].get("task") or "") for sample in shown for record in sample.records)
-    hidden = withheld(run, tasks)
-    return [why_withheld(hidden)] if hidden else []
+    return [text] if (text := quoted(why_withheld(run, tasks))) else []
 
 
 def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp
 
+from bench_core.runs.results import Run
 from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
@@ -103,10 +104,10 @@ def _percent(share: float) -> str:
     return f"{percent:.2g}" if percent < 99.5 else f"{percent:,.0f}"
 
 
-def method(grid: Grid, labels: Labels) -> str:
+def method(run: Run, grid: Grid, labels: Labels) -> str:
     """Say what bold numbers and the marks of p-values mean."""
     tested = [grid.entries[row][column] for test in grid.tests for row, column in (test.first, test.other)]
-    seeds = {entry.summary.n for entry in tested if entry.summary and not entry.fixed}
+    seeds = {entry.summary.n for entry in tested if entry.summary and not (entry.fixed or _is_untrained(run, entry))}
     number = min(test.exchanges for test in grid.tests)
     over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
@@ -119,6 +120,13 @@ def method(grid: Grid, labels: Labels) -> str:
     best = any(entry.best for row in grid.entries for entry in row)
     what = "Bold:" if best else "None is"
     return f"{what} better than every other of its {line} on the same examples ({over}, each p < {LEVEL:g})."
+
+
+def _is_untrained(run: Run, entry: Entry) -> bool:
+    """Return whether a number is of a single evaluation of weights that no training changed."""
+    models = run.info.get("models") or {}
+    updates = [models.get(str(one.cell.get("model")), {}).get("updates") for one in entry.cells]
+    return updates == [0]
 
 
 def _over(seeds: set[int], exchanges: int) -> str:

@@ -139,7 +139,7 @@ def _significance(run: Run, grid: Grid) -> Iterable[str]:
 
     labels = Labels.of(run, grid.table)
     if grid.tests:
-        yield method(grid, labels)
+        yield method(run, grid, labels)
     if detectable := shown_differences(grid, labels):
         yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
     for reason in untested([entry for row in grid.entries for entry in row]):

@@ -15,6 +15,7 @@ from bench_core.suites.cells import join
 from bench_core.suites.published import Value
 from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
+from bench_reports.content.default_tables import tables_of
 from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
@@ -39,12 +40,12 @@ class Variant(NamedTuple):
 
 
 def grids(run: Run) -> list[Grid]:
-    """Return every table that the suite of a run declares."""
+    """Return every table of a run: those of its suite, and those of `default_tables`."""
     from bench_reports.content.significance import tested
     from bench_reports.content.summaries import changed, summarized
 
     cells, made = ordered(run), choices(run) if run.suite.choose else []
-    found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in run.suite.tables]
+    found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in tables_of(run)]
     if any(grid.table.test == "permutation" for grid in found):
         from bench_reports.content.permutation_tests import exchanged
 
@@ -168,7 +169,9 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
             found.setdefault(_variant(number), number)
     if not found:
         same = (number for one in run.cells if (number := _number(one, column.value)))
-        return [Column(column.label, column.names, column.value, Number(digits=next(same, Number()).digits))]
+        known = next(same, Number())
+        about = {name: getattr(known, name) for name in ("digits", "label", "unit", "better")}
+        return [Column(column.label, column.names, column.value, Number(**about))]
     variants = sorted(found, key=lambda one: (KINDS.index(one.kind) if one.kind in KINDS else 9, one))
     return [
         Column(column.label, column.names, column.value, found[one], one == variants[0], _mark(found[one], variants))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -132,6 +133,11 @@ def _tested(run: Run, found: Contrast) -> Contrast:
     if isinstance(ours, str) or isinstance(theirs, str):
         return replace(found, untested=next(one for one in sides if isinstance(one, str)))
     estimate, koehn = difference(ours, theirs), None
-    if estimate.value and ours.draws is not None and theirs.draws is not None:
+    if is_of_sacrebleu(found.number) and estimate.value and ours.draws is not None and theirs.draws is not None:
         koehn = koehn_p_value(estimate.value, (ours.draws - theirs.draws)[:, 0].mean(0))
     return replace(found, estimate=estimate, koehn=koehn)
+
+
+def is_of_sacrebleu(number: Number) -> bool:
+    """Return whether a number is of a metric of sacrebleu, whose signatures end with its version."""
+    return re.search(r"(^|\|)version:", number.signature) is not None

@@ -183,7 +183,7 @@ def text(result: Difference, draws: int) -> str:
         "metric", "A", "B", "A - B", "95 % interval", "p",
         "as sacrebleu", "p (permutation)", "win/tie/loss",
     ]  # fmt: skip
-    rows = [_row(result, one) for one in result.contrasts]
+    rows = [_row(result, one, draws) for one in result.contrasts]
     lines += ["", tabulate(rows, headings, disable_numparse=True), *map(visible, _footnotes(result, draws))]
     if result.buckets:
         headings = ["by length of the reference", "tokens", "examples", "A", "B", "A - B"]
@@ -199,13 +199,13 @@ def _name(side: Mapping[str, Any]) -> str:
     return f"{cell_name(axes)}, seed{'s' if len(side['seed']) > 1 else ''} {seeds}"
 
 
-def _row(result: Difference, one: Contrast) -> list[str]:
+def _row(result: Difference, one: Contrast, draws: int) -> list[str]:
     digits = one.number.digits
     arrow = {1: " ↑", -1: " ↓"}.get(one.number.better, "")
     unit = f", {one.number.unit}" if one.number.unit else ""
     ratio = one.number.scale == "log"
     ends = [rounded(end, 3 if ratio else digits) for end in one.interval or ()]
-    chances = [_chance(p) for p in (one.p, one.koehn, result.permutations.get(one.metric))]
+    chances = [_chance(one.p), _chance(one.koehn, 1000), _chance(result.permutations.get(one.metric), draws)]
     won = "/".join(f"{count:,}" for count in result.wins.get(one.metric, ()))
     return [
         visible(f"{one.metric}{unit}{arrow}"),
@@ -218,10 +218,15 @@ def _row(result: Difference, one: Contrast) -> list[str]:
     ]
 
 
-def _chance(p: float | None) -> str:
-    """Return a p-value with three digits after the point, or two that count where it is smaller."""
+def _chance(p: float | None, draws: int = 0) -> str:
+    """Return a p-value with three digits after the point, or two that count where it is smaller.
+
+    The least p-value of a test with so many draws is only an upper limit.
+    """
     if p is None:
         return ""
+    if draws and p <= 1.001 / (draws + 1):
+        return f"≤ {1 / (draws + 1):.1g}"
     return f"{p:.3f}" if p >= 0.001 or p == 0 else f"{p:.1e}" if p >= 1e-6 else "< 1e-6"
 
 
@@ -240,7 +245,8 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
             else alone
         )
         notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
-        notes.append("As sacrebleu: its paired bootstrap, one-sided, of these trainings alone.")
+        if any(one.koehn is not None for one in tested):
+            notes.append("As sacrebleu: its paired bootstrap, one-sided, of these trainings alone.")
     if least := [f"{one.metric} {_least(one)}" for one in tested]:
         notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:

@@ -154,7 +154,7 @@ def length_picture(data: FigureData) -> Picture:
                 series.append(Series(data.label(names), _points(data, number, curves), len(curves), panel=panel))
     x, y = figure.labels.get("x") or LENGTHS[figure.x], figure.labels.get("y")
     notes = ["Each point: the examples of some lengths, at their mean.", *outside(data, series)] if series else []
-    return Picture(figure, series, x, y or axis_label([figure.y], {figure.y: number}), {figure.y: number}, notes)
+    return Picture(figure, series, x, y or axis_label(figure, {figure.y: number}), {figure.y: number}, notes)
 
 
 def _kept(data: FigureData, one: CellResult, kept: ByLength | None) -> ByLength | None:

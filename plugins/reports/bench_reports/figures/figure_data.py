@@ -207,7 +207,8 @@ class FigureData:
     def axis_label(self, axis: Literal["x", "y"]) -> str:
         """Return the label of an axis that holds names or values of a setting."""
         text = self.figure.x if axis == "x" else self.figure.y
-        return self.figure.labels.get(axis) or text.replace(".", " ").replace("_", " ")
+        labels = self.figure.labels
+        return labels.get(axis) or labels.get(text) or text.replace(".", " ").replace("_", " ")
 
     def leave_out(self, one: CellResult, reason: str) -> None:
         """Note a cell, or the training of a cell, that has nothing to draw."""
@@ -275,15 +276,16 @@ def plain_number(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def axis_label(metrics: Sequence[str], numbers: Mapping[str, Number]) -> str:
-    """Return the label of an axis: the metric and its unit, or the unit that several have in common."""
-    units = {numbers[metric].unit for metric in metrics}
-    if len(metrics) > 1 and len(units) == 1 and "" not in units:
+def axis_label(figure: Figure, numbers: Mapping[str, Number]) -> str:
+    """Return the label of an axis of some metrics: each with its unit, or the unit that several have in common."""
+    units = {number.unit for number in numbers.values()}
+    if len(numbers) > 1 and len(units) == 1 and "" not in units:
         return units.pop()
-    return ", ".join(with_unit(metric, numbers[metric]) for metric in metrics)
+    return ", ".join(with_unit(figure.called(metric), number) for metric, number in numbers.items())
 
 
 def with_unit(name: str, number: Number) -> str:
     """Return a name with the unit of its number; a bound or an estimate is always called so."""
-    words = [number.unit, number.kind if number.kind in ("bound", "estimate") else ""]
+    unit = "" if number.unit.lower() in name.lower() else number.unit
+    words = [unit, number.kind if number.kind in ("bound", "estimate") else ""]
     return f"{name} ({', '.join(filter(None, words))})" if any(words) else name

@@ -8,6 +8,7 @@ from dataclasses import replace
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Run
 from bench_core.suites.figure_schema import Figure
+from bench_reports.content.labels import own_label, types_of
 from bench_reports.figures.by_length import length_picture
 from bench_reports.figures.figure_data import FigureData, Picture, kind_of
 from bench_reports.figures.heatmap import heat_picture
@@ -29,9 +30,19 @@ def cost_pictures(run: Run) -> list[Picture]:
 
 
 def _figures(run: Run) -> list[Figure]:
-    """Return the figures of a suite with its labels, where they have none of their own; axes have their own names."""
-    common = {name: label for name, label in run.suite.labels.items() if name not in ("x", "y")}
+    """Return the figures of a suite with its labels and those of metrics, where they have none of their own.
+
+    Axes have their own names.
+    """
+    common = {name: label for name, label in (_metrics(run) | run.suite.labels).items() if name not in ("x", "y")}
     return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in run.suite.figures]
+
+
+def _metrics(run: Run) -> dict[str, str]:
+    """Return the labels of the metrics that have some, by their names in the suite."""
+    numbers = {name: number for one in run.cells for name, number in one.numbers.items() if number.label}
+    types = types_of(run)
+    return {name: label for name, number in numbers.items() if (label := own_label(types, name, number))}
 
 
 def _picture(data: FigureData) -> Picture:

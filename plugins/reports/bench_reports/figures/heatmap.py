@@ -54,7 +54,7 @@ def heat_picture(data: FigureData) -> Picture:
     ]
     if not any(tile.seeds for tile in tiles.values()):
         series = []
-    notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.value, number)
+    notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.called(figure.value), number)
     x, y = data.axis_label("x"), data.axis_label("y")
     picture = Picture(figure, series, x, y, {figure.value: number}, notes, title=title)
     if series and _writing(series, number.digits, Layout(picture, NARROW))[0] is not _words:

@@ -70,7 +70,7 @@ def spread_picture(data: FigureData) -> Picture:
     same = list(dict.fromkeys(one.metric for one in spreads if one.shared))
     notes = [f"{' and '.join(same)}: the same in all groups, drawn once."] if same else []
     notes += _outside(spreads, log)
-    label = figure.labels.get("x") or axis_label(own, numbers)
+    label = figure.labels.get("x") or axis_label(figure, {metric: numbers[metric] for metric in own})
     if figure.kind == "box":
         return Picture(figure, _boxes(spreads, log), label, "", numbers, [*notes, BOXES])
     bars = _histograms(spreads, figure.bins if isinstance(figure.bins, int) else BINS, log)

@@ -49,7 +49,7 @@ class Quantity:
 
     def label(self, axis: str) -> str:
         """Return the label of the axis `x` or `y`."""
-        usual = cost_label(self.name) if self.cost else axis_label([self.name], {self.name: self.number})
+        usual = cost_label(self.name) if self.cost else axis_label(self.data.figure, {self.name: self.number})
         return self.data.figure.labels.get(axis) or usual
 
     def applicable(self, cells: Sequence[CellResult]) -> Sequence[CellResult]:

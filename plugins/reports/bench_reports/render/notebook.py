@@ -9,6 +9,7 @@ from hashlib import sha256
 from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.claims import judge
+from bench_reports.content.default_tables import tables_of
 from bench_reports.content.page import incomplete
 from bench_reports.content.report_document import summary
 from bench_reports.content.tables import grids
@@ -21,9 +22,9 @@ LETTERS = 8  # of what tells the tables of two outputs on one page apart
 def notebook_html(run: Run) -> str:
     """Return the tables and claims of a run, and why cells have no numbers, as HTML that needs nothing else.
 
-    Empty if its suite has no tables.
+    Empty if it has neither tables nor metrics.
     """
-    if not run.suite.tables:
+    if not tables_of(run):
         return ""
     sections = [*summary(run, grids(run), judge(run)).sections]
     if lacking := incomplete(run):

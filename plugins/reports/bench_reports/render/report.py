@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import FILE, Named, inside, read_manifest, write_manifest
+from bench_core.runs.reporting import identity
 from bench_core.runs.results import COST_COLUMNS, Run
 from bench_core.storage.csv_files import to_csv
 from bench_reports.content.claims import judge
@@ -45,7 +46,7 @@ def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
     except OSError as error:
         why = str(error.strerror or error).lower()
         raise StoreError(f"{place}: cannot be written: {why}. Name another folder by --out.") from None
-    named = Named(run.folder.resolve().name, run_digest(run))
+    named = Named(run.folder.resolve().name, run_digest(run), **identity(run))
     write_manifest(folder, "report", named.name, files, run=named, code=code_digest())
     return [folder / name for name in (*files, FILE)]
 

@@ -1,0 +1,43 @@
+"""Tables that no suite declares: all results if it has no tables, and metrics added by `--set`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+from bench_core.runs.results import Run
+from bench_core.suites.axes import Axis
+from bench_core.suites.schema import Table
+
+MOST_COLUMNS = 8  #: beyond which names of tasks, splits and hardware label rows
+
+
+def tables_of(run: Run) -> list[Table]:
+    """Return the tables that a suite declares, and those of metrics that would otherwise not be shown."""
+    declared = run.suite.tables
+    if not declared:
+        return [_table(run, "results", "Results", [*run.suite.metrics])] if run.suite.metrics else []
+    shown = {metric for table in declared if table.of == "results" for metric in table.values}
+    added = [metric for metric in run.suite.metrics if metric not in shown and _is_set(run, metric)]
+    return [*declared, *([_table(run, "added", "Metrics added by --set", added)] if added else [])]
+
+
+def _is_set(run: Run, metric: str) -> bool:
+    """Return whether a metric, or one of its settings, was given on the command line."""
+    keys = map(str, run.info.get("changes") or ())
+    return any(key == "metrics" or f"{key}.".startswith(f"metrics.{metric}.") for key in keys)
+
+
+def _table(run: Run, name: str, caption: str, metrics: Sequence[str]) -> Table:
+    """Return a table of metrics by all axes on which cells differ; models and decoders label its rows."""
+    several: list[Axis] = [axis for axis in ("task", "split", "hardware") if len(run.names[axis]) > 1]
+    wide = prod([len(metrics), *(len(run.names[axis]) for axis in several)]) > MOST_COLUMNS
+    rows: list[Axis] = [axis for axis in ("model", "decoder") if len(run.names[axis]) > 1] or ["model"]
+    axes = {"rows": [*several, *rows], "columns": []} if wide else {"rows": rows, "columns": several}
+    ids = [*(one.id for one in run.suite.tables), *(one.id for one in run.suite.figures)]
+    return Table.model_validate({"id": _free(name, ids), "caption": caption, **axes, "values": metrics})
+
+
+def _free(name: str, ids: Collection[str]) -> str:
+    """Return a name that no table or figure has."""
+    return name if name not in ids else _free(f"{name}-all", ids)
