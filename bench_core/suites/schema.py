@@ -263,7 +263,7 @@ class SuiteFile(Strict):
     hardware: Hardware | dict[str, Hardware] = Hardware()  #: one, or several by name, which adds an axis
     skip: list[Skip] = []  #: combinations to skip
     choose: list[Choice] = []  #: model selection among the combinations of grids, or among decoders
-    tables: list[Table] = []  #: the tables of the report
+    tables: list[Table] = []  #: the tables of the report; without any, one of all numbers
     claims: list[Claim] = []  #: claims that the results must support
     figures: list[Figure] = []  #: the figures of the report
     exempt: list[Exemption] = []  #: laws that runs do not ask of parts, each with a reason for readers
