@@ -76,7 +76,7 @@ class Session:
 
     def _line(self, outcome: Outcome) -> str:
         if self.as_json:
-            found = as_example(outcome, {"line": outcome.id + 1}, hidden=False)
+            found = as_example(outcome, {"line": outcome.id + 1})
             return to_json({name: found[name] for name in ("line", "prompt", "outputs")}) + "\n"
         text = outcome.texts[0]
         for character, name in BREAKS.items():
