@@ -65,6 +65,7 @@ _HOMES = {
     "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
+    "inspection": ["Inspection"],
     "host_copies": [
         "by_host", "kept_on_host", "knows_host_copy", "on_host", "remember", "to_device", "waits_for_device",
     ],

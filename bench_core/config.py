@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringConstraints
 
 from bench_core.data import Kind, Purpose, Source, TaskInfo
+from bench_core.inspection import Inspection
 from bench_core.model import Model, OwnVocabulary, TextGenerator, TextScorer
 
 
@@ -66,6 +67,13 @@ class Config(Settings):
     def extras(self) -> Set[str]:
         """Return the extras of its distribution that these settings need, as its pyproject.toml names them."""
         return frozenset()
+
+    def inspect(self, inspection: Inspection) -> None:
+        """Open the files and servers that a run would open, and note what is wrong; by default nothing is opened.
+
+        `bench check` calls it. Paths lead to files that are there. It imports no torch, reads files of up to 100 MB
+        line by line where it can, and of larger ones the first record. A DataError is a problem, too.
+        """
 
     @classmethod
     def load(cls) -> type[Any]:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model
 from bench_core import (
     DataError,
     DecoderConfig,
+    Inspection,
     ModelConfig,
     Purpose,
     Settings,
@@ -97,6 +98,11 @@ class RecordedConfig(ModelConfig):
         known = next(iter(self.by_split.values()))
         return asked[:1] if "" in known else [seed for seed in asked if str(seed) in known]
 
+    def inspect(self, inspection: Inspection) -> None:
+        from bench_recorded.inspecting import inspect_outputs  # only where files are read
+
+        inspect_outputs(self, inspection)
+
     def file(self, split: str, seed: int) -> Path:
         """Return the file of a split; raise DataError if there is none."""
         if split not in self.by_split:
@@ -133,6 +139,11 @@ class ReferencesConfig(TaskConfig):
 
     def purposes(self, split: str) -> Set[Purpose]:
         return {Purpose.DECODE} if split == "test" else set()
+
+    def inspect(self, inspection: Inspection) -> None:
+        from bench_recorded.inspecting import inspect_references  # only where files are read
+
+        inspect_references(self, inspection)
 
     @property
     def language(self) -> str | None:

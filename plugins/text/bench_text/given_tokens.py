@@ -61,7 +61,7 @@ def of_sentencepiece(settings: SentencePiece, pad: bool) -> Encoder:
 
     Raises DataError if the file is no such model, and SuiteError without the library.
     """
-    model = _model(settings)
+    model = model_of(settings)
     numbers = range(model.get_piece_size())
     usual = [number for number in numbers if not _is_special(model, number)]
     names = [str(model.id_to_piece(number)) for number in usual]
@@ -82,7 +82,8 @@ def _is_special(model: Any, number: int) -> bool:
     return bool(model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
 
 
-def _model(settings: SentencePiece) -> Any:
+def model_of(settings: SentencePiece) -> Any:
+    """Return the model in a file; raise DataError if it is none, and SuiteError without the library."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:

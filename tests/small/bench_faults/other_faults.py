@@ -102,7 +102,7 @@ def _(place: Place) -> Sequence[str]:
 def _(place: Place) -> Sequence[str]:
     place.lines["prompts.txt"] = [*place.lines["test.de"][1:], place.lines["test.de"][0]]
     place.settings["models"]["theirs"] |= {"check": "prompt", "prompts": {"test": "prompts.txt"}}
-    return ["prompts.txt"]
+    return ["theirs.txt"]
 
 
 @fault("prompts to be checked that outputs do not have", "records", "lines")
