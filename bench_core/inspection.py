@@ -21,7 +21,7 @@ class Inspection:
     """
 
     data: Path  #: the data directory
-    store: Path | None = None  #: of artifacts, if there is one
+    answers: Path | None = None  #: where text generators keep what they were answered, as `Generation.folder`
     splits: Sequence[str] = ()  #: of a model: those to decode or score
     seeds: Sequence[int] = ()  #: of a model: those of the suite with which it differs
     tasks: Mapping[str, Inspection] = field(default_factory=dict)  #: of a model: those of its tasks, by name

@@ -44,13 +44,14 @@ def command(
 ) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
     from bench_core.planning.inspector import Findings
+    from bench_core.storage.store import ANSWERS
 
     checked: dict[str, Suite] = {}
     wrong = False
     for path in suites:
         problems: dict[str, str] = {}  # each with the label of the first profile that has it
         findings = Findings()
-        opened = None if elsewhere else Opened(data, store.root, findings)
+        opened = None if elsewhere else Opened(data, store.root / ANSWERS, findings)
         for label, suite, cells, found in _checked(path, profile, settings, opened):
             if suite is None or found:
                 problems = {**dict.fromkeys(found, label), **problems}
@@ -74,10 +75,10 @@ def command(
 
 @dataclass(frozen=True)
 class Opened:
-    """Where files and artifacts are, and what has been found in them."""
+    """Where data and stored answers are, and what has been found in them."""
 
     data: Path
-    store: Path
+    answers: Path
     findings: Findings
 
 
@@ -130,7 +131,7 @@ def _check(
     report_misfits(suite, problems)
     report_targets(suite, problems)
     if opened:
-        inspector = Inspector(suite, problems, opened.findings, opened.data, opened.store)
+        inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)
         report_unavailable(suite, opened.data, problems, inspector)
     return suite, 0 if problems.found else len(cells_of(suite)), problems.found
 

@@ -39,14 +39,14 @@ class Inspector:
     problems: Problems
     findings: Findings
     data: Path
-    store: Path | None = None
+    answers: Path | None = None
     tasks: dict[str, Inspection] = field(default_factory=dict)
 
     def inspect(self, keys: Keys, name: str, task: str, settings: Any) -> None:
         """Inspect a part, or the initial weights of a training; of a model, what it is for a task, "" for others."""
         with suppress(Unreadable):
             found = located(settings, self.data, self.suite.folder)
-            inspection = Inspection(self.data, self.store)
+            inspection = Inspection(self.data, self.answers)
             if isinstance(found, ModelConfig) and not self._give_tasks(inspection, name, task, found):
                 return
             inspection = self._inspected(inspection, found)

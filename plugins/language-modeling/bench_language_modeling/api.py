@@ -11,11 +11,12 @@ from pydantic import TypeAdapter
 from bench_core import Split
 from bench_language_modeling import corpus as _corpus
 from bench_language_modeling import cpython
+from bench_language_modeling.inspecting import inspect_sentences
 from bench_language_modeling.sentences import SPLITTERS, sentences
 from bench_language_modeling.settings import Corpus
 from bench_language_modeling.text import Text
 
-__all__ = ["SPLITTERS", "Corpus", "Text", "cpython", "digests", "lines", "sentences", "text"]
+__all__ = ["SPLITTERS", "Corpus", "Text", "cpython", "digests", "inspect_sentences", "lines", "sentences", "text"]
 
 
 def text(corpus: Any, data: Path) -> Text:

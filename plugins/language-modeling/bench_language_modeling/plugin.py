@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import Purpose, TaskConfig, hookimpl
+from bench_core import Inspection, Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
@@ -41,6 +41,14 @@ class SequenceCompletionConfig(TokenizedConfig):
         "text"  #: what outputs are compared with: `tokens` has `<unk>` for rare words
     )
 
+    def inspect(self, inspection: Inspection) -> None:
+        from bench_language_modeling.inspecting import inspect_sentences  # only where data are read
+
+        shortest = self.prefix + 1 if self.short == "drop" else 0
+        inspect_sentences(
+            inspection, self.corpus, self.tokenizer, self.sentences, shortest, self.longest, "`prefix` or `longest`"
+        )
+
     def extras(self) -> Set[str]:
         """Return spaCy's, where it cuts sentences."""
         return {"spacy"} if self.sentences == "spacy" else set()
@@ -68,6 +76,11 @@ class LanguageModelingConfig(TokenizedConfig):
         if self.parts > 1 and self.partition == "random":
             raise ValueError("with `partition: random` windows stand alone: leave out `parts`")
         return self
+
+    def inspect(self, inspection: Inspection) -> None:
+        from bench_language_modeling.inspecting import inspect_stream  # only where data are read
+
+        inspect_stream(inspection, self.corpus, self.tokenizer)
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all but DECODE: a stream has no prefixes."""

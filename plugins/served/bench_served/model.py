@@ -78,7 +78,7 @@ class ServedModel(nn.Module, Served, TextScorer):
                 about = {"example": request.about, "received": datetime.now(UTC).isoformat(timespec="seconds")}
                 answers.add(request, answer, about)
 
-            Client(config, secret, generation.noise).send([*missing.values()], receive)
+            Client(config, secret, generation.noise, warn=generation.warn).send([*missing.values()], receive)
         return [_read_again(answers, one, read) for one in requests]
 
 

@@ -18,7 +18,18 @@ from pydantic import (
     model_validator,
 )
 
-from bench_core import DecoderConfig, Kind, Model, ModelConfig, Scorer, Source, TextGenerator, TextScorer, hookimpl
+from bench_core import (
+    DecoderConfig,
+    Inspection,
+    Kind,
+    Model,
+    ModelConfig,
+    Scorer,
+    Source,
+    TextGenerator,
+    TextScorer,
+    hookimpl,
+)
 
 #: Fields of a request that settings decide; `more` can only leave them out, by null.
 OWN_FIELDS = {
@@ -100,6 +111,11 @@ class ServedConfig(ModelConfig):
         if self.scores and self.api != "completions":
             raise ValueError("chats give no log-probabilities of prompts. Set `api: completions`, or `scores: false`")
         return self
+
+    def inspect(self, inspection: Inspection) -> None:
+        from bench_served.inspecting import inspect  # only where a server is asked
+
+        inspect(self, inspection)
 
     def lacks(self, capability: type[Model]) -> str | None:
         if issubclass(capability, Scorer) and not self.scores:

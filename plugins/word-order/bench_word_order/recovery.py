@@ -22,9 +22,8 @@ from bench_text.api import (
     join,
     token_statistics,
 )
-from bench_word_order.plugin import WordOrderConfig
+from bench_word_order.plugin import FEWEST, WordOrderConfig
 
-FEWEST = 2  # sentences that a split must have
 
 
 class WordOrder(SequenceTask):
