@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
+from typing import TypeGuard
 
 from bench_core import DataError, Inspection, Split
 from bench_language_modeling import cpython
@@ -63,9 +64,14 @@ def _files(inspection: Inspection, corpus: Corpus, tokenizer: object) -> dict[Sp
     """Return the files of a corpus; none if it is generated, or its tokenizer cannot be read, which is noted."""
     with inspection.noting():
         check_tokenizer(tokenizer, inspection.data)
-        if isinstance(corpus, Files) or (isinstance(corpus, Named) and corpus.name != cpython.NAME):
+        if has_files(corpus):
             return files(corpus, inspection.data)
     return {}
+
+
+def has_files(corpus: Corpus) -> TypeGuard[Named | Files]:
+    """Return whether a corpus is read from files."""
+    return isinstance(corpus, Files) or (isinstance(corpus, Named) and corpus.name != cpython.NAME)
 
 
 def _is_sampled(inspection: Inspection, path: Path) -> bool:
