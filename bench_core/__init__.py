@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         waits_for_device,
     )
     from bench_core.hooks import API, hookimpl, hookspec
+    from bench_core.inspection import Inspection
     from bench_core.metric import Metric, Additive
     from bench_core.model import Generation, Loss, Model, OwnVocabulary, Sampler, Scorer, Scores, Scoring, Vmappable
     from bench_core.model import State, Stepper, TextGenerator, TextScore, TextScorer, Training

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringConstraints
 
 from bench_core.data import Kind, Purpose, Source, TaskInfo
-from bench_core.inspection import Inspection
 from bench_core.model import Model, OwnVocabulary, TextGenerator, TextScorer
 
 
@@ -57,6 +56,7 @@ class Config(Settings):
     name: ClassVar[str]  #: what a suite calls it
     target: ClassVar[str]  #: "module:Class", imported by `load` alone
     limits: ClassVar[Mapping[str, str]] = {}  #: settings that a suite's `limits` give where the part says nothing
+    inspector: ClassVar[str] = ""  #: "module:function" that opens its files and servers, called by `bench check`
     libraries: ClassVar[Set[str]] = frozenset()  #: distributions that decide its results and are used through others
     cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 
@@ -67,13 +67,6 @@ class Config(Settings):
     def extras(self) -> Set[str]:
         """Return the extras of its distribution that these settings need, as its pyproject.toml names them."""
         return frozenset()
-
-    def inspect(self, inspection: Inspection) -> None:
-        """Open the files and servers that a run would open, and note what is wrong; by default nothing is opened.
-
-        `bench check` calls it. Paths lead to files that are there. It imports no torch, reads files of up to 100 MB
-        line by line where it can, and of larger ones the first record. A DataError is a problem, too.
-        """
 
     @classmethod
     def load(cls) -> type[Any]:

@@ -1,4 +1,9 @@
-"""The interface of inspections: what `bench check` has opened for a part, and what is wrong with it."""
+"""The interface of inspections: what `bench check` has opened for a part, and what is wrong with it.
+
+A Config names its `inspector`, a function of its settings and an `Inspection`. Paths in the settings lead to files
+that are there. It imports no torch. It reads files of up to 100 MB, line by line where it can, and the first record
+of larger ones. A DataError that it raises is a problem, too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ LARGEST = 100_000_000  #: bytes of a file that is read whole
 
 @dataclass
 class Inspection:
-    """What a Config's `inspect` is given, and what it finds.
+    """What an inspector is given, and what it finds.
 
     A task leaves the examples to decode in `prompts`; a model finds those of the tasks that it is for in `tasks`.
     """
@@ -50,4 +55,6 @@ class Inspection:
         """Warn of examples of a split that are also in the training split."""
         if shared:
             verb = "is" if shared == 1 else "are"
-            self.warnings.append(f"{shared:,} of {examples:,} examples of {split!r} {verb} also in 'train'.")
+            self.warnings.append(
+                f"{shared:,} of {examples:,} different examples of {split!r} {verb} also in 'train'."
+            )

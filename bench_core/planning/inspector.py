@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench_core.config import Config, ModelConfig, TaskConfig
-from bench_core.errors import DataError
+from bench_core.errors import PluginError
 from bench_core.files import check_weights
 from bench_core.inspection import Inspection
 from bench_core.planning.path_settings import located, paths
@@ -62,8 +63,8 @@ class Inspector:
             with inspection.noting():
                 if isinstance(settings, TrainingConfig):
                     check_weights([settings.initial] if settings.initial else [])
-                elif type(settings).inspect is not Config.inspect:
-                    settings.inspect(inspection)
+                elif settings.inspector:
+                    _function(settings)(settings, inspection)
                 else:
                     inspection.skipped += [f"what is in {path}" for path, _ in paths(vars(settings))]
             self.findings.inspections[key] = inspection
@@ -78,10 +79,12 @@ class Inspector:
 
     def _give_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:
         """Let the inspection of a model know its tasks, splits and seeds; return whether there are any."""
-        if type(model).inspect is Config.inspect:
+        if not model.inspector:
             return bool(paths(vars(model)))
         own = self.suite.models[name].by_task
-        pairs = {one: splits for one, splits in self._pairs.get(name, {}).items() if (one if one in own else "") == task}
+        pairs = {
+            one: splits for one, splits in self._pairs.get(name, {}).items() if (one if one in own else "") == task
+        }
         inspection.tasks = {one: self.tasks[one] for one in pairs if one in self.tasks}
         inspection.splits = sorted({split for splits in pairs.values() for split in splits})
         inspection.seeds = [*model.seeds(self.suite.seeds)]
@@ -96,3 +99,15 @@ class Inspector:
             if cell.model:
                 found.setdefault(cell.model, {}).setdefault(cell.task, {})[cell.split] = None
         return found
+
+
+def _function(config: Config) -> Callable[[Config, Inspection], None]:
+    """Return the inspector of a part; raise PluginError if there is none of its name."""
+    module, _, name = config.inspector.partition(":")
+    try:
+        found: Callable[[Config, Inspection], None] = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"the inspector of {config.name!r}, {config.inspector}, cannot be imported: {error}."
+        ) from error
+    return found

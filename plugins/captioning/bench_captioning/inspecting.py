@@ -46,5 +46,6 @@ def _check_captions(config: CaptioningConfig, corpus: Captioned) -> None:
         raise DataError(f"all captions of {corpus.name} have more than `longest: {config.longest}` words. Raise it.")
     if max(counts.values()) < config.min_count:
         raise DataError(
-            f"no word stands in the {kept:,} captions to train on {config.min_count} times. Set a smaller `min_count`."
+            f"no word stands in the {kept:,} captions to train on {config.min_count} times. Set a smaller "
+            "`min_count`."
         )

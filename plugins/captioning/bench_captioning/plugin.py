@@ -9,13 +9,14 @@ from typing import Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
-from bench_core import Inspection, MetricConfig, Source, TaskConfig, hookimpl
+from bench_core import MetricConfig, Source, TaskConfig, hookimpl
 
 
 class CaptioningConfig(TaskConfig):
     """Captions of images, from features of a frozen network."""
 
     name, target = "captioning", "bench_captioning.captioning:Captioning"
+    inspector = "bench_captioning.inspecting:inspect"
     cites = [
         "features.kind=resnet: he2016",
         *("corpus.name=coco: lin2014", "corpus.name=coco: chen2015", "corpus.name=coco: karpathy2015"),
@@ -41,11 +42,6 @@ class CaptioningConfig(TaskConfig):
     def extras(self) -> Set[str]:
         """Return what computes features."""
         return {"features"} if self.features.kind == "resnet" else set()
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_captioning.inspecting import inspect  # only where data are read
-
-        inspect(self, inspection)
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of annotations, features and weights, and one of all images where these are read."""

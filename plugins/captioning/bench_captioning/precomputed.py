@@ -40,8 +40,8 @@ class Table:
         written, dimensions = DIMENSIONS[form]
         if len(shape) != dimensions or 0 in shape:
             raise DataError(
-                f"{path} holds features of shape {list(shape)}; `form: {form}` needs {written}, none of them 0. Choose "
-                "the other form, or compute them anew."
+                f"{path} holds features of shape {list(shape)}; `form: {form}` needs {written}, none of them 0. "
+                "Choose the other form, or compute them anew."
             )
         places = _places(named[0] if named else None, shape[0], corpus, path)
         wanted = {split: _wanted(split, pictures, places, path) for split, pictures in corpus.splits.items()}
@@ -56,8 +56,8 @@ class Table:
             if not finite.all():
                 picture = self.splits[split][start + int(finite.argmin())]
                 raise DataError(
-                    f"{self.path}: the features of image {picture.id} ({picture.name}) hold a number that is not finite "
-                    "in float32."
+                    f"{self.path}: the features of image {picture.id} ({picture.name}) hold a number that is not "
+                    "finite in float32."
                 )
             yield start, rows
 

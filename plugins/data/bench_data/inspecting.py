@@ -56,8 +56,9 @@ def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _S
         return
     lengths = Lengths(config.tokenizers[-1], inspection.data)
     prefix, longest = int(getattr(config, "prefix", 0)), config.longest or inf
-    number, short = 0, 0
-    for number, example in enumerate(_examples(config, split), 1):
+    number = short = 0
+    for example in _examples(config, split):
+        number += 1
         seen.add(split, example)
         short += lengths.add(example.target)[0] <= longest
     if not number:

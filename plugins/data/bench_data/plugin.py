@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import Inspection, Purpose, Source, TaskConfig, hookimpl
+from bench_core import Purpose, Source, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_data import data_sets, test_sets
 from bench_data.settings import Both, Data, Fields, Files, Hub, Lines, Saved, TestSet, Tokenizers
@@ -20,6 +20,8 @@ CODE = r"^[a-z]{2,3}$"  # ISO 639
 
 class DataTaskConfig(TaskConfig):
     """What the tasks of this plugin have in common."""
+
+    inspector = "bench_data.inspecting:inspect"
 
     data: Data  #: where the examples of each split come from
     fields: Fields = Fields()  #: which field of a record is what
@@ -82,11 +84,6 @@ class DataTaskConfig(TaskConfig):
             if isinstance(origin, Files) and any(path.suffix.lower() == ".parquet" for path in origin.files):
                 found.add("parquet")
         return found
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_data.inspecting import inspect  # only where data are read
-
-        inspect(self, inspection)
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of test sets and pretrained tokenizers; files are settings, and so are revisions.

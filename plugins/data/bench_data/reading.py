@@ -47,7 +47,9 @@ class Reader:
         if number < 0:
             wanted = f" that `where: {self.origin.where}` means" if self.origin.where else ""
             files = f" ({', '.join(map(str, self.origin.files))})" if isinstance(self.origin, Files) else ""
-            raise DataError(f"the data of {self.split}{files} have no records{wanted}. Correct `data: {self.split}:`.")
+            raise DataError(
+                f"the data of {self.split}{files} have no records{wanted}. Correct `data: {self.split}:`."
+            )
 
     def _records(self) -> Iterator[Record]:
         if isinstance(self.origin, Lines):

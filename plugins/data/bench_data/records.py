@@ -155,7 +155,9 @@ def side_by_side(origin: Lines) -> Iterator[Record]:
         if None in lines:
             raise _unlike_sides(sides)
         values = dict(zip(columns, lines, strict=False))
-        yield Record(places[0], {**values, "line": number}, lines[len(columns) :], dict(zip(columns, places, strict=False)))
+        yield Record(
+            places[0], {**values, "line": number}, lines[len(columns) :], dict(zip(columns, places, strict=False))
+        )
 
 
 def _unlike_sides(sides: Sequence[Sequence[Path]]) -> DataError:

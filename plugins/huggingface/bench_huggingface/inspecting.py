@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench_core import DataError
+from bench_core import DataError, Inspection
 from bench_core.files import check_weights
 from bench_huggingface.checkpoint import Family, read_json
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
+from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
 
 #: Mappings of transformers from types of models to classes.
 MAPPINGS = {"causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "seq2seq": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"}
 
 
-def check_files(files: dict[str, Path], family: Family) -> None:
+def inspect_model(config: CausalLMConfig, inspection: Inspection) -> None:
+    """Note what is wrong with the files of a model that is trained further."""
+    if config.path is not None:
+        _inspect(inspection, config.files(inspection.data), "causal")
+
+
+def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None:
+    """Note what is wrong with the files of a published model."""
+    _inspect(inspection, config.files(inspection.data), config.family)
+
+
+def _inspect(inspection: Inspection, files: Mapping[str, Path], family: Family) -> None:
+    """Note what is wrong with files; the classes of transformers, which import torch, are not asked."""
+    check_files(files, family)
+    inspection.skipped.append(f"whether the weights in {files[CONFIG].parent} are those of its architecture")
+
+
+def check_files(files: Mapping[str, Path], family: Family) -> None:
     """Raise DataError for a file that cannot be read, or a type of model that transformers does not know."""
     check_weights(path for name, path in files.items() if path.suffix == ".safetensors")
     for name, path in files.items():

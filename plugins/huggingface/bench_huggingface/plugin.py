@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bench_core import Inspection, Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
+from bench_core import Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import checkpoint, folder, hub
 
 
@@ -16,6 +16,7 @@ class CausalLMConfig(ModelConfig):
     """Causal language model of transformers, with the weights in a folder or with new ones of an architecture."""
 
     name, target = "hf-causal-lm", "bench_huggingface.lm:CausalLM"
+    inspector = "bench_huggingface.inspecting:inspect_model"
     capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
@@ -38,12 +39,6 @@ class CausalLMConfig(ModelConfig):
         """Return configuration, tokenizer and weights of `path`."""
         return {} if self.path is None else folder.files(data / self.path)
 
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_huggingface.inspecting import check_files  # only where files are read
-
-        if self.path is not None:
-            check_files(folder.files(inspection.data / self.path), "causal")
-
     def is_pretrained(self) -> bool:
         return self.path is not None
 
@@ -53,6 +48,8 @@ class CausalLMConfig(ModelConfig):
 
 class CheckpointConfig(ModelConfig):
     """What published models share: where the checkpoint is, and what texts it is given and may write."""
+
+    inspector = "bench_huggingface.inspecting:inspect_checkpoint"
 
     capabilities, sources = {OwnVocabulary, Stepper, Scorer}, {Source.NONE, Source.TOKENS}
     likelihoods = {"exact": Kind.EXACT}
@@ -93,11 +90,6 @@ class CheckpointConfig(ModelConfig):
         if self.hub is None and (self.revision is not None or self.allow_download):
             raise ValueError("`revision` and `allow_download` are settings of `hub`; leave them out with `path`")
         return self
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_huggingface.inspecting import check_files  # only where files are read
-
-        check_files({**self.files(inspection.data)}, self.family)
 
     def files(self, data: Path) -> Mapping[str, Path]:
         """Return configuration, tokenizer and weights; raise DataError if one is missing, or it is of another family.

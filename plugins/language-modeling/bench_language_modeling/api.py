@@ -16,7 +16,18 @@ from bench_language_modeling.sentences import SPLITTERS, sentences
 from bench_language_modeling.settings import Corpus
 from bench_language_modeling.text import Text
 
-__all__ = ["SPLITTERS", "Corpus", "Text", "cpython", "digests", "files", "inspect_sentences", "lines", "sentences", "text"]
+__all__ = [
+    "SPLITTERS",
+    "Corpus",
+    "Text",
+    "cpython",
+    "digests",
+    "files",
+    "inspect_sentences",
+    "lines",
+    "sentences",
+    "text",
+]
 
 
 def text(corpus: Any, data: Path) -> Text:

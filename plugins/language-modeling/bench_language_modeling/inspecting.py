@@ -10,6 +10,7 @@ from typing import TypeGuard
 from bench_core import DataError, Inspection, Split
 from bench_language_modeling import cpython
 from bench_language_modeling.corpus import files
+from bench_language_modeling.plugin import LanguageModelingConfig, SequenceCompletionConfig
 from bench_language_modeling.sentences import SPLITTERS
 from bench_language_modeling.settings import Corpus, Files, Named
 from bench_language_modeling.text import is_paragraph
@@ -22,38 +23,47 @@ def inspect_sentences(
     inspection: Inspection, corpus: Corpus, tokenizer: object, splitter: str, shortest: int, longest: int | None,
     settings: str, fewest: int = FEWEST,
 ) -> None:  # fmt: skip
-    """Note splits with too few sentences of `shortest` to `longest` tokens, as `settings` say; generated ones have enough."""
+    """Note splits with fewer than `fewest` sentences of `shortest` to `longest` tokens, which `settings` decide."""
+    splitter = "lines" if isinstance(corpus, Named) and corpus.name == "ptb" else splitter
     seen: dict[Split, set[int]] = {}
     for split, path in _files(inspection, corpus, tokenizer).items():
         with inspection.noting():
             if _is_sampled(inspection, path):
                 continue
-            cut = "lines" if isinstance(corpus, Named) and corpus.name == "ptb" else splitter
-            if cut == "spacy":
+            if splitter == "spacy":
                 inspection.skipped.append(f"the sentences of {path}, which spaCy cuts")
-            found = SPLITTERS["rule" if cut == "spacy" else cut](filter(is_paragraph, _lines(path)))
-            lengths, fits, number, hashes = Lengths(tokenizer, inspection.data), 0, 0, set[int]()
-            for number, sentence in enumerate(found, 1):
+                for _ in corpora.lines(path):
+                    pass
+                continue
+            lengths, number, fits = Lengths(tokenizer, inspection.data), 0, list[int]()
+            for sentence in SPLITTERS[splitter](filter(is_paragraph, _lines(path))):
+                number += 1
                 least, most = lengths.add(sentence)
                 if least <= (longest or inf) and most >= shortest:
-                    fits += 1
-                    hashes.add(hash(sentence))
-            if fits < fewest and cut != "spacy":
+                    fits.append(hash(sentence))
+            if len(fits) < fewest:
                 raise DataError(
-                    f"{path} has {fits} sentences of {shortest} to {longest or 'any number of'} tokens, of {number:,}; at "
-                    f"least {fewest} are needed. Change {settings}, or choose a larger corpus."
+                    f"{path} has {len(fits)} sentences of {shortest} to {longest or 'any number of'} tokens, of "
+                    f"{number:,}; at least {fewest} are needed. Change {settings}, or choose a larger corpus."
                 )
-            seen[split] = hashes
+            seen[split] = {*fits}
     for split in {*seen} - {"train"}:
         inspection.compare(split, len(seen[split]), len(seen[split] & seen.get("train", set())))
 
 
-def inspect_stream(inspection: Inspection, corpus: Corpus, tokenizer: object) -> None:
+def inspect_completion(config: SequenceCompletionConfig, inspection: Inspection) -> None:
+    """Note splits with too few sentences to complete."""
+    shortest, names = config.prefix + 1 if config.short == "drop" else 0, "`prefix` or `longest`"
+    limits = config.sentences, shortest, config.longest
+    inspect_sentences(inspection, config.corpus, config.tokenizer, *limits, names)
+
+
+def inspect_stream(config: LanguageModelingConfig, inspection: Inspection) -> None:
     """Note splits with too few tokens."""
-    for path in _files(inspection, corpus, tokenizer).values():
+    for path in _files(inspection, config.corpus, config.tokenizer).values():
         with inspection.noting():
             if not _is_sampled(inspection, path):
-                lengths, number = Lengths(tokenizer, inspection.data), 0.0
+                lengths, number = Lengths(config.tokenizer, inspection.data), 0.0
                 for line in _lines(path):
                     number += 1 + lengths.add(line)[1]
                 if number < FEWEST:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import Inspection, Purpose, TaskConfig, hookimpl
+from bench_core import Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
@@ -30,6 +30,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     """Completion of sentences from a prefix of k tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "sequence-completion", "bench_language_modeling.completion:SequenceCompletion"
+    inspector = "bench_language_modeling.inspecting:inspect_completion"
     cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     prefix: NonNegativeInt = 10  # k
@@ -40,14 +41,6 @@ class SequenceCompletionConfig(TokenizedConfig):
     references: Literal["text", "tokens"] = (
         "text"  #: what outputs are compared with: `tokens` has `<unk>` for rare words
     )
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_language_modeling.inspecting import inspect_sentences  # only where data are read
-
-        shortest = self.prefix + 1 if self.short == "drop" else 0
-        inspect_sentences(
-            inspection, self.corpus, self.tokenizer, self.sentences, shortest, self.longest, "`prefix` or `longest`"
-        )
 
     def extras(self) -> Set[str]:
         """Return spaCy's, where it cuts sentences."""
@@ -62,6 +55,7 @@ class LanguageModelingConfig(TokenizedConfig):
     """Next tokens of a long stream, in windows for back-propagation through time."""
 
     name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
+    inspector = "bench_language_modeling.inspecting:inspect_stream"
     cites = ["zhang2021dive", "tokenizer.kind=bpe: sennrich2016"]
 
     window: PositiveInt = 35  #: tokens through which gradients go back at once
@@ -76,11 +70,6 @@ class LanguageModelingConfig(TokenizedConfig):
         if self.parts > 1 and self.partition == "random":
             raise ValueError("with `partition: random` windows stand alone: leave out `parts`")
         return self
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_language_modeling.inspecting import inspect_stream  # only where data are read
-
-        inspect_stream(inspection, self.corpus, self.tokenizer)
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all but DECODE: a stream has no prefixes."""

@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model
 from bench_core import (
     DataError,
     DecoderConfig,
-    Inspection,
     ModelConfig,
     Purpose,
     Settings,
@@ -55,6 +54,7 @@ class RecordedConfig(ModelConfig):
     """The recorded outputs of a system, whatever made them: text files, n-best lists, JSON lines, sample logs."""
 
     name, target = "recorded", "bench_recorded.system:RecordedOutputs"
+    inspector = "bench_recorded.inspecting:inspect_outputs"
     capabilities, sources = {Recorded}, {*Source}
 
     outputs: Outputs  #: the file of the test split; or by split, `{valid: a, test: b}`; or by seed, `{0: a, 1: b}`
@@ -98,11 +98,6 @@ class RecordedConfig(ModelConfig):
         known = next(iter(self.by_split.values()))
         return asked[:1] if "" in known else [seed for seed in asked if str(seed) in known]
 
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_recorded.inspecting import inspect_outputs  # only where files are read
-
-        inspect_outputs(self, inspection)
-
     def file(self, split: str, seed: int) -> Path:
         """Return the file of a split; raise DataError if there is none."""
         if split not in self.by_split:
@@ -131,6 +126,7 @@ class ReferencesConfig(TaskConfig):
     """References in text files, a line for each example, to score recorded outputs against; nothing to train on."""
 
     name, target = "references", "bench_recorded.references:References"
+    inspector = "bench_recorded.inspecting:inspect_references"
 
     references: list[Path] = Field(min_length=1)  #: files with as many lines: one for each reference of an example
     sources: Path | None = None  #: a file with the sources, which samples show
@@ -139,11 +135,6 @@ class ReferencesConfig(TaskConfig):
 
     def purposes(self, split: str) -> Set[Purpose]:
         return {Purpose.DECODE} if split == "test" else set()
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_recorded.inspecting import inspect_references  # only where files are read
-
-        inspect_references(self, inspection)
 
     @property
     def language(self) -> str | None:

@@ -239,6 +239,7 @@ def is_unprotected(config: ServedConfig) -> bool:
 
 
 def is_here(url: str) -> bool:
+    """Return whether an address is that of this machine."""
     host = httpx2.URL(url).host
     try:
         return host == "localhost" or ip_address(host).is_loopback

@@ -49,6 +49,8 @@ def _models(config: ServedConfig, secret: Secret) -> list[str]:
     with httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=not is_here(config.url)) as http:
         answer = http.get(f"{config.url}/models", headers={"Accept": "application/json", **secret.headers})
     found = read(answer.status_code, answer.headers, answer.content).get("data")
-    if not isinstance(found, list) or not all(isinstance(one, dict) and isinstance(one.get("id"), str) for one in found):
+    if not isinstance(found, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("id"), str) for one in found
+    ):
         raise ServerError("its answer is no list of models. Correct `url` (mostly it ends in /v1)")
     return [one["id"] for one in found]

@@ -20,7 +20,6 @@ from pydantic import (
 
 from bench_core import (
     DecoderConfig,
-    Inspection,
     Kind,
     Model,
     ModelConfig,
@@ -73,6 +72,7 @@ class ServedConfig(ModelConfig):
     """
 
     name, target = "served", "bench_served.model:ServedModel"
+    inspector = "bench_served.inspecting:inspect"
     capabilities = {Served, TextScorer}
     sources = {Source.NONE, Source.TOKENS, Source.BAG}
     likelihoods = {"exact": Kind.EXACT}
@@ -111,11 +111,6 @@ class ServedConfig(ModelConfig):
         if self.scores and self.api != "completions":
             raise ValueError("chats give no log-probabilities of prompts. Set `api: completions`, or `scores: false`")
         return self
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_served.inspecting import inspect  # only where a server is asked
-
-        inspect(self, inspection)
 
     def lacks(self, capability: type[Model]) -> str | None:
         if issubclass(capability, Scorer) and not self.scores:

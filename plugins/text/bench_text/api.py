@@ -61,8 +61,8 @@ __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
     "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
     "SequenceTaskConfig", "StoredExamples", "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed",
-    "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn", "once", "padded",
-    "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn", "once",
+    "padded", "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

@@ -213,8 +213,8 @@ def _decoded(path: Path, content: bytes, number: int, offset: int) -> str:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {offset + error.start}, in line {number} "
-            f"({error.reason}). Save it as UTF-8."
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {offset + error.start}, in line "
+            f"{number} ({error.reason}). Save it as UTF-8."
         ) from error
     line = line.removeprefix("" if offset else "\ufeff")
     line = f"{line[:-2]}\n" if line.endswith("\r\n") else line

@@ -88,9 +88,12 @@ def model_of(settings: SentencePiece) -> Any:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
         raise SuiteError(f"a tokenizer of kind `sentencepiece` needs the library of that name. {INSTALL}") from None
+    content = b""
     try:
         content = settings.model.read_bytes()
+        if not content:
+            raise RuntimeError  # which the library takes for a model of no pieces
         return SentencePieceProcessor(model_proto=content)
     except (OSError, RuntimeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it cannot be parsed"
+        why = error.strerror if isinstance(error, OSError) else "it cannot be parsed" if content else "it is empty"
         raise DataError(f"{settings.model} is no model of SentencePiece: {why}. Correct `model:`.") from None

@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 def inspect(config: TranslationConfig, inspection: Inspection) -> None:
-    """Note sides of unlike lengths, blank lines, sources over their limit, and that too little is left to train on."""
+    """Note sides of unlike lengths, blank lines, sources over their limit, and that too little is to be learned."""
     for tokenizer in (config.tokenizer.source, config.tokenizer.target):
         with inspection.noting():
             check_tokenizer(tokenizer, inspection.data)
@@ -51,7 +51,8 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
         return set()
     _check_alike(config, inspection, split, further, sides)
     fits, number, seen = 0, 0, set[int]()
-    for number, pair in enumerate(_pairs(config, split, sides), 1):
+    for pair in _pairs(config, split, sides):
+        number += 1
         seen.add(hash(pair.texts))
         if split == "train":
             fits += _is_trained_on(config, inspection, pair)
@@ -59,8 +60,8 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
             _check_pair(config, pair)
     if split == "train" and fits < FEWEST:
         raise DataError(
-            f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for `longest` or "
-            "`source_limit`. Set a larger one, or choose a larger corpus."
+            f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
+            "`longest` or `source_limit`. Set a larger one, or choose a larger corpus."
         )
     inspection.prompts[split] = partial(_prompts, config, split, sides)
     return seen
@@ -83,7 +84,9 @@ def _check_alike(
 def _pairs(config: TranslationConfig, split: Split, sides: Sides) -> Iterator[Pair]:
     share = None if isinstance(config.corpus, Invented) else share_of(config.corpus, split)
     for one, other in zip(*sides, strict=True):
-        for number, (source, target) in enumerate(zip_longest(corpora.lines(one), corpora.lines(other), fillvalue="")):
+        for number, (source, target) in enumerate(
+            zip_longest(corpora.lines(one), corpora.lines(other), fillvalue="")
+        ):
             if share is None or number % HUNDRED in share:
                 yield Pair((source, target), (f"line {number + 1} of {one}", f"line {number + 1} of {other}"))
 
@@ -93,7 +96,9 @@ def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: Pair
     if not all(text.strip() for text in pair.texts):
         return False
     kinds = config.tokenizer.source, config.tokenizer.target
-    source, target = (Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair.texts, strict=True))
+    source, target = (
+        Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair.texts, strict=True)
+    )
     longest = config.longest or inf
     return source <= min(longest, config.source_limit or inf) and target <= longest
 
@@ -108,8 +113,8 @@ def _check_pair(config: TranslationConfig, pair: Pair) -> None:
         words = len(Side.of(config)[0].tokenized([pair.texts[0]])[0].split())
         if config.tokenizer.source.kind in ("word", "bpe", "codes") and words > limit:
             raise DataError(
-                f"{pair.places[0]} has at least {words} tokens, more than the `source_limit` of {limit}. Raise the limit, or "
-                "set `over_limit: truncate`."
+                f"{pair.places[0]} has at least {words} tokens, more than the `source_limit` of {limit}. Raise the "
+                "limit, or set `over_limit: truncate`."
             )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_core import Inspection, ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
+from bench_core import ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_text.api import Words
 from bench_translation import corpus, parsing, tags
@@ -20,6 +20,7 @@ class TranslationConfig(TaskConfig):
     """Translation of sentences, from one language into another."""
 
     name, target = "translation", "bench_translation.translation:Translation"
+    inspector = "bench_translation.inspecting:inspect"
     source = Source.TOKENS
     cites = [
         "tokenizer.source.kind=bpe: sennrich2016",
@@ -104,11 +105,6 @@ class TranslationConfig(TaskConfig):
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_translation.inspecting import inspect  # only where data are read
-
-        inspect(self, inspection)
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file; the generated language has none, but what parses it may."""

@@ -132,7 +132,6 @@ def spelt(words: Sequence[str], alphabet: str) -> Ragged:
     return Ragged(tokens.astype(np.int32), np.concatenate([[0], (tokens == STOP).nonzero()[0] + 1]))
 
 
-
 def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers) -> dict[str, dict[str, Any]]:
     """Return for the corpus and each split what they hold, and how uncertain their next word is."""
     found: dict[str, dict[str, Any]] = {}

@@ -129,7 +129,7 @@ def with_counts(words: Lexicon, counts: Counts) -> Lexicon:
 
 
 def counted_splits(found: Counted, config: WordGenerationConfig) -> tuple[Lexicon, dict[Split, Counts]]:
-    """Return the words that settings keep and how often each is in each split; raise DataError for one without any."""
+    """Return the words that settings keep, and how often each is in each split; raise DataError for one without."""
     words = lexicon(found, config)
     if config.tokens is not None:
         words = with_counts(words, drawn(words.counts, config.tokens, config.seed))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import Inspection, Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
+from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
 from bench_word_generation import word_counts as counted
 from bench_word_generation.settings import Corpus
 
@@ -22,6 +22,7 @@ class WordGenerationConfig(TaskConfig):
     """Spelling of words from nothing, each as often as in a corpus (Schmidt and Hofmann, 2018)."""
 
     name, target = "word-generation", "bench_word_generation.generation:WordGeneration"
+    inspector = "bench_word_generation.inspecting:inspect"
     cites = ["schmidt2018"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts
@@ -61,11 +62,6 @@ class WordGenerationConfig(TaskConfig):
         if self.shortest > self.longest:
             raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         return self
-
-    def inspect(self, inspection: Inspection) -> None:
-        from bench_word_generation.inspecting import inspect  # only where data are read
-
-        inspect(self, inspection)
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of the list, or of each file of the corpus."""

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import Inspection, ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
-from bench_language_modeling.api import Corpus, digests, inspect_sentences
+from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
+from bench_language_modeling.api import Corpus, digests
 from bench_text.api import BytePairs, Words
 
 FEWEST = 2  #: sentences that a split must have
@@ -22,6 +22,7 @@ class WordOrderConfig(TaskConfig):
     """Recovery of a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "word-order", "bench_word_order.recovery:WordOrder"
+    inspector = "bench_word_order.inspecting:inspect"
     source = Source.BAG
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
@@ -41,10 +42,6 @@ class WordOrderConfig(TaskConfig):
         if self.longest is not None and self.shortest > self.longest:
             raise ValueError(f"no sentence has at least {self.shortest} tokens and at most {self.longest}")
         return self
-
-    def inspect(self, inspection: Inspection) -> None:
-        limits, names = (self.shortest, self.longest), "`shortest` or `longest`"
-        inspect_sentences(inspection, self.corpus, self.tokenizer, self.sentences, *limits, names, FEWEST)
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus; generated ones have none."""

@@ -25,7 +25,6 @@ from bench_text.api import (
 from bench_word_order.plugin import FEWEST, WordOrderConfig
 
 
-
 class WordOrder(SequenceTask):
     """The tokens of a sentence without their order, and the sentence (Gu et al., 2019, section 5).
 

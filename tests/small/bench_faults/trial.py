@@ -9,14 +9,14 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from bench_small.command_line import bench_here
+
+import bench_core
 from bench_faults import data_faults, other_faults
 from bench_faults.fault import FAULTS, break_
 from bench_faults.place import Place
 from bench_faults.server import serving
 from bench_faults.working import WORKING
-from bench_small.command_line import bench_here
-
-import bench_core
 
 #: Each fault in each suite that can have it.
 TRIALS = [(name, suite) for name, fault in FAULTS.items() for suite in fault.suites]

@@ -11,8 +11,8 @@ from bench_faults.place import Place
 
 SIZES = {"train": 12, "valid": 5, "test": 7}
 SMALL: dict[str, Any] = {"hidden": 4, "layers": 1}
-GERMAN = "der die das hund katze haus sieht liebt ein kleine".split()
-ENGLISH = "the dog cat house sees loves a small big red".split()
+GERMAN = ["der", "die", "das", "hund", "katze", "haus", "sieht", "liebt", "ein", "kleine"]
+ENGLISH = ["the", "dog", "cat", "house", "sees", "loves", "a", "small", "big", "red"]
 
 
 def sentence(rng: Random, words: list[str], mark: str = "") -> str:

@@ -37,8 +37,8 @@ def read_alike(paths: Sequence[Path]) -> list[list[str]]:
     for path, lines in zip(paths, found, strict=True):
         if len(lines) != len(found[0]):
             raise DataError(
-                f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a line for "
-                "each example."
+                f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a line "
+                "for each example."
             )
     return found
 
