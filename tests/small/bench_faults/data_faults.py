@@ -206,15 +206,14 @@ def _(place: Place) -> Sequence[str]:
 @fault("a packed file in pieces", *ALL, late=True)
 def _(place: Place) -> Sequence[str]:
     name = place.rng.choice(files(place))
-    path = place.folder / name
-    path.rename(path.with_name(f"{name}.x.gz"))
-    place.suite.write_text(place.suite.read_text().replace(f'"{name}"', f'"{name}.x.gz"'))
-    place.file(
-        f"{name}.x.gz", place.read(name) if name.endswith(".gz") else path.with_name(f"{name}.x.gz").read_bytes()
-    )
-    packed = path.with_name(f"{name}.x.gz")
-    packed.write_bytes(place.rng.choice([packed.read_bytes()[:-9], b"no gzip at all", packed.read_bytes()[:30]]))
-    return [packed.name]
+    content = place.read(name)
+    (place.folder / name).unlink()
+    packed = f"{name}.x.gz"
+    place.suite.write_text(place.suite.read_text().replace(f'"{name}"', f'"{packed}"'))
+    place.file(packed, content)
+    whole = (place.folder / packed).read_bytes()
+    (place.folder / packed).write_bytes(place.rng.choice([whole[:-9], b"no gzip at all", whole[:30]]))
+    return [packed]
 
 
 @fault("half of a surrogate pair", "records", "stories", "asked", late=True)
