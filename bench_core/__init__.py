@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         waits_for_device,
     )
     from bench_core.hooks import API, hookimpl, hookspec
+    from bench_core.inspection import Inspection
     from bench_core.metric import Metric, Additive
     from bench_core.model import Generation, Loss, Model, OwnVocabulary, Sampler, Scorer, Scores, Scoring, Vmappable
     from bench_core.model import State, Stepper, TextGenerator, TextScore, TextScorer, Training
@@ -68,6 +69,7 @@ _HOMES = {
     "planning.stages": ["StageRequest"],
     "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
     "execution.workers": ["Workers"],
+    "inspection": ["Inspection"],
     "host_copies": [
         "by_host", "kept_on_host", "knows_host_copy", "on_host", "remember", "to_device", "waits_for_device",
     ],

@@ -56,6 +56,7 @@ class Config(Settings):
     name: ClassVar[str]  #: what a suite calls it
     target: ClassVar[str]  #: "module:Class", imported by `load` alone
     limits: ClassVar[Mapping[str, str]] = {}  #: settings that a suite's `limits` give where the part says nothing
+    inspector: ClassVar[str] = ""  #: "module:function" that opens its files and servers, called by `bench check`
     libraries: ClassVar[Set[str]] = frozenset()  #: distributions that decide its results and are used through others
     cites: ClassVar[Sequence[str]] = ()  #: keys of its package's citations.bib, some as "SETTING=VALUE: KEY"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from bench_core.errors import DataError
@@ -45,3 +45,16 @@ def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:
     if missing:
         raise DataError("\n".join(missing))
     return found
+
+
+def check_weights(paths: Iterable[Path]) -> None:
+    """Raise DataError for a file that is no safetensors file, or does not hold all that its header lists."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in paths:
+        try:
+            with safe_open(path, "numpy") as file:
+                if not file.keys():
+                    raise DataError(f"{path} has no weights. Write them there again, as safetensors.")
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{path} has no readable weights ({error}). Copy the file again.") from None

@@ -288,7 +288,7 @@ def test_doctor_finds_this_machine_well(bench):
 
 
 def test_check_build_prepares_and_builds(bench):
-    assert "can run" in bench("check", "suite.yaml", "--build").stdout
+    assert "no problem found" in bench("check", "suite.yaml", "--build").stdout
     assert list((bench.folder / ".bench" / "store" / "prepare").iterdir())
 
 

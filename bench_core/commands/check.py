@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from bench_core.errors import BenchError
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
+    from bench_core.planning.inspector import Findings
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
     from bench_core.suites.yaml_source import Located
@@ -42,16 +43,25 @@ def command(
     contracts: bool, contract_timeout: float, same_process: bool, data: Path, store: Store,
 ) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
+    from bench_core.planning.inspector import Findings
+    from bench_core.storage.store import ANSWERS
+
     checked: dict[str, Suite] = {}
     wrong = False
     for path in suites:
         problems: dict[str, str] = {}  # each with the label of the first profile that has it
-        for label, suite, cells, found in _checked(path, profile, settings, data, elsewhere):
+        findings = Findings()
+        opened = None if elsewhere else Opened(data, store.root / ANSWERS, findings)
+        for label, suite, cells, found in _checked(path, profile, settings, opened):
             if suite is None or found:
                 problems = {**dict.fromkeys(found, label), **problems}
                 continue
             checked[label] = suite
-            say(f"{label}: {counted(cells, 'cell')} can run.")
+            say(f"{label}: no problem found ({counted(cells, 'cell')}).")
+        for text in findings.warnings:
+            say(text, err=True)
+        if skipped := ["files, servers and devices"] if elsewhere else [*findings.skipped]:
+            say(f"{path}: not checked: {'; '.join(skipped)}.")
         _tell("" if profile else str(path), problems)
         wrong = wrong or bool(problems)
     if build and not wrong:
@@ -61,6 +71,15 @@ def command(
     from bench_core.commands.contracts import check_contracts
 
     return check_contracts(checked, data, None if same_process else contract_timeout)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Where data and stored answers are, and what has been found in them."""
+
+    data: Path
+    answers: Path
+    findings: Findings
 
 
 def _tell(path: str, problems: dict[str, str]) -> None:
@@ -76,7 +95,7 @@ def _tell(path: str, problems: dict[str, str]) -> None:
 
 
 def _checked(
-    path: Path, profile: str | None, settings: tuple[str, ...], data: Path, elsewhere: bool
+    path: Path, profile: str | None, settings: tuple[str, ...], opened: Opened | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
     """Yield a label, the suite, the number of its cells, and its problems, for each profile and for none."""
     from bench_core.suites import yaml_source
@@ -92,16 +111,17 @@ def _checked(
         label = str(path) if name is None else f"{path} --profile {name}"
         own = replace(source, data=deepcopy(source.data), places=dict(source.places))
         try:
-            yield label, *_check(own, path.parent, name, settings, data, elsewhere)
+            yield label, *_check(own, path.parent, name, settings, opened)
         except BenchError as error:  # of `--set`, or of a plugin
             yield label, None, 0, str(error).splitlines()
 
 
 def _check(
-    source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], data: Path, elsewhere: bool
+    source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], opened: Opened | None
 ) -> tuple[Suite, int, list[str]]:
     """Return a suite, the number of its cells, and all of its problems."""
     from bench_core.planning.availability import report_unavailable
+    from bench_core.planning.inspector import Inspector
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import report_misfits
     from bench_core.suites.load import examine
@@ -110,8 +130,9 @@ def _check(
     suite, problems = examine(source, folder, profile, settings)
     report_misfits(suite, problems)
     report_targets(suite, problems)
-    if not elsewhere:
-        report_unavailable(suite, data, problems)
+    if opened:
+        inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)
+        report_unavailable(suite, opened.data, problems, inspector)
     return suite, 0 if problems.found else len(cells_of(suite)), problems.found
 
 

@@ -12,6 +12,7 @@ from bench_core.config import ModelConfig, TaskConfig
 from bench_core.errors import DataError
 from bench_core.files import digest
 from bench_core.planning.hardware import missing_device
+from bench_core.planning.inspector import Inspector
 from bench_core.planning.path_settings import located, paths, places
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
@@ -21,9 +22,13 @@ from bench_core.suites.yaml_source import Keys
 DEVICES = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # of GPUs for CUDA, in /dev
 
 
-def report_unavailable(suite: Suite, data: Path, problems: Problems) -> None:
-    """Report files that cannot be read and devices that are not here, each at the setting or part that needs it."""
-    for keys, settings in _settings(suite):
+def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: Inspector | None = None) -> None:
+    """Report files that cannot be read and devices that are not here, each at the setting or part that needs it.
+
+    Given an inspector, also report what is wrong with the parts whose files are all here.
+    """
+    for keys, name, task, settings in _settings(suite):
+        before = len(problems.found)
         files = {path: (at, text) for path, at, text in _unreadable_files(keys, settings, data, suite.folder)}
         for at, text in files.values():
             problems.add(at, text)
@@ -31,6 +36,8 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems) -> None:
             for text in _unread(settings, data, suite.folder):
                 if not any(str(path) in text for path in files):
                     problems.add(keys, text)
+        if inspector and len(problems.found) == before:
+            inspector.inspect(keys, name, task, settings)
     with suppress(Unreadable):
         if any(table.reference and table.reference.same_examples for table in suite.tables):
             _report_other_examples(suite, data, problems)
@@ -39,15 +46,15 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems) -> None:
             _report_devices(suite, problems)
 
 
-def _settings(suite: Suite) -> Iterator[tuple[Keys, Any]]:
-    """Yield the settings of each part and training, with their keys."""
+def _settings(suite: Suite) -> Iterator[tuple[Keys, str, str, Any]]:
+    """Yield the settings of each part and training, with their keys, their name, and the task that they are for."""
     for section in ("tasks", "decoders", "metrics", "probes"):
-        yield from (((section, name), config) for name, config in getattr(suite, section).items())
+        yield from (((section, name), name, "", config) for name, config in getattr(suite, section).items())
     for name, entry in suite.models.items():
         for task, one in {"": entry, **entry.by_task}.items():
             keys: Keys = ("models", suite.origins.get(name, name), *(("by_task", task) if task else ()))
-            yield keys, one.config
-            yield (*keys, "training"), one.training
+            yield keys, name, task, one.config
+            yield (*keys, "training"), name, task, one.training
 
 
 def _unreadable_files(keys: Keys, settings: Any, data: Path, suite: Path) -> Iterator[tuple[Path, Keys, str]]:

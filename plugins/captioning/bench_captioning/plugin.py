@@ -16,6 +16,7 @@ class CaptioningConfig(TaskConfig):
     """Captions of images, from features of a frozen network."""
 
     name, target = "captioning", "bench_captioning.captioning:Captioning"
+    inspector = "bench_captioning.inspecting:inspect"
     cites = [
         "features.kind=resnet: he2016",
         *("corpus.name=coco: lin2014", "corpus.name=coco: chen2015", "corpus.name=coco: karpathy2015"),

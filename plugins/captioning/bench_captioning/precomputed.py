@@ -3,56 +3,85 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_captioning.annotations import SHOWN
+from bench_captioning.annotations import SHOWN, Picture
 from bench_captioning.corpus import Captioned, feature_files
 from bench_captioning.feature_files import CHUNK, Described, opened
 from bench_captioning.settings import Precomputed
-from bench_core import DataError
+from bench_core import DataError, Split
 from bench_text.api import corpora
 
 Rows: TypeAlias = Callable[[Sequence[int]], NDArray[Any]]  # from places to features
 DIMENSIONS = {"vector": ("[I, D]", 2), "grid": ("[I, S, D]", 3)}
 
 
-def copied(settings: Precomputed, form: str, corpus: Captioned, data: Path, folder: Path) -> Described:
-    """Copy the rows of each split's images; raise DataError where the file does not fit form or images."""
-    path, *named = feature_files(settings, data)
-    shape, read = _table(path, settings.tensor)
-    written, dimensions = DIMENSIONS[form]
-    if len(shape) != dimensions or 0 in shape:
-        raise DataError(
-            f"{path} holds features of shape {list(shape)}; `form: {form}` needs {written}, none of them 0. Choose "
-            "the other form, or compute them anew."
-        )
-    places = _places(named[0] if named else None, shape[0], corpus, path)
-    for split, pictures in corpus.splits.items():
-        missing = [picture for picture in pictures if str(picture.id) not in places and picture.name not in places]
-        if missing:
-            shown = ", ".join(f"{picture.id} ({picture.name})" for picture in missing[:SHOWN])
+@dataclass(frozen=True)
+class Table:
+    """The file of features of a corpus, with a row for each image of its splits."""
+
+    path: Path
+    shape: tuple[int, ...]  # of the features of an image
+    read: Rows
+    wanted: Mapping[Split, Sequence[int]]  # the rows of the images of each split
+    splits: Mapping[Split, Sequence[Picture]]
+
+    @classmethod
+    def of(cls, settings: Precomputed, form: str, corpus: Captioned, data: Path) -> Table:
+        """Open a file; raise DataError where it does not fit form or images."""
+        path, *named = feature_files(settings, data)
+        shape, read = _table(path, settings.tensor)
+        written, dimensions = DIMENSIONS[form]
+        if len(shape) != dimensions or 0 in shape:
             raise DataError(
-                f"{path} has no features of {len(missing):,} of {len(pictures):,} images of {split}: {shown}"
-                f"{' ...' if len(missing) > SHOWN else ''}. Compute them too, or correct `ids:`."
+                f"{path} holds features of shape {list(shape)}; `form: {form}` needs {written}, none of them 0. "
+                "Choose the other form, or compute them anew."
             )
-        wanted = [places.get(str(picture.id), places.get(picture.name, -1)) for picture in pictures]
-        table = opened(folder, split, (len(pictures), *shape[1:]))
+        places = _places(named[0] if named else None, shape[0], corpus, path)
+        wanted = {split: _wanted(split, pictures, places, path) for split, pictures in corpus.splits.items()}
+        return cls(path, shape[1:], read, wanted, corpus.splits)
+
+    def rows(self, split: Split) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield places in a split, and the features of the images from there on; raise DataError unless finite."""
+        wanted = self.wanted[split]
         for start in range(0, len(wanted), CHUNK):
-            rows = read(wanted[start : start + CHUNK]).astype(np.float32)
+            rows = self.read(wanted[start : start + CHUNK]).astype(np.float32)
             finite = np.isfinite(rows).reshape(len(rows), -1).all(1)
             if not finite.all():
-                picture = pictures[start + int(finite.argmin())]
+                picture = self.splits[split][start + int(finite.argmin())]
                 raise DataError(
-                    f"{path}: the features of image {picture.id} ({picture.name}) hold a number that is not finite "
-                    "in float32."
+                    f"{self.path}: the features of image {picture.id} ({picture.name}) hold a number that is not "
+                    "finite in float32."
                 )
+            yield start, rows
+
+
+def _wanted(split: Split, pictures: Sequence[Picture], places: Mapping[str, int], path: Path) -> list[int]:
+    """Return the row of each image; raise DataError that names those without one."""
+    missing = [picture for picture in pictures if str(picture.id) not in places and picture.name not in places]
+    if missing:
+        shown = ", ".join(f"{picture.id} ({picture.name})" for picture in missing[:SHOWN])
+        raise DataError(
+            f"{path} has no features of {len(missing):,} of {len(pictures):,} images of {split}: {shown}"
+            f"{' ...' if len(missing) > SHOWN else ''}. Compute them too, or correct `ids:`."
+        )
+    return [places.get(str(picture.id), places.get(picture.name, -1)) for picture in pictures]
+
+
+def copied(settings: Precomputed, form: str, corpus: Captioned, data: Path, folder: Path) -> Described:
+    """Copy the rows of each split's images; raise DataError where the file does not fit form or images."""
+    source = Table.of(settings, form, corpus, data)
+    for split, wanted in source.wanted.items():
+        table = opened(folder, split, (len(wanted), *source.shape))
+        for start, rows in source.rows(split):
             table[start : start + len(rows)] = rows
-    return Described(shape[1:], f"{path.name} ({corpora.digest(path)[:8]})")
+    return Described(source.shape, f"{source.path.name} ({corpora.digest(source.path)[:8]})")
 
 
 def _table(path: Path, name: str | None) -> tuple[tuple[int, ...], Rows]:

@@ -21,6 +21,8 @@ CODE = r"^[a-z]{2,3}$"  # ISO 639
 class DataTaskConfig(TaskConfig):
     """What the tasks of this plugin have in common."""
 
+    inspector = "bench_data.inspecting:inspect"
+
     data: Data  #: where the examples of each split come from
     fields: Fields = Fields()  #: which field of a record is what
     target_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of targets

@@ -40,12 +40,16 @@ class Reader:
                 number += 1
                 found = self._example(record) if self._is_in_share(record, number) else None
             except FieldError as error:
-                raise DataError(f"{record.place} {error}. Correct it, or the settings of the task.") from None
+                place = record.places.get(error.field, record.place)
+                raise DataError(f"{place} {error}. Correct it, or the settings of the task.") from None
             if found is not None:
                 yield found
         if number < 0:
             wanted = f" that `where: {self.origin.where}` means" if self.origin.where else ""
-            raise DataError(f"the data of {self.split} have no records{wanted}. Correct `data: {self.split}:`.")
+            files = f" ({', '.join(map(str, self.origin.files))})" if isinstance(self.origin, Files) else ""
+            raise DataError(
+                f"the data of {self.split}{files} have no records{wanted}. Correct `data: {self.split}:`."
+            )
 
     def _records(self) -> Iterator[Record]:
         if isinstance(self.origin, Lines):
@@ -111,7 +115,7 @@ class Reader:
         if self.empty == "keep":
             return False
         advice = " or `empty: drop`" if self.split == "train" else ""
-        raise FieldError(f"has a blank text as {name!r}; `empty: keep`{advice} takes such")
+        raise FieldError(f"has a blank text as {name!r}; `empty: keep`{advice} takes such", name)
 
     def _references(self, record: Record, target: str) -> list[str]:
         """Return the texts that outputs are compared with, the target first if it is among them."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ class Record:
     place: str  # such as `a.jsonl:7`
     values: Mapping[str, Any]  # by field
     references: Sequence[str] = ()  # further references, where the data have such beside the target
+    places: Mapping[str, str] = field(default_factory=dict)  # of fields, where each has a file of its own
 
     @property
     def number(self) -> int:
@@ -80,7 +81,7 @@ def _of_table(path: Path, tabs: bool) -> Iterator[Record]:
     """Yield the rows of a table with a header; quotes count in `.csv` alone, where they may hold line breaks."""
     form: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     with _any_size():
-        rows = csv.reader(io.StringIO(corpora.read_text(path), newline=""), **form)
+        rows = csv.reader(corpora.whole_lines(path), **form)
         header = _next(rows, path) or []
         if not header:
             raise DataError(f"{path}:1 is empty, and must have the names of the columns. Take the empty line out.")
@@ -148,7 +149,7 @@ def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Yield the place of each line of files, and the line."""
     for path in paths:
         _check_full(path)
-        for number, line in enumerate(corpora.read_lines(path), 1):
+        for number, line in enumerate(corpora.lines(path), 1):
             yield f"{path}:{number}", line
 
 
@@ -156,24 +157,30 @@ def side_by_side(origin: Lines) -> Iterator[Record]:
     """Yield the lines of files that belong together; raise DataError if these have not equally many."""
     given = {"source": origin.source, "prompt": origin.prompt, "target": origin.target}
     columns = {name: paths for name, paths in given.items() if paths}
-    further = [[path] for path in origin.references]
-    found = [[*_lines(paths)] for paths in (*columns.values(), *further)]
-    _check_alike([*columns.values(), *further], found)
-    for number, row in enumerate(zip(*found, strict=True), 1):
-        values = {name: line for name, (_, line) in zip(columns, row, strict=False)}
-        yield Record(row[0][0], {**values, "line": number}, [line for _, line in row[len(columns) :]])
+    sides = [*columns.values(), *([path] for path in origin.references)]
+    for number, row in enumerate(zip_longest(*map(_lines, sides), fillvalue=("", None)), 1):
+        places, lines = zip(*row, strict=True)
+        if None in lines:
+            raise _unlike_sides(sides)
+        values = dict(zip(columns, lines, strict=False))
+        yield Record(
+            places[0], {**values, "line": number}, lines[len(columns) :], dict(zip(columns, places, strict=False))
+        )
 
 
-def _check_alike(files: Sequence[Sequence[Path]], found: Sequence[Sequence[tuple[str, str]]]) -> None:
-    """Raise DataError unless all columns have as many lines as the first one, file by file where they can be."""
-    for paths, lines in zip(files[1:], found[1:], strict=True):
-        pairs = [*zip(files[0], paths, strict=True)] if len(paths) == len(files[0]) else []
-        for one, other in pairs:
-            here, there = (len(corpora.read_lines(path)) for path in (one, other))
+def _unlike_sides(sides: Sequence[Sequence[Path]]) -> DataError:
+    """Return the error for sides of which one ended first, file by file where they can be compared."""
+    numbers = [[sum(1 for _ in corpora.lines(path)) for path in paths] for paths in sides]
+    for paths, found in zip(sides[1:], numbers[1:], strict=True):
+        pairs = zip(sides[0], numbers[0], paths, found, strict=True) if len(paths) == len(sides[0]) else ()
+        for one, here, other, there in pairs:
             if here != there:
-                raise _unlike(str(one), here, str(other), there)
-        if len(lines) != len(found[0]):
-            raise _unlike(" and ".join(map(str, files[0])), len(found[0]), " and ".join(map(str, paths)), len(lines))
+                return _unlike(str(one), here, str(other), there)
+        if sum(found) != sum(numbers[0]):
+            return _unlike(
+                " and ".join(map(str, sides[0])), sum(numbers[0]), " and ".join(map(str, paths)), sum(found)
+            )
+    raise AssertionError("sides have equally many lines")
 
 
 def _unlike(one: str, here: int, other: str, there: int) -> DataError:

@@ -11,6 +11,8 @@ from bench_core import Settings
 from bench_data.templates import parts
 from bench_text.api import SPLITS, Pretrained, Tokenizer
 
+SHARE = "`share` is two numbers from 0 to 100, the smaller one first, such as [80, 90]"
+
 
 def _template(text: str) -> str:
     parts(text)  # raises ValueError
@@ -19,6 +21,12 @@ def _template(text: str) -> str:
 
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str | Path) else value
+
+
+def _two(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) != 2:
+        raise ValueError(SHARE)
+    return value
 
 
 #: The name of a field, or a text with names of fields between braces.
@@ -48,13 +56,15 @@ class Origin(Settings):
 
     fields: Fields = Fields()  #: what is different here from the fields of the task
     where: dict[str, str | list[str]] = {}  #: only records that have this text, or one of these, in a field
-    share: tuple[int, int] | None = None  #: of every 100 records, or groups, which: [80, 90] are ten
+    share: Annotated[tuple[int, int] | None, BeforeValidator(_two, json_schema_input_type=tuple[int, int])] = (
+        None  #: of every 100 records, or groups, which: [80, 90] are ten
+    )
     targets: bool = True  #: whether there are targets; without, examples can only be decoded
 
     @model_validator(mode="after")
     def _check_share(self) -> Self:
         if self.share and not 0 <= self.share[0] < self.share[1] <= 100:
-            raise ValueError("`share` is two numbers from 0 to 100, the smaller one first, such as [80, 90]")
+            raise ValueError(SHARE)
         return self
 
 

@@ -17,7 +17,11 @@ PARTS = re.compile(r"(\{\{|\}\}|\{[^{}]*\}|[{}])")
 
 
 class FieldError(Exception):
-    """What a record lacks, or has in another form."""
+    """What a record lacks, or has in another form; `field` is what is wrong, where that alone tells its file."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
 
 
 @cache

@@ -180,7 +180,7 @@ def test_files_side_by_side_have_equally_many_lines(tmp_path, prepared):
     assert told(source="st", target="su").startswith("t has 2 lines and u 1: line n of one must")
     assert told(source="s", target="s", references="t").startswith("s has 3 lines and t 2: line n of one must")
     assert told(source="s", target="tuv").startswith("s has 3 lines and t and u and v 4: ")
-    assert told(source="u", target="v").startswith("u:1 has a blank text as 'target'; `empty: keep` or `empty: drop`")
+    assert told(source="u", target="v").startswith("v:1 has a blank text as 'target'; `empty: keep` or `empty: drop`")
     assert told(source="u", target="w").startswith("w is empty")
 
 
@@ -193,7 +193,9 @@ def test_dropping_blank_texts_is_for_training_alone(tmp_path, prepared):
 def test_conditions_that_no_record_meets_are_named(tmp_path, prepared):
     (tmp_path / "a.jsonl").write_bytes(lines(GOOD))
     data = {"files": str(tmp_path / "a.jsonl"), "where": {"id": "2"}}
-    with pytest.raises(DataError, match=r"data of test have no records that `where: \{'id': '2'\}` means"):
+    with pytest.raises(
+        DataError, match=r"data of test .*a.jsonl\) have no records that `where: \{'id': '2'\}` means"
+    ):
         prepared(TextToTextConfig, data={"test": data})
     with pytest.raises(DataError, match=r"a\.jsonl:1 has no field 'part'"):
         prepared(TextToTextConfig, data={"test": {**data, "where": {"part": "2"}}})

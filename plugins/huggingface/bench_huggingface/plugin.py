@@ -24,6 +24,7 @@ class CausalLMConfig(ModelConfig):
     """Causal language model of transformers, with the weights in a folder or with new ones of an architecture."""
 
     name, target = "hf-causal-lm", "bench_huggingface.lm:CausalLM"
+    inspector = "bench_huggingface.inspecting:inspect_model"
     capabilities, sources = {Stepper, Scorer}, {Source.NONE}
     likelihoods = {"exact": Kind.EXACT}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
@@ -55,6 +56,8 @@ class CausalLMConfig(ModelConfig):
 
 class CheckpointConfig(ModelConfig):
     """What published models share: where the checkpoint is, and what texts it is given and may write."""
+
+    inspector = "bench_huggingface.inspecting:inspect_checkpoint"
 
     capabilities, sources = {OwnVocabulary, Stepper, Scorer}, {Source.NONE, Source.TOKENS}
     likelihoods = {"exact": Kind.EXACT}

@@ -11,11 +11,23 @@ from pydantic import TypeAdapter
 from bench_core import Split
 from bench_language_modeling import corpus as _corpus
 from bench_language_modeling import cpython
+from bench_language_modeling.inspecting import has_files, inspect_sentences
 from bench_language_modeling.sentences import SPLITTERS, sentences
 from bench_language_modeling.settings import Corpus
 from bench_language_modeling.text import Text
 
-__all__ = ["SPLITTERS", "Corpus", "Text", "cpython", "digests", "lines", "sentences", "text"]
+__all__ = [
+    "SPLITTERS",
+    "Corpus",
+    "Text",
+    "cpython",
+    "digests",
+    "files",
+    "inspect_sentences",
+    "lines",
+    "sentences",
+    "text",
+]
 
 
 def text(corpus: Any, data: Path) -> Text:
@@ -34,6 +46,12 @@ def lines(corpus: Any, split: Split, data: Path) -> list[str]:
 def digests(corpus: Any, data: Path) -> Mapping[str, str]:
     """Return the digest of each file behind `corpus`, for a Config's `reads`."""
     return _corpus.reads(_parsed(corpus), data)
+
+
+def files(corpus: Any, data: Path) -> list[Path]:
+    """Return the files of `corpus`; none of a generated one, or of CPython's."""
+    parsed = _parsed(corpus)
+    return [*_corpus.files(parsed, data).values()] if has_files(parsed) else []
 
 
 def _parsed(corpus: Any) -> Corpus:

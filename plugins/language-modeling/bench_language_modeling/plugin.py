@@ -30,6 +30,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     """Completion of sentences from a prefix of k tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "sequence-completion", "bench_language_modeling.completion:SequenceCompletion"
+    inspector = "bench_language_modeling.inspecting:inspect_completion"
     cites = ["welleck2020consistency", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
     prefix: NonNegativeInt = 10  # k
@@ -54,6 +55,7 @@ class LanguageModelingConfig(TokenizedConfig):
     """Next tokens of a long stream, in windows for back-propagation through time."""
 
     name, target = "language-modeling", "bench_language_modeling.stream:LanguageModeling"
+    inspector = "bench_language_modeling.inspecting:inspect_stream"
     cites = ["zhang2021dive", "tokenizer.kind=bpe: sennrich2016"]
 
     window: PositiveInt = 35  #: tokens through which gradients go back at once

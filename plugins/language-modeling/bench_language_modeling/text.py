@@ -28,4 +28,9 @@ class Text:
 
     def paragraphs(self, split: Split) -> list[str]:
         """Return the lines that are neither empty nor headings such as `= = History = =`."""
-        return [line for line in self.read(split) if line and not (line.startswith("= ") and line.endswith(" ="))]
+        return [*filter(is_paragraph, self.read(split))]
+
+
+def is_paragraph(line: str) -> bool:
+    """Return whether a line is neither empty nor a heading such as `= = History = =`."""
+    return bool(line) and not (line.startswith("= ") and line.endswith(" ="))

@@ -58,6 +58,7 @@ class RecordedConfig(ModelConfig):
     """The recorded outputs of a system, whatever made them: text files, n-best lists, JSON lines, sample logs."""
 
     name, target = "recorded", "bench_recorded.system:RecordedOutputs"
+    inspector = "bench_recorded.inspecting:inspect_outputs"
     capabilities, sources = {Recorded}, {*Source}
     takes_new_prompts = False
 
@@ -139,6 +140,7 @@ class ReferencesConfig(TaskConfig):
     """References in text files, a line for each example, to score recorded outputs against; nothing to train on."""
 
     name, target = "references", "bench_recorded.references:References"
+    inspector = "bench_recorded.inspecting:inspect_references"
 
     references: list[Path] = Field(min_length=1)  #: files with as many lines: one for each reference of an example
     sources: Path | None = None  #: a file with the sources, which samples show

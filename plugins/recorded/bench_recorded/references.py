@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_core.terminal import counted
+from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_recorded.plugin import ReferencesConfig
 from bench_recorded.reading.pieces import joined_lines
-from bench_recorded.reading.text_lines import read_lines
+from bench_recorded.reading.text_lines import read_alike
 
 FILE = "lines.json"  # in the folder of the prepared task
 
@@ -27,13 +26,7 @@ class References(Task):
     def prepare(self, data: Path) -> TaskInfo:
         """Copy the lines; raise DataError where files have different numbers of them."""
         paths = [*self.config.references, *([self.config.sources] if self.config.sources else [])]
-        found = [read_lines(path) for path in paths]
-        for path, lines in zip(paths, found, strict=True):
-            if len(lines) != len(found[0]):
-                raise DataError(
-                    f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a "
-                    "line for each example."
-                )
+        found = read_alike(paths)
         streams, pieces = len(self.config.references), self.config.pieces
         references = [joined_lines(path, lines, pieces) for path, lines in zip(paths[:streams], found, strict=False)]
         read = {"references": references, "sources": found[streams:]}

@@ -82,6 +82,8 @@ class Client:
     secret: Secret
     noise: Noise  # of pauses
     clock: Clock = field(default_factory=Clock)
+    warn: Callable[[str], None] = lambda text: None
+    has_warned: bool = False
     errors: list[Exception] = field(default_factory=list)
     idle: set[asyncio.Task[Any]] = field(default_factory=set)  # what waits before it sends a request
 
@@ -133,7 +135,7 @@ class Client:
         """Return connections that follow no redirect, and use proxies of the environment but for this machine."""
         limits = httpx2.Limits(max_connections=self.config.parallel)
         return httpx2.AsyncClient(
-            timeout=None, limits=limits, follow_redirects=False, trust_env=not _is_here(self.config.url)
+            timeout=None, limits=limits, follow_redirects=False, trust_env=not is_here(self.config.url)
         )
 
     async def _answer(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
@@ -154,9 +156,18 @@ class Client:
                 last = error
             if number + 1 == tries or self.errors:
                 break
-            await self._sleep(self._pause(request, number, last))
+            pause = self._pause(request, number, last)
+            self._report_retry(last, pause)
+            await self._sleep(pause)
         where = f"{self.config.url}{request.path} was asked {number + 1} times, the last time: "
         raise ServerError(f"{where}{last}. Answers so far are kept: run the suite again when it works")
+
+    def _report_retry(self, error: TemporaryError, pause: float) -> None:
+        """Warn of the first request that is sent again, before it is."""
+        if not self.has_warned:
+            self.has_warned = True
+            tries = f"up to {self.config.retries} times, first in {pause:.1f} s"
+            self.warn(self.secret.hide(f"{self.config.url}: {error}. It is tried again, {tries}."))
 
     def _pause(self, request: Request, number: int, error: TemporaryError) -> float:
         """Return the seconds before the next try: twice as many each time, a half of them by chance."""
@@ -224,10 +235,11 @@ def _until(moment: datetime) -> float:
 
 def is_unprotected(config: ServedConfig) -> bool:
     """Return whether a key would travel in the clear to another machine."""
-    return config.key_env is not None and config.url.startswith("http:") and not _is_here(config.url)
+    return config.key_env is not None and config.url.startswith("http:") and not is_here(config.url)
 
 
-def _is_here(url: str) -> bool:
+def is_here(url: str) -> bool:
+    """Return whether an address is that of this machine."""
     host = httpx2.URL(url).host
     try:
         return host == "localhost" or ip_address(host).is_loopback

@@ -82,7 +82,7 @@ class ServedModel(nn.Module, Served, TextScorer):
                     raise
                 answers.add(request, answer, about)
 
-            Client(config, secret, generation.noise).send([*missing.values()], receive)
+            Client(config, secret, generation.noise, warn=generation.warn).send([*missing.values()], receive)
         return [_read_again(answers, one, read) for one in requests]
 
 

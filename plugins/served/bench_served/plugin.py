@@ -73,6 +73,7 @@ class ServedConfig(ModelConfig):
     """
 
     name, target = "served", "bench_served.model:ServedModel"
+    inspector = "bench_served.inspecting:inspect"
     capabilities = {Served, TextScorer}
     sources = {Source.NONE, Source.TOKENS, Source.BAG}
     likelihoods = {"exact": Kind.EXACT}

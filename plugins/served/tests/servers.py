@@ -35,6 +35,9 @@ class Server:
                     with server.lock:
                         server.at_once -= 1
 
+            def do_GET(self):
+                server.answer(self, self.path, {})
+
             def log_message(self, *words):
                 pass
 

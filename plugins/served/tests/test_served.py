@@ -20,7 +20,7 @@ import pytest
 from pydantic import ValidationError
 
 import bench_core
-from bench_core import BenchError, DataError, Generation, Noise, Prompt, registry
+from bench_core import BenchError, DataError, Generation, Inspection, Noise, Prompt, registry
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -30,6 +30,7 @@ from bench_served import client, replies
 from bench_served.answers import Answers, answers_in, folder_of
 from bench_served.client import Pace, asked_wait
 from bench_served.echo import score_of
+from bench_served.inspecting import inspect
 from bench_served.model import ServedModel
 from bench_served.plugin import RequestConfig, ServedConfig
 from bench_served.requests import Request, to_generate, to_score
@@ -778,8 +779,8 @@ def test_proxies_of_the_environment_do_not_see_this_machine(tmp_path, monkeypatc
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with serving(truthful) as server:
         asked(server, tmp_path, retries=0)
-    assert not client._is_here("https://api.example.org/v1")
-    assert client._is_here("http://[::1]:8000/v1")
+    assert not client.is_here("https://api.example.org/v1")
+    assert client.is_here("http://[::1]:8000/v1")
 
 
 def test_a_key_that_travels_in_the_clear_is_warned_of():
@@ -960,3 +961,56 @@ def test_a_killed_run_goes_on_and_repeats_no_answered_request(go, tmp_path, how)
     assert {*asked_before} - {*done} <= after.keys()
     assert set(after.values()) == {1}
     assert len([body for body in {*done, *after} if '"seed"' in body]) == 18
+
+
+def test_a_retry_is_reported_before_the_request_is_sent_again(tmp_path, clock):
+    seen = []
+
+    def failing(handler, path, body):
+        seen.append("request")
+        send(handler, 503, {"error": "busy"})
+
+    with serving(failing) as server:
+        model = ServedModel(ServedConfig(url=server.url, model="m", revision="1", parallel=1, retries=3), None)
+        with pytest.raises(BenchError):
+            model.generate(PROMPTS[:1], generation(tmp_path, seen.append))
+    assert seen[0] == seen[2] == "request"
+    assert len(seen) == 5
+    assert "status 503: busy. It is tried again, up to 3 times" in seen[1]
+    assert server.url in seen[1]
+
+
+@pytest.mark.parametrize("listed", ["m", "m:latest", "models/m"])
+def test_a_server_has_a_model_by_each_of_its_names(tmp_path, listed):
+    assert not inspected(tmp_path, {"data": [{"id": "other"}, {"id": listed}]}).problems
+
+
+@pytest.mark.parametrize("answer", [{"data": [{"id": "mm"}]}, {"data": "m"}, {"data": [{}]}, {}, {"data": []}])
+def test_a_server_without_the_model_is_a_problem_that_says_what_it_has(tmp_path, answer):
+    (text,) = inspected(tmp_path, answer).problems
+    assert "/v1/models" in text
+    assert "no model 'm'" in text or "no list of models" in text
+
+
+def test_where_a_server_has_answered_before_its_absence_is_a_warning(tmp_path):
+    config = ServedConfig(url="http://127.0.0.1:9/v1", model="m", revision="1")
+    folder_of(config, tmp_path).mkdir(parents=True)
+    found = Inspection(tmp_path, answers=tmp_path)
+    inspect(config, found)
+    assert not found.problems
+    assert "Answers in" in found.warnings[0]
+
+
+def test_what_a_server_says_of_a_key_does_not_show_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY_KEY", SECRET)
+    found = inspected(tmp_path, {"error": f"key {SECRET} is wrong"}, 401, key_env="CANARY_KEY")
+    assert SECRET not in found.problems[0]
+    assert "[secret]" in found.problems[0]
+
+
+def inspected(folder, answer, status=200, **settings):
+    """Inspect a server that gives this answer to the question which models it has."""
+    with serving(lambda handler, path, body: send(handler, status, answer)) as server:
+        found = Inspection(folder, answers=folder)
+        inspect(ServedConfig(url=server.url, model="m", revision="1", **settings), found)
+    return found

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bench_text.copy_source import check_shared
     from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
     from bench_text.examples import EncodedExamples, Example
+    from bench_text.inspecting import Lengths, check_tokenizer
     from bench_text.json_lines import once, placed_records, records
     from bench_text.pretrained import tokenizer_digests
     from bench_text.ragged import Numbers, Ragged, padded
@@ -39,6 +40,7 @@ _HOMES = {
     "configs": ["SequenceTaskConfig"],
     "copy_source": ["check_shared"],
     "examples": ["EncodedExamples", "Example"],
+    "inspecting": ["Lengths", "check_tokenizer"],
     "json_lines": ["once", "placed_records", "records"],
     "pretrained": ["tokenizer_digests"],
     "ragged": ["Numbers", "Ragged", "padded"],
@@ -57,10 +59,10 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
-    "Example", "LearnedTokenizer", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
+    "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
     "SequenceTaskConfig", "StoredExamples", "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed",
-    "by_name", "check_shared", "corpora", "cut", "evenly", "grouped", "join", "learn", "once", "padded",
-    "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn", "once",
+    "padded", "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -183,32 +183,54 @@ def read_text(path: Path) -> str:
     Raises DataError, with the line, for what is no text, and for a carriage return without a line feed: some programs
     take it for the end of a line and others for a part of the line, so parallel files would lose their step.
     """
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}.") from error
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path} is UTF-16, not UTF-8. Save it as UTF-8.")
-    if b"\0" in content:
-        raise DataError(f"{path} is not text: a zero byte stands at offset {content.index(0)}.")
-    try:
-        text = content.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}, in line {line} "
-            f"({error.reason}). Save it as UTF-8."
-        ) from error
-    if "\r" in text:
-        line = text.count("\n", 0, text.index("\r")) + 1
-        raise DataError(
-            f"{path}:{line}: a carriage return without a line feed may or may not end a line. Write a line feed in "
-            "its place, or take it out."
-        )
-    return text
+    return "".join(whole_lines(path))
 
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a UTF-8 file, ended by `\\n` alone; signs such as U+2028 end none."""
-    return read_text(path).removesuffix("\n").split("\n")
+    return [*lines(path)]
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Yield what `read_lines` returns, with one line in memory at a time."""
+    is_empty = True
+    for line in whole_lines(path):
+        is_empty = False
+        yield line.removesuffix("\n")
+    if is_empty:
+        yield ""
+
+
+def whole_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file as `read_text` reads them, each with its line feed."""
+    offset = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, content in enumerate(file, 1):
+                yield _decoded(path, content, number, offset)
+                offset += len(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+
+
+def _decoded(path: Path, content: bytes, number: int, offset: int) -> str:
+    """Return a line with a plain line feed; raise DataError if it is no text."""
+    if not offset and content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is UTF-16, not UTF-8. Save it as UTF-8.")
+    if b"\0" in content:
+        raise DataError(f"{path} is not text: a zero byte stands at offset {offset + content.index(0)}.")
+    try:
+        line = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset {offset + error.start}, in line "
+            f"{number} ({error.reason}). Save it as UTF-8."
+        ) from error
+    line = line.removeprefix("" if offset else "\ufeff")
+    line = f"{line[:-2]}\n" if line.endswith("\r\n") else line
+    if "\r" in line:
+        raise DataError(
+            f"{path}:{number}: a carriage return without a line feed may or may not end a line. Write a line feed in "
+            "its place, or take it out."
+        )
+    return line

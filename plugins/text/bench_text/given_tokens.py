@@ -100,12 +100,20 @@ def _is_special(model: Any, number: int) -> bool:
     return bool(model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
 
 
+def model_of(settings: SentencePiece) -> Any:
+    """Return the model in a file; raise DataError if it is none, and SuiteError without the library."""
+    return processor(_content(settings))
+
+
 def _content(settings: SentencePiece) -> bytes:
     """Return the content of the file; raise DataError if it is no such model."""
+    content = b""
     try:
         content = settings.model.read_bytes()
+        if not content:
+            raise RuntimeError  # which the library takes for a model of no pieces
         processor(content)
         return content
     except (OSError, RuntimeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it cannot be parsed"
+        why = error.strerror if isinstance(error, OSError) else "it cannot be parsed" if content else "it is empty"
         raise DataError(f"{settings.model} is no model of SentencePiece: {why}. Correct `model:`.") from None

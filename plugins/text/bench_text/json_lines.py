@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import DataError
-from bench_text.corpora import read_lines
+from bench_text.corpora import lines
 
 
 def records(path: Path, *fields: str) -> Iterator[dict[str, Any]]:
@@ -21,7 +21,7 @@ def records(path: Path, *fields: str) -> Iterator[dict[str, Any]]:
 
 def placed_records(path: Path, *fields: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the file and line of each object, and the object, as `records` does."""
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(lines(path), 1):
         if line.strip():
             yield f"{path}:{number}", _record(line, f"{path}:{number}", fields)
 

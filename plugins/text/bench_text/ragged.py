@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Numbers: TypeAlias = NDArray[Any]  #: numpy arrays; which type and shape is said where they are used
 
@@ -69,6 +70,8 @@ class Ragged:
 
 def padded(tokens: Numbers, starts: Numbers, ends: Numbers) -> Tensor:
     """Return `tokens[start:end]` for each of M starts and ends, padded with 0: int64 [M, T]."""
+    import torch  # which is not needed to read examples
+
     places = starts[:, None] + np.arange((ends - starts).max(initial=0))
     inside = places < ends[:, None]
     return torch.from_numpy(np.where(inside, tokens[np.where(inside, places, 0)], 0).astype(np.int64))

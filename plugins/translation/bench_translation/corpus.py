@@ -90,14 +90,14 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
                     f"{one} has {here:,} lines and {other} {there:,}: line n of one must translate line n of the "
                     "other. Lines end with a line feed and nothing else. Correct the files."
                 )
-        share = _share(corpus, split)
+        share = share_of(corpus, split)
         if share is None:
             return source, target
         numbers = [number for number in range(len(source.texts)) if number % HUNDRED in share]
         return source.select(numbers), target.select(numbers)
 
     def more(split: Split) -> list[Lines]:
-        (source, _), found = paths[split], [_lines([path]) for path in _further(corpus, split, data)]
+        (source, _), found = paths[split], [_lines([path]) for path in further_files(corpus, split, data)]
         wanted = sum(len(corpora.read_lines(path)) for path in source) if found else 0
         for each in found:
             ((name, number),) = each.files
@@ -117,7 +117,7 @@ def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str
         return {}
     paths = files(corpus, pair, data)
     found = [path for sides in paths.values() for side in sides for path in side]
-    found += [path for split in paths for path in _further(corpus, split, data)]
+    found += [path for split in paths for path in further_files(corpus, split, data)]
     return corpora.digests(found, data)
 
 
@@ -145,7 +145,7 @@ def _own(split: Split, pair: Pair, data: Path) -> Sides:
     return source, target
 
 
-def _further(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
+def further_files(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
     """Return the files of further translations; raise DataError that names those that are missing or empty."""
     given: Pair | None = getattr(corpus, split, None)
     paths = [data / path for path in given.references] if given else []
@@ -174,7 +174,7 @@ def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path
         )
 
 
-def _share(corpus: Named | Files, split: Split) -> range | None:
+def share_of(corpus: Named | Files, split: Split) -> range | None:
     """Return which of every hundred lines are of a split; None where its files are its own."""
     if isinstance(corpus, Files) or getattr(corpus, split, None):
         return None

@@ -20,6 +20,7 @@ class TranslationConfig(TaskConfig):
     """Translation of sentences, from one language into another."""
 
     name, target = "translation", "bench_translation.translation:Translation"
+    inspector = "bench_translation.inspecting:inspect"
     source = Source.TOKENS
     cites = [
         "tokenizer.source.kind=bpe: sennrich2016",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Noise, Purpose, Size, Split, Task, TaskInfo
+from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
-from bench_word_generation.lexicon import Counts, Lexicon, divided, drawn, entropy, lexicon, repetitive
+from bench_word_generation.lexicon import Counts, Lexicon, counted_splits, entropy, repetitive
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
@@ -38,19 +38,7 @@ class WordGeneration(Task):
 
     def prepare(self, data: Path) -> TaskInfo:
         found = count(self.config.corpus, data)
-        words = lexicon(found, self.config)
-        counts = words.counts
-        if self.config.tokens is not None:
-            counts = drawn(counts, self.config.tokens, self.config.seed)
-            words = _with(words, counts)
-            counts = words.counts
-        splits = divided(counts, self.config)
-        for split, numbers in splits.items():
-            if not numbers.any():
-                raise DataError(
-                    f"the {split} split of {found.name} has no words, of {len(counts):,} types and {counts.sum():,} "
-                    "tokens. Choose a larger corpus, a smaller `min_count`, or another share."
-                )
+        words, splits = counted_splits(found, self.config)
         vocabulary = [STOP_NAME, *words.alphabet]
         rows = spelt(words.words, words.alphabet)
         samples = self.config.samples or repetitive(splits["train"], self.config.unique)
@@ -142,13 +130,6 @@ def spelt(words: Sequence[str], alphabet: str) -> Ragged:
     order = known.argsort()
     tokens = order[known[order].searchsorted(signs)]
     return Ragged(tokens.astype(np.int32), np.concatenate([[0], (tokens == STOP).nonzero()[0] + 1]))
-
-
-def _with(words: Lexicon, counts: Counts) -> Lexicon:
-    """Return the types that occur by other counts, the most frequent first."""
-    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-    left_out = words.left_out + len(counts) - len(order)
-    return Lexicon([words.words[place] for place in order], counts[order], words.alphabet, left_out)
 
 
 def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers) -> dict[str, dict[str, Any]]:

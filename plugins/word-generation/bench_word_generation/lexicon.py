@@ -121,6 +121,28 @@ def divided(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]
     return {"train": rest - valid, "valid": valid, "test": test}
 
 
+def with_counts(words: Lexicon, counts: Counts) -> Lexicon:
+    """Return the types that occur by other counts, the most frequent first."""
+    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
+    left_out = words.left_out + len(counts) - len(order)
+    return Lexicon([words.words[place] for place in order], counts[order], words.alphabet, left_out)
+
+
+def counted_splits(found: Counted, config: WordGenerationConfig) -> tuple[Lexicon, dict[Split, Counts]]:
+    """Return the words that settings keep, and how often each is in each split; raise DataError for one without."""
+    words = lexicon(found, config)
+    if config.tokens is not None:
+        words = with_counts(words, drawn(words.counts, config.tokens, config.seed))
+    splits = divided(words.counts, config)
+    for split, numbers in splits.items():
+        if not numbers.any():
+            raise DataError(
+                f"the {split} split of {found.name} has no words, of {len(words.counts):,} types and "
+                f"{words.counts.sum():,} tokens. Choose a larger corpus, a smaller `min_count`, or another share."
+            )
+    return words, splits
+
+
 def _generator(seed: int, use: str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64([seed, *use.encode()]))
 

@@ -22,6 +22,7 @@ class WordGenerationConfig(TaskConfig):
     """Spelling of words from nothing, each as often as in a corpus (Schmidt and Hofmann, 2018)."""
 
     name, target = "word-generation", "bench_word_generation.generation:WordGeneration"
+    inspector = "bench_word_generation.inspecting:inspect"
     cites = ["schmidt2018"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts

@@ -49,6 +49,11 @@ def reads(corpus: Any, data: Path) -> Mapping[str, str]:
     return {str(corpus.file): corpora.digest(path)}
 
 
+def files(corpus: Any, data: Path) -> list[Path]:
+    """Return the files of a list or a text; none of a generated one."""
+    return [located(corpus, data)] if isinstance(corpus, FrequencyList) else api.files(corpus, data)
+
+
 def located(corpus: FrequencyList, data: Path) -> Path:
     """Return where a list is."""
     if corpus.file.parent == Path(FOLDER) and corpus.file.name in LISTS:

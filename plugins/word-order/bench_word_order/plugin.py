@@ -12,6 +12,8 @@ from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinde
 from bench_language_modeling.api import Corpus, digests
 from bench_text.api import BytePairs, Words
 
+FEWEST = 2  #: sentences that a split must have
+
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
@@ -20,6 +22,7 @@ class WordOrderConfig(TaskConfig):
     """Recovery of a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "word-order", "bench_word_order.recovery:WordOrder"
+    inspector = "bench_word_order.inspecting:inspect"
     source = Source.BAG
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 

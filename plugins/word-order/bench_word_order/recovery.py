@@ -22,9 +22,7 @@ from bench_text.api import (
     join,
     token_statistics,
 )
-from bench_word_order.plugin import WordOrderConfig
-
-FEWEST = 2  # sentences that a split must have
+from bench_word_order.plugin import FEWEST, WordOrderConfig
 
 
 class WordOrder(SequenceTask):

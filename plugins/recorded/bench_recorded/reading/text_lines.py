@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench_core import DataError
+from bench_core.terminal import counted
 
 UTF_8 = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -27,6 +29,18 @@ def read_lines(path: Path) -> list[str]:
     if not lines:
         raise DataError(f"{path} is empty. It has an output for each example.")
     return [line.rstrip() for line in lines]
+
+
+def read_alike(paths: Sequence[Path]) -> list[list[str]]:
+    """Return the lines of several files; raise DataError where they have different numbers of them."""
+    found = [read_lines(path) for path in paths]
+    for path, lines in zip(paths, found, strict=True):
+        if len(lines) != len(found[0]):
+            raise DataError(
+                f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a line "
+                "for each example."
+            )
+    return found
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,0 +1,60 @@
+"""The interface of inspections: what `bench check` has opened for a part, and what is wrong with it.
+
+A Config names its `inspector`, a function of its settings and an `Inspection`. Paths in the settings lead to files
+that are there. It imports no torch. It reads files of up to 100 MB, line by line where it can, and the first record
+of larger ones. A DataError that it raises is a problem, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench_core.data import Prompt
+from bench_core.errors import DataError
+
+LARGEST = 100_000_000  #: bytes of a file that is read whole
+
+
+@dataclass
+class Inspection:
+    """What an inspector is given, and what it finds.
+
+    A task leaves the examples to decode in `prompts`; a model finds those of the tasks that it is for in `tasks`.
+    """
+
+    data: Path  #: the data directory
+    answers: Path | None = None  #: where text generators keep what they were answered, as `Generation.folder`
+    splits: Sequence[str] = ()  #: of a model: those to decode or score
+    seeds: Sequence[int] = ()  #: of a model: those of the suite with which it differs
+    tasks: Mapping[str, Inspection] = field(default_factory=dict)  #: of a model: those of its tasks, by name
+    is_sampled: bool = False  #: whether `limits` choose some of the examples to decode
+    problems: list[str] = field(default_factory=list)  #: what a run would fail of
+    warnings: list[str] = field(default_factory=list)  #: what is odd
+    skipped: list[str] = field(default_factory=list)  #: what was not opened, such as `a.jsonl after its first record`
+    #: Of a task, by split: reads the examples to decode; a prompt's text is empty where tokens decide it.
+    prompts: dict[str, Callable[[], Iterable[Prompt]]] = field(default_factory=dict)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note a DataError as a problem, and go on."""
+        try:
+            yield
+        except DataError as error:
+            self.problems += str(error).splitlines()
+
+    def are_small(self, paths: Iterable[Path]) -> bool:
+        """Return whether files may be read whole; note those that may not be."""
+        large = [path for path in paths if path.is_file() and path.stat().st_size > LARGEST]
+        self.skipped += [f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)" for path in large]
+        return not large
+
+    def compare(self, split: str, examples: int, shared: int) -> None:
+        """Warn of examples of a split that are also in the training split."""
+        if shared:
+            verb = "is" if shared == 1 else "are"
+            self.warnings.append(
+                f"{shared:,} of {examples:,} different examples of {split!r} {verb} also in 'train'."
+            )

@@ -1,0 +1,113 @@
+"""Has the parts of a suite open their files and servers, and collects what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench_core.config import Config, ModelConfig, TaskConfig
+from bench_core.errors import PluginError
+from bench_core.files import check_weights
+from bench_core.inspection import Inspection
+from bench_core.planning.path_settings import located, paths
+from bench_core.suites.cells import cells_of
+from bench_core.suites.partial import Unreadable
+from bench_core.suites.problems import Problems
+from bench_core.suites.suite import Suite
+from bench_core.suites.training import TrainingConfig
+from bench_core.suites.yaml_source import Keys
+
+
+@dataclass
+class Findings:
+    """What inspections have found besides problems, for all profiles of a suite."""
+
+    warnings: dict[str, None] = field(default_factory=dict)
+    skipped: dict[str, None] = field(default_factory=dict)
+    inspections: dict[str, Inspection] = field(default_factory=dict)  # which profiles share, by settings
+
+
+@dataclass
+class Inspector:
+    """Inspects the parts of a suite, tasks before the models that are for them."""
+
+    suite: Suite
+    problems: Problems
+    findings: Findings
+    data: Path
+    answers: Path | None = None
+    tasks: dict[str, Inspection] = field(default_factory=dict)
+
+    def inspect(self, keys: Keys, name: str, task: str, settings: Any) -> None:
+        """Inspect a part, or the initial weights of a training; of a model, what it is for a task, "" for others."""
+        with suppress(Unreadable):
+            found = located(settings, self.data, self.suite.folder)
+            inspection = Inspection(self.data, self.answers)
+            if isinstance(found, ModelConfig) and not self._give_tasks(inspection, name, task, found):
+                return
+            inspection = self._inspected(inspection, found)
+            if isinstance(found, TaskConfig):
+                self.tasks[name] = inspection
+            self._report(keys, inspection)
+
+    def _inspected(self, inspection: Inspection, settings: Any) -> Inspection:
+        """Return the inspection of a part, which is done once for all profiles."""
+        given = [*inspection.tasks], inspection.splits, inspection.seeds, inspection.is_sampled
+        key = repr((type(settings), settings, given))
+        if key not in self.findings.inspections:
+            with inspection.noting():
+                if isinstance(settings, TrainingConfig):
+                    check_weights([settings.initial] if settings.initial else [])
+                elif settings.inspector:
+                    _function(settings)(settings, inspection)
+                else:
+                    inspection.skipped += [f"what is in {path}" for path, _ in paths(vars(settings))]
+            self.findings.inspections[key] = inspection
+        return self.findings.inspections[key]
+
+    def _report(self, keys: Keys, inspection: Inspection) -> None:
+        for text in inspection.problems:
+            self.problems.add(keys, text)
+        place = self.problems.source.place(keys)
+        self.findings.warnings |= dict.fromkeys(f"{place}: warning: {text}" for text in inspection.warnings)
+        self.findings.skipped |= dict.fromkeys(inspection.skipped)
+
+    def _give_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:
+        """Let the inspection of a model know its tasks, splits and seeds; return whether there are any."""
+        if not model.inspector:
+            return bool(paths(vars(model)))
+        own = self.suite.models[name].by_task
+        pairs = {
+            one: splits for one, splits in self._pairs.get(name, {}).items() if (one if one in own else "") == task
+        }
+        inspection.tasks = {one: self.tasks[one] for one in pairs if one in self.tasks}
+        inspection.splits = sorted({split for splits in pairs.values() for split in splits})
+        inspection.seeds = [*model.seeds(self.suite.seeds)]
+        inspection.is_sampled = self.suite.limits.examples is not None
+        return bool(pairs)
+
+    @cached_property
+    def _pairs(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
+        """The splits of the cells of each model and task."""
+        found: dict[str, dict[str, dict[str, None]]] = {}
+        for cell in cells_of(self.suite):
+            if cell.model:
+                found.setdefault(cell.model, {}).setdefault(cell.task, {})[cell.split] = None
+        return found
+
+
+def _function(config: Config) -> Callable[[Config, Inspection], None]:
+    """Return the inspector of a part; raise PluginError if there is none of its name."""
+    module, _, name = config.inspector.partition(":")
+    try:
+        found: Callable[[Config, Inspection], None] = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"the inspector of {config.name!r}, {config.inspector}, cannot be imported: {error}."
+        ) from error
+    return found

@@ -1,0 +1,123 @@
+"""Opens the files of a parallel corpus as a run would, line by line and without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import zip_longest
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+from bench_core import DataError, Inspection, Prompt, Split
+from bench_text.api import Lengths, check_tokenizer, corpora
+from bench_translation.corpus import HUNDRED, Sides, files, further_files, parallel, share_of
+from bench_translation.language_side import Side
+from bench_translation.plugin import TranslationConfig
+from bench_translation.settings import Invented
+
+FEWEST = 2  #: pairs to train on
+
+
+class Pair(NamedTuple):
+    """Lines that translate each other, and their places."""
+
+    texts: tuple[str, str]
+    places: tuple[str, str]
+
+
+def inspect(config: TranslationConfig, inspection: Inspection) -> None:
+    """Note sides of unlike lengths, blank lines, sources over their limit, and that too little is to be learned."""
+    for tokenizer in (config.tokenizer.source, config.tokenizer.target):
+        with inspection.noting():
+            check_tokenizer(tokenizer, inspection.data)
+    if isinstance(config.corpus, Invented) or inspection.problems:
+        return
+    seen: dict[Split, set[int]] = {}
+    for split, sides in files(config.corpus, config.languages, inspection.data).items():
+        with inspection.noting():
+            seen[split] = _read(config, inspection, split, sides)
+    for split in {*seen} - {"train"}:
+        inspection.compare(split, len(seen[split]), len(seen[split] & seen.get("train", set())))
+
+
+def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides: Sides) -> set[int]:
+    """Read a split, of large files the first lines; return the hashes of its pairs."""
+    further = further_files(config.corpus, split, inspection.data) if not isinstance(config.corpus, Invented) else []
+    paths = [*sides[0], *sides[1], *further]
+    if not inspection.are_small(paths):
+        for path in paths:
+            next(corpora.lines(path), None)
+        return set()
+    _check_alike(config, inspection, split, further, sides)
+    fits, number, seen = 0, 0, set[int]()
+    for pair in _pairs(config, split, sides):
+        number += 1
+        seen.add(hash(pair.texts))
+        if split == "train":
+            fits += _is_trained_on(config, inspection, pair)
+        else:
+            _check_pair(config, pair)
+    if split == "train" and fits < FEWEST:
+        raise DataError(
+            f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
+            "`longest` or `source_limit`. Set a larger one, or choose a larger corpus."
+        )
+    inspection.prompts[split] = partial(_prompts, config, split, sides)
+    return seen
+
+
+def _check_alike(
+    config: TranslationConfig, inspection: Inspection, split: Split, further: list[Path], sides: Sides
+) -> None:
+    """Raise DataError unless files that belong together have equally many lines."""
+    counts = {path: sum(1 for _ in corpora.lines(path)) for path in (*sides[0], *sides[1], *further)}
+    total = sum(counts[path] for path in sides[0])
+    if any(counts[one] != counts[other] for one, other in zip(*sides, strict=True)) or any(
+        counts[path] != total for path in further
+    ):
+        corpus = parallel(config.corpus, config.languages, inspection.data)
+        corpus.read(split)  # which one of them says
+        corpus.more(split)
+
+
+def _pairs(config: TranslationConfig, split: Split, sides: Sides) -> Iterator[Pair]:
+    share = None if isinstance(config.corpus, Invented) else share_of(config.corpus, split)
+    for one, other in zip(*sides, strict=True):
+        for number, (source, target) in enumerate(
+            zip_longest(corpora.lines(one), corpora.lines(other), fillvalue="")
+        ):
+            if share is None or number % HUNDRED in share:
+                yield Pair((source, target), (f"line {number + 1} of {one}", f"line {number + 1} of {other}"))
+
+
+def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: Pair) -> bool:
+    """Return whether a pair may be short enough to train on; tokens are at least as many as words."""
+    if not all(text.strip() for text in pair.texts):
+        return False
+    kinds = config.tokenizer.source, config.tokenizer.target
+    source, target = (
+        Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair.texts, strict=True)
+    )
+    longest = config.longest or inf
+    return source <= min(longest, config.source_limit or inf) and target <= longest
+
+
+def _check_pair(config: TranslationConfig, pair: Pair) -> None:
+    """Raise DataError for a blank line of a split that is not trained on, or a source over its limit."""
+    for text, place in zip(pair.texts, pair.places, strict=True):
+        if not text.strip():
+            raise DataError(f"{place} is empty. Each pair that is decoded needs both sides. Correct the files.")
+    limit = config.source_limit
+    if limit is not None and config.over_limit == "error":
+        words = len(Side.of(config)[0].tokenized([pair.texts[0]])[0].split())
+        if config.tokenizer.source.kind in ("word", "bpe", "codes") and words > limit:
+            raise DataError(
+                f"{pair.places[0]} has at least {words} tokens, more than the `source_limit` of {limit}. Raise the "
+                "limit, or set `over_limit: truncate`."
+            )
+
+
+def _prompts(config: TranslationConfig, split: Split, sides: Sides) -> Iterator[Prompt]:
+    for number, pair in enumerate(_pairs(config, split, sides)):
+        yield Prompt(number, pair.texts[0])

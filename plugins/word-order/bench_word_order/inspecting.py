@@ -1,0 +1,13 @@
+"""Opens the files of a corpus as a run would, without torch."""
+
+from __future__ import annotations
+
+from bench_core import Inspection
+from bench_language_modeling.api import inspect_sentences
+from bench_word_order.plugin import FEWEST, WordOrderConfig
+
+
+def inspect(config: WordOrderConfig, inspection: Inspection) -> None:
+    """Note splits with too few sentences."""
+    limits = config.sentences, config.shortest, config.longest
+    inspect_sentences(inspection, config.corpus, config.tokenizer, *limits, "`shortest` or `longest`", FEWEST)
