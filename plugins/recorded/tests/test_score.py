@@ -268,6 +268,7 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
     words = ["-r", "ref.txt", "a.txt", "b.txt", "-m", "bleu", "-m", "chrf"]
     text, latex = (CliRunner().invoke(command, [*words, *more]).output for more in ([], ["--format", "latex"]))
