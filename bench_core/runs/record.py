@@ -245,8 +245,8 @@ class Record:
         if info is not None:
             extras = info.get("extras", {})
             shown = {about: extras[about] for about in TOLD if about in extras}
-            restricted = restriction(self.suite.tasks[name])
-            return {**shown, "restricted": restricted, "vocabulary": len(info.get("vocabulary", ()))}
+            shown["restricted"] = restriction(self.suite.tasks[name])
+            return {**shown, "vocabulary": len(info.get("vocabulary", ()))}
         failed, missing = key in self.failures, self.plan.missing.get(("task", name), "")
         reason = self._told(self.failures[key] if failed else missing)
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
