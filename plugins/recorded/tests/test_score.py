@@ -268,7 +268,6 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     )
 
 
-<<<<<<< HEAD
 def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files, tmp_path):
     def cut(name):
         lines = [re.sub(r"(\w)(\w)", r"\1@@ \2", line) for line in files[name]]
@@ -337,9 +336,7 @@ def test_answers_after_thinking_have_the_score_of_the_answers(files, tmp_path):
     assert score("-r", "ref.txt", thought, "--thinking", "keep")["scores"][0]["mean"] < plain - 10
 
 
-=======
 @pytest.mark.slow
->>>>>>> 88042f0e0d3773a45b29f5f28281cc46b06ad62b
 def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
     words = ["-r", "ref.txt", "a.txt", "b.txt", "-m", "bleu", "-m", "chrf"]
     text, latex = (CliRunner().invoke(command, [*words, *more]).output for more in ([], ["--format", "latex"]))
