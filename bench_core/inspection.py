@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench_core.data import Prompt
-from bench_core.errors import DataError
+from bench_core.errors import DataError, Fault
 
 LARGEST = 100_000_000  #: bytes of a file that is read whole
 
@@ -48,13 +48,14 @@ class Inspection:
     def are_small(self, paths: Iterable[Path]) -> bool:
         """Return whether files may be read whole; note those that may not be."""
         large = [path for path in paths if path.is_file() and path.stat().st_size > LARGEST]
-        self.skipped += [f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)" for path in large]
+        for path in large:
+            text: Fault = f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)"
+            self.skipped.append(text)
         return not large
 
     def compare(self, split: str, examples: int, shared: int) -> None:
         """Warn of examples of a split that are also in the training split."""
         if shared:
             verb = "is" if shared == 1 else "are"
-            self.warnings.append(
-                f"{shared:,} of {examples:,} different examples of {split!r} {verb} also in 'train'."
-            )
+            text: Fault = f"{shared:,} of {examples:,} different examples of {split!r} {verb} also in 'train'."
+            self.warnings.append(text)

@@ -277,9 +277,9 @@ def test_corpora_are_listed_and_verified(bench):
 def test_the_schema_is_json_and_knows_the_parts(bench):
     schema = json.loads(bench("schema").stdout)
     names = [
-        one["properties"]["name"]["const"] for one in schema["properties"]["models"]["additionalProperties"]["anyOf"]
+        one["properties"]["name"]["enum"] for one in schema["properties"]["models"]["additionalProperties"]["anyOf"]
     ]
-    assert "rnn-lm" in names
+    assert ["rnn-lm", "bench-rnn/rnn-lm"] in names
 
 
 def test_doctor_finds_this_machine_well(bench):

@@ -73,7 +73,7 @@ def test_editors_take_a_name_for_a_list_of_one_and_know_what_is_no_axis(editor):
 def settings_of(schema):
     """Return the settings of every part, which do not depend on how a release of pydantic words a schema."""
     return {
-        (kind, one["properties"]["name"]["const"], tuple(one["properties"]))
+        (kind, tuple(one["properties"]["name"]["enum"]), tuple(one["properties"]))
         for kind in ("tasks", "models", "decoders", "metrics")
         for one in schema["properties"][kind]["additionalProperties"]["anyOf"]
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench_core.computing.guards import are_between, gave, is_whole, named, shown
-from bench_core.data import Batch, Purpose, Source, TaskInfo
+from bench_core.data import Batch, Prompt, Purpose, Source, TaskInfo
 from bench_core.errors import Fault, PluginError
 from bench_core.random_numbers import Noise
 from bench_core.task import Size, Split, Task, TextSize
@@ -43,6 +43,16 @@ class CheckedTask(Task):
             if purpose is not Purpose.TRAIN and not batch.continues:
                 self._check_once(batch, seen, split)
             yield batch
+
+    def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
+        found, who = [*self.task.encode(prompts, targets)], named(self.task, "encode")
+        for batch in found:
+            if reason := misfit(batch, self.info):
+                raise PluginError(f"{who} gave {reason}.")
+        ids = sorted(number for batch in found for number in batch.ids.tolist())
+        if ids != sorted(one.id for one in prompts):
+            raise PluginError(f"{who} gave the ids {ids[:3]}...; it is to give one row for each prompt, with its id.")
+        yield from found
 
     def _check_once(self, batch: Batch, seen: dict[int, int], split: Split) -> None:
         """Raise PluginError if an id was `seen`, where 1,024 neighbours are the bits of a number."""

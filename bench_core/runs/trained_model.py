@@ -15,14 +15,13 @@ import torch
 from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
-from bench_core.computing.guarded_tasks import misfit
-from bench_core.computing.guards import named
+from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.loading import load_model
 from bench_core.computing.process_state import defined_state
 from bench_core.computing.training.evaluation import evaluating
 from bench_core.data import STOP, Batch, Outcome, Prompt, Purpose, TaskInfo
 from bench_core.decoder import Decoder, TextDecoder
-from bench_core.errors import PluginError, SuiteError
+from bench_core.errors import SuiteError
 from bench_core.model import OwnVocabulary, TextGenerator
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Noise
@@ -198,15 +197,7 @@ class _NewPrompts(Task):
 
     def _encoded(self, prompts: Sequence[Prompt]) -> Iterator[Batch]:
         """Yield the rows that the task makes of prompts; raise PluginError unless it is one for each."""
-        found = [*self.task.encode(prompts)]
-        who = named(self.task, "encode")
-        for batch in found:
-            if reason := misfit(batch, self.info):
-                raise PluginError(f"{who} gave {reason}.")
-        ids = sorted(number for batch in found for number in batch.ids.tolist())
-        if ids != [one.id for one in prompts]:
-            raise PluginError(f"{who} gave the ids {ids[:3]}...; it is to give one row for each prompt, with its id.")
-        yield from found
+        yield from CheckedTask(self.task, self.info).encode(prompts)
 
     def text(self, tokens: list[int]) -> str:
         return self.task.text(tokens)
