@@ -19,6 +19,7 @@ from click.testing import CliRunner
 import bench_core
 from bench_core.commands.main import bench as group
 from bench_core.commands.options import DURATION
+from bench_core.runs.reporting import _suffix
 
 BENCH = Path(sys.executable).parent / "bench"
 HERE = ("--workers", "0")
@@ -219,7 +220,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_undisturbed(bench, mon
     """In this process, where a training begins at once."""
     monkeypatch.chdir(bench.folder)
     runner, left = CliRunner(), []
-    changed = "reports/tests/tiny+training.updates=200+training.epochs=null"
+    changed = f"reports/tests/tiny{_suffix(['training.updates=200', 'training.epochs=null'])}"
 
     def run(*words):
         words = ["run", "suite.yaml", "--set", "training.updates=200", "--set", "training.epochs=null", *words]

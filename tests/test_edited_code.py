@@ -34,7 +34,11 @@ training: {epochs: 1}
 hardware: {threads: 1, device: cpu}
 """
 EDITS = {
-    "bench_text.corpora:read_lines": ("bench_text/corpora.py", '.split("\\n")', '.lower().split("\\n")'),
+    "bench_text.corpora:lines": (
+        "bench_text/corpora.py",
+        'line.removesuffix("\\n")',
+        'line.lower().removesuffix("\\n")',
+    ),
     "bench_core.metric:_columns": (
         "bench_core/metric.py",
         "rows = map(metric.row, parts)",

@@ -59,7 +59,7 @@ def contents(folder):
         (["--set", "models.one.scale=0.5"], "small-tiny+models.one.scale=0.5"),
         (["--seeds", "2"], "small-tiny+seeds=2"),
         (["--set", "models.one.scale=0.5", "--seeds", "2"], "small-tiny+models.one.scale=0.5+seeds=2"),
-        (["--limit", "9", "--only", "model=one"], "small-tiny+examples=9+scored=9+model=one-1c8b5ab6"),
+        (["--limit", "9", "--only", "model=one"], "small-tiny+examples=9+scored=9+model=one-f2bc623d"),
         (["--set", "models.one.breaks=training"], "small-tiny+models.one.breaks=training-failed"),
         (["--stop-after", "0s"], "small-tiny-incomplete"),
     ],

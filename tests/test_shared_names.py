@@ -266,12 +266,12 @@ def test_a_recorded_name_means_the_part_whose_root_is_recorded(both):
 def test_both_plugins_take_part_in_one_suite_in_workers(small, tmp_path):
     """The twin of a metric gives what it is the twin of, and contracts are tried on the model of each."""
     text = of("bench_small").replace(
-        "  one: {name: bench_small/bigram}", "  one: {name: bench_small/bigram}\n  two: {name: bench_twin/bigram}"
+        "  one: {name: bench_small/bigram}", "  one: {name: bench_small/bigram}\n  two: {name: bench_second/bigram}"
     ).replace("epochs: 3", "epochs: 1")  # fmt: skip
     path = tmp_path / "suite.yaml"
     path.write_text(text)
     with (
-        twin(tmp_path, ["bench_small"]) as module,
+        twin(tmp_path, ["bench_small"], "bench_second") as module,
         extra(module),
         in_others(tmp_path / "packages", bench_small.plugin),
         in_others(tmp_path / "twins", module),

@@ -286,6 +286,6 @@ def axis_label(figure: Figure, numbers: Mapping[str, Number]) -> str:
 
 def with_unit(name: str, number: Number) -> str:
     """Return a name with the unit of its number; a bound or an estimate is always called so."""
-    unit = "" if number.unit.lower() in name.lower() else number.unit
+    unit = "" if f" {number.unit} ".lower() in f" {name} ".lower() else number.unit
     words = [unit, number.kind if number.kind in ("bound", "estimate") else ""]
     return f"{name} ({', '.join(filter(None, words))})" if any(words) else name
