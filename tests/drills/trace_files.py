@@ -61,7 +61,8 @@ def traced(name: str, folder: Path) -> tuple[int, set[str]]:
     subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL)
     (run,) = (folder / "runs").iterdir()
     known = in_keys(path) | {*read_run(run).info.get("observed", {}).get("file", {})}
-    ignored = (*PYTHON, *SYSTEM, f"{sys.prefix}/", f"{sys.base_prefix}/", f"{folder}/", tempfile.gettempdir())
+    fonts = str(Path.home() / ".cache" / "matplotlib")  # of figures, which no stage draws
+    ignored = (*PYTHON, *SYSTEM, f"{sys.prefix}/", f"{sys.base_prefix}/", f"{folder}/", tempfile.gettempdir(), fonts)
     files = {*opened(log)}
     return len(files & known), {
         one for one in files - known if not one.startswith(ignored) and not is_carried(Path(one))
