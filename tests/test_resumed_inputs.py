@@ -142,19 +142,65 @@ def test_it_goes_on_if_nothing_has_changed_and_depends_on_what_only_the_first_pr
 
 def test_a_file_that_changes_while_it_is_trained_ends_it_at_the_next_checkpoint(scaled, monkeypatch):
     scaled.file.write_text("3")
-    update, updates = Trainer._update, []
-
-    def edited(self, *about):
-        update(self, *about)
-        updates.append(about)
-        if len(updates) == 4:
-            scaled.file.write_text("1")
-
-    monkeypatch.setattr(Trainer, "_update", edited)
+    updates = edited_after(4, scaled, monkeypatch)
     assert scaled.run(checkpoint_every=0.0)[0] is None
     assert scaled.cell.status == "failed"
     assert f"{scaled.file}: changed after a stage had read it" in scaled.cell.reason
     assert len(updates) == 4
+
+
+def edited_after(updates, scaled, monkeypatch):
+    """Edit the file after so many updates of this process."""
+    update, made = Trainer._update, []
+
+    def edited(self, *about):
+        update(self, *about)
+        made.append(about)
+        if len(made) == updates:
+            scaled.file.write_text("1")
+
+    monkeypatch.setattr(Trainer, "_update", edited)
+    return made
+
+
+def test_so_does_one_that_only_an_earlier_process_read(scaled, monkeypatch):
+    scaled.file.write_text("3")
+    assert scaled.run(stopped_at=6)[0] is None
+    with monkeypatch.context() as patch:
+        made = edited_after(2, scaled, patch)
+        assert scaled.run(checkpoint_every=0.0)[0] is None
+    assert "changed after" in scaled.cell.reason
+    assert len(made) == 2
+    found, _, texts = scaled.run()
+    assert len(unused(texts)) > 0
+    assert found == scaled.run(store="undisturbed")[0]
+
+
+def test_child_processes_of_other_modules_than_before_end_no_training(tmp_path, small, monkeypatch):
+    made = Scaled(tmp_path, monkeypatch, early=False)
+    made.file.write_text("3")
+    (tmp_path / f"{made.module}_other.py").write_text(
+        "import subprocess\n\n\ndef start():\n    subprocess.run(['true'])\n"
+    )
+    parts = tmp_path / f"{made.module}.py"
+    text = parts.read_text().replace(
+        "from torch import nn\n", f"import subprocess\n\nfrom torch import nn\n\nimport {made.module}_other\n"
+    )
+    text = text.replace("        self.embed", "        subprocess.run(['true'])\n        self.embed", 1)
+    parts.write_text(
+        text.replace(
+            "            self.factor += factor()\n        states",
+            f"            {made.module}_other.start()\n            self.factor += factor()\n        states",
+        )
+    )
+    wanted, _, _ = made.run(store="undisturbed")
+    assert made.run(stopped_at=6)[0] is None
+    found, about, texts = made.run()
+    assert unused(texts) == []
+    assert found == wanted
+    assert about["observed"]["unobserved"]
+    for name in (made.module, f"{made.module}_other"):
+        sys.modules.pop(name, None)
 
 
 def test_strict_runs_refuse_it_at_its_first_checkpoint(scaled, monkeypatch):

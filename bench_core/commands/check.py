@@ -75,7 +75,7 @@ def command(
 
 @dataclass(frozen=True)
 class Opened:
-    """Where data and stored answers are, and what has been found in them."""
+    """The folders of data and cached answers, and the findings of inspections."""
 
     data: Path
     answers: Path

@@ -39,8 +39,8 @@ class StageContext:
     begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
     peer: Peer | None = None  # one of several processes that perform a training
     home: str = field(default_factory=os.getcwd)  # the working directory of every stage
-    inputs: Callable[[], Inputs] = dict  # returns the digests of what the stage has read so far and no key covers
-    earlier: Inputs = field(default_factory=dict)  # those of earlier processes, if it continues from a checkpoint
+    inputs: Callable[[], Inputs] = dict  # returns the digests of the undeclared inputs until now
+    earlier: Inputs = field(default_factory=dict)  # those of earlier processes of a resumed training
     loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
 
     def input(self, stage: Stage, role: str) -> Artifact:

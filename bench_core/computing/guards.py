@@ -172,7 +172,7 @@ def check_text_scores(found: object, model: object, examples: Sequence[int], kin
 
 
 def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
-    """Raise PluginError if all scored tokens, of which there are several, have probability 1."""
+    """Raise PluginError if several tokens were scored and each has probability 1."""
     if tokens > 1 and log_prob >= -CERTAIN * tokens:
         raise gave(
             model,

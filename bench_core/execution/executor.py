@@ -43,7 +43,7 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs
-from bench_core.storage.dependencies import united
+from bench_core.storage.dependencies import changed, united
 from bench_core.storage.store import Store
 from bench_core.wrapped_readers import install
 
@@ -366,9 +366,9 @@ def _observed(
         if (told := warning(inputs)) and tell:
             runner.warn(told)
         before = [runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values()]
-    for sort, names in runner.earlier.items():
-        if moved := [name for name, mark in names.items() if kept.get(sort, {}).get(name, mark) != mark]:
-            raise PluginError(
-                f"{abridged(moved)}: changed since the checkpoint from which it continued. Run it again."
-            )
+        moved = changed(runner.earlier)
+    if moved:
+        raise PluginError(
+            f"{abridged(moved)}: changed after the training had read it, so nothing was stored. Run the suite again."
+        )
     return united([*before, runner.earlier, kept])

@@ -30,12 +30,12 @@ from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
-from bench_core.runs.predictions import Predictions
+from bench_core.runs.predictions import TRAININGS, Predictions
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.runs.stage_order import ranks
 from bench_core.runs.stored_inputs import refusals, warnings
-from bench_core.runs.time_limit import TRAININGS, TimeLimit
+from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store

@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 
 from bench_core.planning.stages import Stage
+from bench_core.runs.predictions import TRAININGS
 
 GRACE = 60.0  #: seconds that stages have to stop when time is up
-TRAININGS = ("train", "together")  #: kinds of stages that stop at a checkpoint
 
 
 @dataclass

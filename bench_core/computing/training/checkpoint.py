@@ -37,7 +37,7 @@ class Checkpoints:
     until: float | None = None  # seconds since 1970 at which to stop
     of: str = ""  # key of a training that is to come of it, where that is another one
     inputs: Callable[[], Inputs] = dict  # of the training so far, besides those in its key
-    earlier: Inputs = field(default_factory=dict)  # filled with those of the checkpoint that is loaded
+    earlier: Inputs = field(default_factory=dict)  # filled from the loaded checkpoint
     spent: float = 0.0  # seconds of earlier runs
     begun: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)  # when the last one was
@@ -78,7 +78,7 @@ class Checkpoints:
     def save(self, step: int, model: nn.Module, kept: Kept) -> None:
         """Write a checkpoint; if it cannot be written, warn and continue.
 
-        Raises StageFailed if the training has read what is refused, PluginError if a file changed after it was read.
+        Raises StageFailed for refused inputs, and PluginError if an input file changed after it was read.
         """
         key, label = self._key(self.place), f"{self.label} at step {step}"
         about = {"label": label, "of": self.of or self.key, "step": step, "seconds": self.seconds()}
