@@ -134,7 +134,7 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
     finally:
         if _started_children() != children:
             note(Input("unobserved", "a child process"), None, set())
-        for path in _written:  # which the next run will find, where this one found none
+        for path in _written.copy():  # which the next run will find, where this one found none
             if (asked := found.get(Input("existence", path))) and (mark := mark_of(path)):
                 found.setdefault(Input("file", path), asked._replace(mark=mark))
         _current = None
@@ -198,7 +198,7 @@ def earlier(modules: Collection[str]) -> dict[Input, Reading]:
     known, before = {*modules}, -1
     while len(found) != before:
         before = len(found)
-        for one, reading in _readings.items():
+        for one, reading in _readings.copy().items():
             if one not in found and reading.modules & known:
                 found[one] = reading
                 known |= {module_of(one.name)} if one.sort == "module" else set()

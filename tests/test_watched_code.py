@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import sys
 import threading
 import types
 
 import pytest
 
+from bench_core import observed_inputs
 from bench_core.execution.watched_code import Watch
-from bench_core.observed_inputs import assigned
+from bench_core.observed_inputs import Input, Reading, assigned, earlier, observe, remember
 from bench_core.wrapped_readers import install
 
 
@@ -62,6 +65,44 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
         done.set()
         for one in [server, *threads]:
             one.join()
+
+
+def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, monkeypatch):
+    monkeypatch.setattr(observed_inputs, "_readings", {})
+
+    def work():
+        for number in itertools.count():
+            if done.is_set():
+                return
+            re.compile(f"{number}a")
+            (tmp_path / str(number)).exists()
+            (tmp_path / str(number)).write_text("a")
+            remember({Input("variable", str(number)): Reading({"b"}, None, "")})
+            sys.modules[f"made_{number % 50}"] = types.ModuleType("made")
+            sys.modules.pop(f"made_{(number + 7) % 50}", None)
+
+    def look():
+        watch.begin()
+        watch.replaced()
+        watch.restored()
+        earlier(["a"])
+
+    done, interval = threading.Event(), sys.getswitchinterval()
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    watch.lenient = True
+    try:
+        sys.setswitchinterval(1e-6)
+        for one in threads:
+            one.start()
+        for _ in range(10):
+            observe(look, {}, str(tmp_path))
+    finally:
+        done.set()
+        for one in threads:
+            one.join()
+        sys.setswitchinterval(interval)
+        for number in range(50):
+            sys.modules.pop(f"made_{number}", None)
 
 
 def test_a_replaced_function_is_named_and_put_back(watch, monkeypatch):

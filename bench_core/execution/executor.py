@@ -347,7 +347,7 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
     try:
         yield found
     finally:
-        kept = undeclared(stage, found, runner.data)
+        kept = undeclared(stage, {**found}, runner.data)
         found.clear()
         found.update(kept)
         remember(kept)

@@ -166,7 +166,7 @@ def _umask() -> int:
 
 def _wrong_expressions() -> list[Any]:
     """Return what is cached under another expression."""
-    caches = (getattr(re, name, {}) for name in ("_cache", "_cache2"))
+    caches = [getattr(re, name, {}).copy() for name in ("_cache", "_cache2")]  # other threads compile meanwhile
     return [key for held in caches for key, one in held.items() if getattr(one, "pattern", key[1]) != key[1]]
 
 
