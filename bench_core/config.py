@@ -13,6 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringC
 from bench_core.data import Kind, Purpose, Source, TaskInfo
 from bench_core.model import Model, OwnVocabulary, TextGenerator, TextScorer
 
+#: Languages that set no spaces between words, by their ISO 639 codes.
+UNSPACED = frozenset(
+    {"chi", "cmn", "ja", "jpn", "khm", "km", "lao", "lo", "my", "mya", "th", "tha", "yue", "zh", "zho"}
+)
+
 
 class Settings(BaseModel):
     """A nested group of settings, such as a corpus: undeclared keys, NaN and infinity are errors."""
@@ -210,9 +215,15 @@ class TaskConfig(Config):
         """Return whether references are tokenized, with spaces between all tokens; by default they are raw text."""
         return False
 
+    @property
+    def separator(self) -> str:
+        """Return what stands between prompts and targets: a space, or nothing in languages without spaces."""
+        return "" if self.language in UNSPACED and not self.tokenized else " "
+
     def known(self, info: TaskInfo) -> TaskInfo:
         """Return the facts of `prepare`, completed from these settings."""
-        return replace(info, source=self.source, language=self.language, tokenized=self.tokenized)
+        language, tokenized = self.language, self.tokenized
+        return replace(info, source=self.source, language=language, tokenized=tokenized, separator=self.separator)
 
 
 class ObserverConfig(Config):

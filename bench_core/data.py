@@ -58,6 +58,7 @@ class TaskInfo:
     consecutive: bool = False  # whether examples continue each other, as the windows of a stream do
     language: str | None = None  # of targets, by its ISO 639 code; filled in by the core, as the task's Config says
     tokenized: bool = False  # whether spaces stand between all tokens of references; likewise
+    separator: str = " "  # between prompts and targets where the task does not say otherwise; likewise
     files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
 
 
@@ -128,6 +129,7 @@ class Prompt:
     id: int  # of the example, in its split
     text: str  # the source, or else the prefix; empty where there is neither
     name: str = ""  # of the example in its corpus, if it has one
+    separator: str = ""  # what stands between it and its target
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Outcome:
     texts: list[str] = field(default_factory=list)  # of the hypotheses
     target_log_prob: float | None = None  # from a Scorer, in nats
     target_tokens: int = 0  # of the reference, stop included
-    target_words: int = 0  # likewise, white-space separated, stop included
+    target_words: int | None = 0  # white-space separated, stop included; None if tokens do not spell the reference
     target_bytes: int | None = None  # of the raw text that the reference stands for; None if tokens do not spell it
     target_characters: int | None = None  # likewise
     weight: float = 1.0  # of the example
