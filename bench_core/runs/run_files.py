@@ -54,6 +54,7 @@ class TaskEntry(Open):
     embedded: bool | None = None
     statistics: dict[str, dict[str, float | int | None]] = {}
     overlap: dict[str, dict[str, int]] = {}
+    texts: dict[str, dict[str, int | str]] = {}
     status: str = ""
     reason: str = ""
 

@@ -32,9 +32,14 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         """Return the score of so many nats for each that is counted."""
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with the number of parts that a stream was read in, if not as a whole."""
+        """Return the metric with what its signature has from the task.
+
+        That is the number of parts that a stream was read in, if not as a whole, and what stands between prompts and
+        targets where both are read as one text.
+        """
         told = copy(self)
-        told.signature += f"|parts:{info.extras['parts']}" if "parts" in info.extras else ""
+        for name in ("parts", "between"):
+            told.signature += f"|{name}:{info.extras[name]}" if name in info.extras else ""
         return told
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:

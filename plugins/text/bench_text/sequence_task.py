@@ -25,6 +25,8 @@ from bench_core import (
 )
 from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
+from bench_text.cut_text import Asked, cut, digest_of
+from bench_text.cut_text import is_spaced as spaced
 from bench_text.encoder import PAD, Encoder
 from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
@@ -33,6 +35,8 @@ from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
 from bench_text.token_sizes import NONE
 from bench_text.tokenized import TokenizedTask, token_statistics
+
+NAMES = {" ": "space", "": "none"}  #: of separators in signatures
 
 
 class SequenceTask(TokenizedTask):
@@ -71,14 +75,18 @@ class SequenceTask(TokenizedTask):
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
+        pairs = ((self._given(one), one.target) for examples in found.values() for one in examples)
+        is_spaced = getattr(self.config, "between", None) is None and spaced(pairs)
         self.save_vocabulary(target.vocabulary)
-        statistics, shapes = {}, {}
+        statistics, shapes, texts = {}, {}, {}
         counts: list[int] = []
         for split, examples in found.items():
             encoded, left_out = self.choose(split, self._encoded(examples, source, target))
             statistics[split] = self.statistics(encoded) | left_out
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
-            self._save_texts(split, self._text_rows(encoded))
+            rows = [*self._text_rows(encoded, is_spaced)]
+            self._save_texts(split, rows)
+            texts[split] = {"asked": digest_of(rows)}
             self._save_names(split, encoded.examples)
             if split != "train" and not self.prefix and len(encoded) == len(examples):
                 self.save_sizes(split, self._sizes(encoded))
@@ -90,7 +98,8 @@ class SequenceTask(TokenizedTask):
             raise PluginError(
                 f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
             )
-        extras = {**self.about(data), **target.extras, "statistics": statistics}
+        between = self._between(is_spaced, any(map(self._given, found[self.splits[0]])))
+        extras = {**self.about(data), **target.extras, **between, "statistics": statistics, "texts": texts}
         return TaskInfo(
             target.vocabulary, counts, source.vocabulary if source else (), next(iter(shapes.values())), extras
         )
@@ -167,11 +176,15 @@ class SequenceTask(TokenizedTask):
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return the references of each example to decode, as `examples` yielded them."""
-        return {number: references for number, references, _ in self._texts(split)}
+        return {one.id: one.references for one in self._texts(split)}
 
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the source text of each example to decode, if it has one."""
-        return {number: source for number, _, source in self._texts(split) if source is not None}
+        return {one.id: one.prompt for one in self._texts(split) if one.prompt is not None}
+
+    def separators(self, split: Split) -> Mapping[int, str]:
+        """Return what stands between prompt and target, where a prefix was cut or there is white space already."""
+        return {one.id: one.separator for one in self._texts(split) if one.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
         """Return the name of each example that has one."""
@@ -203,9 +216,9 @@ class SequenceTask(TokenizedTask):
         """Return whether tokens, or what `text` makes of them, are a text."""
         return b"".join(pieces) == utf8(text) or self.text(tokens) == text
 
-    def _texts(self, split: Split) -> list[tuple[int, list[str], str | None]]:
-        rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
-        return rows
+    def _texts(self, split: Split) -> list[Asked]:
+        rows = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
+        return [Asked(*row) for row in rows]
 
     def _save_names(self, split: Split, examples: Sequence[Example]) -> None:
         """Write id, name and group of each example, if there are such."""
@@ -271,16 +284,31 @@ class SequenceTask(TokenizedTask):
             else None,
         )
 
-    def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
-        """Write id, references and source text of each example to decode."""
+    def _save_texts(self, split: Split, rows: Iterable[Asked]) -> None:
+        """Write each example to decode as text."""
         (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
 
-    def _text_rows(self, encoded: EncodedExamples) -> Iterator[tuple[int | None, list[str], str | None]]:
+    def _given(self, example: Example) -> str | None:
+        """Return the text that an example is made from: its source or its prompt."""
+        return example.source if self.config.source in TEXTS else example.prompt or None
+
+    def _between(self, is_spaced: bool, has_prompts: bool) -> dict[str, str]:
+        """Return what signatures say of the border between prompts and targets; nothing where there is none."""
+        if has_prompts:
+            return {"between": "none" if is_spaced else NAMES.get(self.config.separator, repr(self.config.separator))}
+        return {"between": "cut"} if self.prefix else {}
+
+    def _text_rows(self, encoded: EncodedExamples, is_spaced: bool) -> Iterator[Asked]:
         targets = [example.target for example in encoded.examples]
         rests = encoded.encoder.rest(targets, encoded.target, self.prefix) if self.prefix else targets
         for example, rest in zip(encoded.examples, rests, strict=True):
-            source = example.source if self.config.source in TEXTS else example.prompt or None
-            if Purpose.DECODE in example.purposes:
-                text = source if example.source_text is None else example.source_text
-                given = [rest] if Purpose.SCORE in example.purposes else []  # without a target there is none
-                yield example.id, [*example.references] or given, text
+            if Purpose.DECODE not in example.purposes:
+                continue
+            given = self._given(example)
+            text, separator = given if example.source_text is None else example.source_text, None
+            if given is None and self.prefix:
+                text, separator = cut(example.target, rest, self.target_tokenizer.kind)
+            elif is_spaced:
+                separator = ""
+            own = [rest] if Purpose.SCORE in example.purposes else []  # without a target there is none
+            yield Asked(example.id or 0, [*example.references] or own, text, separator)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bench_text import given_tokens
+from bench_text.cut_text import after_words
 from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encoder
 from bench_text.merges import Merges
 from bench_text.raw_text import Pieces, byte_level, utf8
@@ -45,8 +46,9 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
         return ([ids.get(token, 1) for token in cut(line)] for line in lines)
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        gap = " " if isinstance(settings, Words) else ""
-        return (gap.join(cut(line)[first:]) for line in lines)
+        if isinstance(settings, Words):
+            return (after_words(line, first) for line in lines)
+        return ("".join(cut(line)[first:]) for line in lines)
 
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
     texts = [utf8(token) for token in vocabulary]
