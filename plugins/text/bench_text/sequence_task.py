@@ -27,7 +27,7 @@ from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
 from bench_text.cut_text import Asked, cut, digest_of
 from bench_text.cut_text import is_spaced as spaced
-from bench_text.encoder import PAD, Encoder
+from bench_text.encoder import PAD, UNKNOWN, UNREADABLE, Encoder
 from bench_text.examples import TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
@@ -196,10 +196,10 @@ class SequenceTask(TokenizedTask):
         numbers = {group: place for place, group in enumerate(dict.fromkeys(groups.values()))}
         return {number: numbers[group] for number, group in groups.items()}
 
-    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
 
-        Texts that their tokens do not spell are left out, and so are all if `choose` left out examples of the split.
+        It is None of texts that their tokens do not spell; all are left out if `choose` left out some of the split.
         """
         return self.load_sizes(split, StoredExamples.load(self.folder, split).ids.tolist())
 
@@ -208,13 +208,17 @@ class SequenceTask(TokenizedTask):
         targets = [example.target for example in encoded.examples]
         raw = [example.target if example.raw is None else example.raw for example in encoded.examples]
         pieces = encoded.encoder.pieces or (lambda texts, rows: ([] for _ in texts))
-        rows = zip(raw, encoded.target, pieces(targets, encoded.target), strict=True)
-        sizes = [size(text) if self._spells(text, tokens, own) else (NONE, NONE) for text, tokens, own in rows]
-        return np.array(sizes, np.int64)
+        rows = zip(encoded.examples, raw, encoded.target, pieces(targets, encoded.target), strict=True)
+        by_text = encoded.encoder.pieces is None
+        spelled = [
+            self._read_back(tokens) == text if by_text or one.raw is not None else b"".join(own) == utf8(text)
+            for one, text, tokens, own in rows
+        ]
+        return np.array([size(text) if is_own else (NONE, NONE) for text, is_own in zip(raw, spelled, strict=True)])
 
-    def _spells(self, text: str, tokens: list[int], pieces: Sequence[bytes]) -> bool:
-        """Return whether tokens, or what `text` makes of them, are a text."""
-        return b"".join(pieces) == utf8(text) or self.text(tokens) == text
+    def _read_back(self, tokens: list[int]) -> str:
+        """Return what `text` makes of tokens, in which `<unk>` is that word: a function of the tokens alone."""
+        return self.text(tokens).replace(UNREADABLE, UNKNOWN)
 
     def _texts(self, split: Split) -> list[Asked]:
         rows = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
