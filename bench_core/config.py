@@ -162,6 +162,7 @@ class MetricConfig(Config):
     """
 
     needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
+    of_texts: ClassVar[bool] = False  #: whether it compares outputs with references as texts, alone: it has a ceiling
     of_tokens: ClassVar[bool] = False  #: whether it looks at the tokens of outputs, which text generators do not give
 
     def refusal(self, task: TaskConfig) -> str | None:

@@ -169,3 +169,4 @@ class Outcome:
     weight: float = 1.0  # of the example
     values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name
     group: int | None = None  # shared by examples that were not drawn independently, such as captions of an image
+    written: str | None = None  # the target as its own tokens write it; None where that is the first reference

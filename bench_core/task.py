@@ -82,6 +82,13 @@ class Task(ABC):
         """
         return {}
 
+    def written(self, split: Split) -> Mapping[int, str]:
+        """Return the targets that their tokens write differently from the first reference, as written, by id.
+
+        They bound what an output can score, such as lower case, `<unk>`, or lost white space. By default none.
+        """
+        return {}
+
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text that each target stands for, by id; by default none is known.
 

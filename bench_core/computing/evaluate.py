@@ -23,7 +23,7 @@ from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt, Purpose
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import PluginError, SuiteError
 from bench_core.generation_loop import limits
-from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextScorer
+from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextGenerator, TextScorer
 from bench_core.random_numbers import Noise
 from bench_core.storage.outcomes import by_id
 from bench_core.task import Size, Task, TextSize
@@ -61,6 +61,7 @@ class Examples:
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
         """Yield the outcomes as they are decoded."""
         references, texts = self.task.references(self.split), self._texts
+        told = {} if isinstance(model, OwnVocabulary | TextGenerator) else self.task.written(self.split)
         last, done = list[Outcome](), 0
         chosen = Chosen[list[list[Hypothesis]]](f"{self.split} {self.seed}")
 
@@ -79,14 +80,15 @@ class Examples:
             for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
                 given, outputs = list(references[target.id]), [self._text(one, model, prompt) for one in own]
                 own = [replace(one, text=None) for one in own]
-                last = [replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)]
+                found = replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)
+                last = [replace(found, written=told.get(target.id))]
                 yield last[0]
             done += len(batch)
             self.tell(done, self.number or len(references))
         if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
-            batch, found = chosen.kept
+            batch, first = chosen.kept
             look = SecondLook(model, *self.looked_at, decoder, self.noise, self.device, done)
-            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), found)
+            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), first)
 
     def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
         return lambda model, rows: decoder.decode(model, self._blind(rows), self.noise)

@@ -76,6 +76,9 @@ class CheckedTask(Task):
     def separators(self, split: Split) -> Mapping[int, str]:
         return self._by_id("separators", self.task.separators(split), _is_text, ONE_TEXT)
 
+    def written(self, split: Split) -> Mapping[int, str]:
+        return self._by_id("written", self.task.written(split), _is_text, ONE_TEXT)
+
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         found = self.task.target_sizes(split)
         return self._by_id("target_sizes", found, _is_size, ONE_SIZE)

@@ -86,7 +86,7 @@ class SequenceTask(TokenizedTask):
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
             rows = [*self._text_rows(encoded, is_spaced)]
             self._save_texts(split, rows)
-            texts[split] = {"asked": digest_of(rows)}
+            texts[split] = {"asked": digest_of(rows), **self._save_written(split, encoded)}
             self._save_names(split, encoded.examples)
             if split != "train" and not self.prefix and len(encoded) == len(examples):
                 self.save_sizes(split, self._sizes(encoded))
@@ -196,6 +196,11 @@ class SequenceTask(TokenizedTask):
         numbers = {group: place for place, group in enumerate(dict.fromkeys(groups.values()))}
         return {number: numbers[group] for number, group in groups.items()}
 
+    def written(self, split: Split) -> Mapping[int, str]:
+        """Return the targets that their tokens write differently from the first reference; none of train."""
+        path = self.folder / f"{split}.written.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
 
@@ -291,6 +296,21 @@ class SequenceTask(TokenizedTask):
     def _save_texts(self, split: Split, rows: Iterable[Asked]) -> None:
         """Write each example to decode as text."""
         (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
+
+    def _save_written(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
+        """Write the targets that tokens change, and return of how many references they make another text."""
+        if split == "train":
+            return {}
+        asked, written, lost, number = self.references(split), list[tuple[int, str]](), 0, 0
+        for example, tokens in zip(encoded.examples, encoded.target, strict=True):
+            references = asked.get(example.id or 0)
+            if references and Purpose.SCORE in example.purposes:
+                text, number = self.text(tokens[self.prefix :]), number + 1
+                written += [(example.id or 0, text)] if text != references[0] else []
+                lost += text not in references
+        if written:
+            (self.folder / f"{split}.written.json").write_text(json.dumps(written), encoding="utf-8")
+        return {"references": number, "unwritable": lost}
 
     def _given(self, example: Example) -> str | None:
         """Return the text that an example is made from: its source or its prompt."""

@@ -45,6 +45,14 @@ def digests(texts: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(f"{split} {asked}" for split, asked in found.items())
 
 
+def unwritable(texts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return by split how many references its own tokens cannot write."""
+    found = {split: about for split, about in texts.items() if about.get("unwritable")}
+    return ", ".join(
+        f"{about['unwritable']:,} of {about['references']:,} in {split}" for split, about in found.items()
+    )
+
+
 def facts(run: Run) -> dict[str, str]:
     """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
     tasks = run.info.get("tasks") or {}
@@ -61,6 +69,9 @@ def facts(run: Run) -> dict[str, str]:
         ),
         "Texts (sha256)": by_task(
             run, {task: asked for task, about in tasks.items() if (asked := digests(about.get("texts") or {}))}
+        ),
+        "References that tokens cannot write": by_task(
+            run, {task: lost for task, about in tasks.items() if (lost := unwritable(about.get("texts") or {}))}
         ),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
