@@ -223,8 +223,7 @@ class TaskConfig(Config):
 
     def known(self, info: TaskInfo) -> TaskInfo:
         """Return the facts of `prepare`, completed from these settings."""
-        language, tokenized = self.language, self.tokenized
-        return replace(info, source=self.source, language=language, tokenized=tokenized, separator=self.separator)
+        return replace(info, source=self.source, language=self.language, tokenized=self.tokenized)
 
 
 class ObserverConfig(Config):

@@ -58,7 +58,6 @@ class TaskInfo:
     consecutive: bool = False  # whether examples continue each other, as the windows of a stream do
     language: str | None = None  # of targets, by its ISO 639 code; filled in by the core, as the task's Config says
     tokenized: bool = False  # whether spaces stand between all tokens of references; likewise
-    separator: str = " "  # between prompts and targets where the task does not say otherwise; likewise
     files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
 
 
