@@ -13,6 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringC
 from bench_core.data import Kind, Purpose, Source, TaskInfo
 from bench_core.model import Model, OwnVocabulary, TextGenerator, TextScorer
 
+#: Languages that set no spaces between words, by their ISO 639 codes.
+UNSPACED = frozenset(
+    {"chi", "cmn", "ja", "jpn", "khm", "km", "lao", "lo", "my", "mya", "th", "tha", "yue", "zh", "zho"}
+)
+
 
 class Settings(BaseModel):
     """A nested group of settings, such as a corpus: undeclared keys, NaN and infinity are errors."""
@@ -159,6 +164,7 @@ class MetricConfig(Config):
     """
 
     needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
+    of_texts: ClassVar[bool] = False  #: whether it compares outputs with references as texts, alone: it has a ceiling
     of_tokens: ClassVar[bool] = False  #: whether it looks at the tokens of outputs, which text generators do not give
 
     def refusal(self, task: TaskConfig) -> str | None:
@@ -211,6 +217,11 @@ class TaskConfig(Config):
     def tokenized(self) -> bool:
         """Return whether references are tokenized, with spaces between all tokens; by default they are raw text."""
         return False
+
+    @property
+    def separator(self) -> str:
+        """Return what stands between prompts and targets: a space, or nothing in languages without spaces."""
+        return "" if self.language in UNSPACED and not self.tokenized else " "
 
     def known(self, info: TaskInfo) -> TaskInfo:
         """Return the facts of `prepare`, completed from these settings."""

@@ -128,6 +128,7 @@ class Prompt:
     id: int  # of the example, in its split
     text: str  # the source, or else the prefix; empty where there is neither
     name: str = ""  # of the example in its corpus, if it has one
+    separator: str = ""  # what stands between it and its target
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,10 @@ class Outcome:
     texts: list[str] = field(default_factory=list)  # of the hypotheses
     target_log_prob: float | None = None  # from a Scorer, in nats
     target_tokens: int = 0  # of the reference, stop included
-    target_words: int = 0  # likewise, white-space separated, stop included
+    target_words: int | None = 0  # white-space separated, stop included; None if tokens do not spell the reference
     target_bytes: int | None = None  # of the raw text that the reference stands for; None if tokens do not spell it
     target_characters: int | None = None  # likewise
     weight: float = 1.0  # of the example
     values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name
     group: int | None = None  # shared by examples that were not drawn independently, such as captions of an image
+    written: str | None = None  # the target as its own tokens write it; None where that is the first reference

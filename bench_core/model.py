@@ -169,12 +169,18 @@ class OwnVocabulary(Model):
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
         """Return a row for each prompt [N], with the id of its example, in main memory.
 
-        `gold` is the target with stop; without targets it is stop alone.
+        `gold` is the target with stop; without targets it is stop alone. Of targets, `extras["spelled"]` says
+        whether their tokens, read back, are their texts [N]; where that is false or missing, there is no number by
+        byte, character or word.
         """
 
     @abstractmethod
     def text(self, tokens: list[int]) -> str:
         """Convert tokens of its own, without stop, to text."""
+
+    def output(self, tokens: list[int], prompt: Prompt) -> str:
+        """Convert tokens that go on from a prompt to text, without the separator; by default as `text` does."""
+        return self.text(tokens)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """Raise PluginError: it is not trained."""

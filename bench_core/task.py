@@ -83,12 +83,27 @@ class Task(ABC):
         """
         return {}
 
-    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+    def separators(self, split: Split) -> Mapping[int, str]:
+        """Return what stands between prompt and target in the corpus, by id, where the task cut a text in two.
+
+        Models with tokens of their own read both as one text. By default, and for all other examples, that is the
+        `separator` of the Config, or nothing where a prompt is empty or ends with white space.
+        """
+        return {}
+
+    def written(self, split: Split) -> Mapping[int, str]:
+        """Return the targets that their tokens write differently from the first reference, as written, by id.
+
+        They bound what an output can score, such as lower case, `<unk>`, or lost white space. By default none.
+        """
+        return {}
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text that each target stands for, by id; by default none is known.
 
-        A raw text is what the corpus has, whatever the tokenizer; a stop stands for one line break. A target is left
-        out if its tokens do not spell that text, such as `<unk>` or lower case; all are, if some examples of the
-        split were left out because of their tokens.
+        A raw text is what the corpus has, whatever the tokenizer; a stop stands for one line break. It is None for a
+        target whose tokens do not spell that text, such as `<unk>` or lower case; all are left out if some examples
+        of the split were left out because of their tokens.
         """
         return {}
 

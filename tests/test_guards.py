@@ -285,7 +285,7 @@ TASKS = {
     "sources": r"sources gave 7; it is one text",
     "groups": r"groups gave 'a'; it is one whole number by each id",
     "groups list": r"groups gave \[0, 0\]; it is one whole number by each id",
-    "sizes": r"target_sizes gave 7; it is one TextSize by each id",
+    "sizes": r"target_sizes gave 7; it is one TextSize by each id, or None",
     "sizes negative": r"target_sizes gave .*TextSize.*; it is one TextSize by each id",
 }
 

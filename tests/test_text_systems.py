@@ -401,12 +401,12 @@ def test_an_invalid_setting_of_a_generator_hides_no_other_mistake(write, monkeyp
     assert "nats needs a Scorer" in text
 
 
-def test_texts_are_encoded_once_to_decode_and_once_to_score(go, monkeypatch):
-    asked = []
+def test_texts_are_encoded_once_to_decode_once_to_be_counted_and_once_to_score(go, monkeypatch):
+    alone, asked = [], []
     encode = Characters.encode
 
     def counted(self, prompts, targets=None):
-        asked.extend(one.id for one in prompts)
+        (asked if targets else alone).extend(one.id for one in prompts)
         return encode(self, prompts, targets)
 
     monkeypatch.setattr(Characters, "encode", counted)
@@ -414,4 +414,4 @@ def test_texts_are_encoded_once_to_decode_and_once_to_score(go, monkeypatch):
     skip = "skip: [{model: [echo, oracle], metric: nats}]\n    splits: [test]"
     run = go(text, **{"splits: [valid, test]": skip, "seeds: 2": "seeds: 1"})
     number = next(one for one in run.cells if one.cell["model"] == "characters").numbers["nats"].examples
-    assert len(asked) == 9 + number
+    assert (len(alone), len(asked)) == (9, 9 + number)

@@ -19,11 +19,11 @@ from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.second_look import Chosen, SecondLook, without_targets
 from bench_core.computing.texts import Texts, written
 from bench_core.config import ModelConfig
-from bench_core.data import Batch, Hypothesis, Kind, Outcome, Purpose
+from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt, Purpose
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import PluginError, SuiteError
 from bench_core.generation_loop import limits
-from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextScorer
+from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextGenerator, TextScorer
 from bench_core.random_numbers import Noise
 from bench_core.storage.outcomes import by_id
 from bench_core.task import Size, Task, TextSize
@@ -61,6 +61,7 @@ class Examples:
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
         """Yield the outcomes as they are decoded."""
         references, texts = self.task.references(self.split), self._texts
+        told = {} if isinstance(model, OwnVocabulary | TextGenerator) else self.task.written(self.split)
         last, done = list[Outcome](), 0
         chosen = Chosen[list[list[Hypothesis]]](f"{self.split} {self.seed}")
 
@@ -77,25 +78,27 @@ class Examples:
                 chosen.offer(read, hypotheses)
             targets = self._targets(model, read)
             for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
-                given, outputs = list(references[target.id]), [self._text(one, model) for one in own]
+                given, outputs = list(references[target.id]), [self._text(one, model, prompt) for one in own]
                 own = [replace(one, text=None) for one in own]
-                last = [replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)]
+                found = replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)
+                last = [replace(found, written=told.get(target.id))]
                 yield last[0]
             done += len(batch)
             self.tell(done, self.number or len(references))
         if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
-            batch, found = chosen.kept
+            batch, first = chosen.kept
             look = SecondLook(model, *self.looked_at, decoder, self.noise, self.device, done)
-            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), found)
+            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), first)
 
     def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
         return lambda model, rows: decoder.decode(model, self._blind(rows), self.noise)
 
-    def _text(self, hypothesis: Hypothesis, model: Any) -> str:
+    def _text(self, hypothesis: Hypothesis, model: Any, prompt: Prompt) -> str:
         if hypothesis.text is not None:
             return hypothesis.text
-        by = model if isinstance(model, OwnVocabulary) else self.task
-        return by.text(hypothesis.tokens)
+        if isinstance(model, OwnVocabulary):
+            return model.output(hypothesis.tokens, prompt)
+        return self.task.text(hypothesis.tokens)
 
     @cached_property
     def _texts(self) -> Texts:
@@ -167,7 +170,7 @@ class Examples:
 
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""
-        memory, carries, done = None, True, 0
+        memory, carries, done, own = None, True, 0, isinstance(model, OwnVocabulary)
         chosen = Chosen[torch.Tensor](f"{self.split} {self.seed}")
 
         def score(part: Batch) -> tuple[Batch, Scores]:
@@ -186,9 +189,10 @@ class Examples:
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
-            for row, outcome in enumerate(map(self._sized, self._targets(model, read))):
-                own = {name: column[row] for name, column in values.items()}
-                yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=own)
+            targets = self._targets(model, read) if own else map(self._sized, self._targets(model, read))
+            for row, outcome in enumerate(targets):
+                left = {name: column[row] for name, column in values.items()}
+                yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=left)
             done += len(batch)
             self.tell(done, self.number or 0)
         if chosen.kept and self.looked_at:
@@ -212,12 +216,15 @@ class Examples:
         return Outcome(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
 
     def _sized(self, target: Outcome) -> Outcome:
-        """Return the outcome with the size of its raw text, where that is known."""
-        size = self._sizes.get(target.id) if target.target_bytes is None else None
-        return replace(target, target_bytes=size.bytes, target_characters=size.characters) if size else target
+        """Return the outcome of a target of the task with the size of its raw text, where that is known."""
+        if target.id not in self._sizes:
+            return target
+        if size := self._sizes[target.id]:
+            return replace(target, target_bytes=size.bytes, target_characters=size.characters)
+        return replace(target, target_words=None)
 
     @cached_property
-    def _sizes(self) -> Mapping[int, TextSize]:
+    def _sizes(self) -> Mapping[int, TextSize | None]:
         return self.task.target_sizes(self.split)
 
     @cached_property

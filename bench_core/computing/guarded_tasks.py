@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 ONE_TEXT: Fault = "it is one text by each id."
 ONE_NUMBER: Fault = "it is one whole number by each id."
-ONE_SIZE: Fault = "it is one TextSize by each id."
+ONE_SIZE: Fault = "it is one TextSize by each id, or None."
 TEXTS: Fault = "it is a list of texts by each id."
 
 
@@ -83,7 +83,13 @@ class CheckedTask(Task):
     def example_names(self, split: Split) -> Mapping[int, str]:
         return self._by_id("example_names", self.task.example_names(split), _is_text, ONE_TEXT)
 
-    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+    def separators(self, split: Split) -> Mapping[int, str]:
+        return self._by_id("separators", self.task.separators(split), _is_text, ONE_TEXT)
+
+    def written(self, split: Split) -> Mapping[int, str]:
+        return self._by_id("written", self.task.written(split), _is_text, ONE_TEXT)
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         found = self.task.target_sizes(split)
         return self._by_id("target_sizes", found, _is_size, ONE_SIZE)
 
@@ -108,7 +114,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, TextSize) and all(type(one) is int and one >= 0 for one in vars(value).values())
+    return value is None or (
+        isinstance(value, TextSize) and all(type(one) is int and one >= 0 for one in vars(value).values())
+    )
 
 
 def _are_texts(value: object) -> bool:

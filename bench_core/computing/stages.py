@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -23,6 +24,7 @@ from bench_core.computing.process_state import generators, restore
 from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import PluginError
+from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
@@ -49,6 +51,10 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             restore(drawn)
     look.at_examples()
     info = task.config.known(info)
+    for split, texts in info.extras.get("texts", {}).items():
+        if number := texts.get("unwritable"):
+            told = f"{number:,} of {texts['references']:,} references of {split!r}"
+            context.warn(f"{named(task, 'prepare')}: {told} cannot be written by its tokens, which bounds scores.")
     if found := overlap(look.task):
         look.at_overlap(found, context.warn)
         info = replace(info, extras={**info.extras, "overlap": found})
@@ -91,7 +97,10 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
     MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage)).at_outcomes(outcomes, split)
-    bounds = metric.config.bounds()
+    bounds, ceiling = (
+        metric.config.bounds(),
+        _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes),
+    )
     number = {
         "value": _as_json(value),
         "examples": len(outcomes),
@@ -106,6 +115,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "block": drawn.block,
         "error": checked_error(metric, parts),
         "bounds": bounds and [_as_json(float(end)) for end in bounds],
+        **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
     np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
     try:
@@ -114,6 +124,14 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
     return {"examples": len(outcomes)}
+
+
+def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, outcomes: Sequence[Outcome]) -> float | None:
+    """Return the score of the references as their tokens write them; None where they write all of them."""
+    if not build().config.of_texts or all(one.written is None or one.written in one.references for one in outcomes):
+        return None
+    best = [replace(one, texts=[one.references[0] if one.written is None else one.written]) for one in outcomes]
+    return measured(build(), info, best)[2]
 
 
 def probe(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,33 +25,35 @@ class Texts:
     def prompts(self, batch: Batch) -> list[Prompt]:
         """Return the prompts of the rows: the source of each, or else its prefix."""
         ids, openings = batch.ids.tolist(), batch.opening[:, 1:].tolist()
-        return [
-            Prompt(number, self._prompt(number, prefix), self._names.get(number, ""))
-            for number, prefix in zip(ids, openings, strict=True)
-        ]
+        return [self._prompt(number, prefix) for number, prefix in zip(ids, openings, strict=True)]
 
     def encoded(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
         """Return the rows in the vocabulary of a model, each with its first reference as the target.
 
-        A target that is not to be scored may be missing: it is stop alone.
+        Prompts of targets that are not scored are read without them; such a target may be missing: it is stop alone.
         """
-        targets = [self._target(number) if scored else self._reference(number) or "" for number in batch.ids.tolist()]
-        return encoded(model, self.prompts(batch), targets)
+        prompts, ids = self.prompts(batch), batch.ids.tolist()
+        if scored:
+            return encoded(model, prompts, [self._target(number) for number in ids])
+        own = encoded(model, prompts)
+        known = encoded(model, prompts, [self._reference(number) or "" for number in ids])
+        return replace(own, gold=known.gold, length=known.length, extras={**own.extras, **known.extras})
 
     def own_targets(self, own: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
         """Yield what is known of the targets of rows that `encoded` gave, in tokens of their model.
 
-        Stop counts as a line break. Nothing is known of an example without references.
+        Stop counts as a line break. Nothing is known of an example without references, nor the size of a text that
+        its tokens do not spell.
         """
-        for number, tokens in zip(own.ids.tolist(), own.length.tolist(), strict=True):
-            text = self._reference(number)
+        spelled = own.extras.get("spelled", own.length * 0).tolist()
+        for number, tokens, is_spelled in zip(own.ids.tolist(), own.length.tolist(), spelled, strict=True):
+            text, group = self._reference(number), groups.get(number)
             if text is None:
-                yield Outcome(number, group=groups.get(number))
-                continue
-            yield Outcome(
-                number, target_tokens=tokens, target_words=len(text.split()) + 1, group=groups.get(number),
-                target_bytes=len(text.encode("utf-8", "surrogatepass")) + 1, target_characters=len(text) + 1,
-            )  # fmt: skip
+                yield Outcome(number, group=group)
+            elif is_spelled:
+                yield Outcome(number, target_tokens=tokens, group=group, **_sizes(text, stop=True))
+            else:
+                yield Outcome(number, target_tokens=tokens, target_words=None, group=group)
 
     def scored(
         self, model: TextScorer, batch: Batch, generation: Generation, kind: Kind, groups: Mapping[int, int]
@@ -64,14 +66,18 @@ class Texts:
         for number, target, score in zip(ids, targets, found, strict=True):
             yield Outcome(
                 number, target_log_prob=float(score.log_prob), target_tokens=score.tokens, group=groups.get(number),
-                target_words=len(target.split()) + score.stop, target_characters=len(target) + score.stop,
-                target_bytes=len(target.encode("utf-8", "surrogatepass")) + score.stop,
+                **_sizes(target, score.stop),
             )  # fmt: skip
 
-    def _prompt(self, number: int, prefix: list[int]) -> str:
-        if number in self._sources:
-            return self._sources[number]
-        return self.task.prompt(prefix) if prefix else ""
+    def _prompt(self, number: int, prefix: list[int]) -> Prompt:
+        text = self._sources.get(number)
+        if text is None:
+            text = self.task.prompt(prefix) if prefix else ""
+        separator = self._separators.get(number)
+        if separator is None:
+            usual = getattr(self.task.config, "separator", " ")
+            separator = "" if not text or text[-1].isspace() else usual
+        return Prompt(number, text, self._names.get(number, ""), separator)
 
     def _target(self, number: int) -> str:
         found = self._reference(number)
@@ -94,8 +100,22 @@ class Texts:
         return self.task.sources(self.split)
 
     @cached_property
+    def _separators(self) -> Mapping[int, str]:
+        return self.task.separators(self.split)
+
+    @cached_property
     def _names(self) -> Mapping[int, str]:
         return self.task.example_names(self.split)
+
+
+def _sizes(text: str, stop: bool) -> dict[str, Any]:
+    """Return the sizes of a target as an outcome has them; stop counts as a line break."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return {
+        "target_words": len(text.split()) + stop,
+        "target_bytes": size + stop,
+        "target_characters": len(text) + stop,
+    }
 
 
 def encoded(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:

@@ -49,7 +49,7 @@ from bench_core.suites.yaml_source import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
-TOLD = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap")  # of what a task knows besides
+TOLD = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # of what a task knows besides
 LETTERS = 12  # of a digest of code
 REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 

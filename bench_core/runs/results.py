@@ -78,6 +78,7 @@ class Number:
     block: PositiveInt = 1  # how many examples in a row depend on each other
     error: Real = 0.0  # of its own, by sampling in a model
     bounds: tuple[Real, Real] | None = None  # the lowest and highest possible score, if the metric declares them
+    ceiling: Real | None = None  # of references as their tokens write them, if these cannot write all
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,10 @@ def cell_as_json(one: CellResult) -> dict[str, Any]:
 
 def _number_as_json(number: Number) -> dict[str, Any]:
     known = {**vars(number), "value": None if number.value is None else as_json(number.value)}
-    bounds = known.pop("bounds")
-    return known if bounds is None else {**known, "bounds": [as_json(float(end)) for end in bounds]}
+    bounds, ceiling = known.pop("bounds"), known.pop("ceiling")
+    if bounds is not None:
+        known["bounds"] = [as_json(float(end)) for end in bounds]
+    return known if ceiling is None else {**known, "ceiling": as_json(ceiling)}
 
 
 def number_digest(number: Number, draws: Draws | None) -> str:

@@ -55,6 +55,7 @@ class TaskEntry(Open):
     restricted: str = ""
     statistics: dict[str, dict[str, float | int | None]] = {}
     overlap: dict[str, dict[str, int]] = {}
+    texts: dict[str, dict[str, int | str]] = {}
     status: str = ""
     reason: str = ""
 

@@ -85,6 +85,7 @@ class Measurement(BaseModel):
     block: PositiveInt
     error: Real
     bounds: list[Real] | None = None
+    ceiling: Real | None = None
 
 
 #: Of the JSON files of artifacts, by their names.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
 
 _OF_TEXTS = frozenset({"text", "token_count"})  # of hypotheses, left out where they are None
-_UNKNOWN = frozenset({"group", "target_bytes", "target_characters"})  # left out where they are None
+_UNKNOWN = frozenset({"group", "target_bytes", "target_characters", "written"})  # left out where they are None
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:

@@ -53,6 +53,8 @@ class CaptioningConfig(TaskConfig):
 class CaptionMetricConfig(MetricConfig):
     """What the metrics of the COCO evaluation share: captions are cut by its tokenizer, which runs in Java."""
 
+    of_texts = True
+
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
 
     def bounds(self) -> tuple[float, float]:

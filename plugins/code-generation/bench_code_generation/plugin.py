@@ -59,6 +59,7 @@ class CodeExactMatchConfig(ParsedCodeConfig):
     """Share of programs that are a reference, once both are parsed and printed back."""
 
     name, target = "code-exact-match", "bench_code_generation.matching:CodeExactMatch"
+    of_texts = True
     cites = ["yin2017"]
 
 

@@ -27,6 +27,9 @@ class DataTaskConfig(TaskConfig):
     fields: Fields = Fields()  #: which field of a record is what
     target_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of targets
     longest: PositiveInt | None = None  #: tokens of a source or target; longer examples are not trained on
+    between: str | None = (
+        None  #: what stands between prompt and target; by default a space, where neither has white space
+    )
     empty: Literal["error", "keep", "drop"] = "error"  #: what a blank text does; `drop` leaves it out of `train`
 
     @property
@@ -66,6 +69,10 @@ class DataTaskConfig(TaskConfig):
     @property
     def language(self) -> str | None:
         return self.target_language
+
+    @property
+    def separator(self) -> str:
+        return super().separator if self.between is None else self.between
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them, but DECODE alone for a split without targets."""

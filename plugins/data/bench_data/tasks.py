@@ -34,6 +34,12 @@ class DataTask(SequenceTask):
 
     _left_out: Mapping[str, int] = {}  # of the training split
 
+    def separators(self, split: Split) -> Mapping[int, str]:
+        """Return what stands between prompts and targets, where the settings or the data say it."""
+        if self.config.between is None:
+            return super().separators(split)
+        return dict.fromkeys(self.sources(split), self.config.between)
+
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
         """Learn vocabularies from the examples to train on; where there are none, from all, as nothing is trained."""
         if "train" not in found:

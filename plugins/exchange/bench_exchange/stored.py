@@ -258,8 +258,9 @@ def _unlike(sample: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]]) -
     if stored is None:
         yield f"example {sample['id']} was not decoded"
         return
-    repeats = {stored.get("prompt"): "prompt", stored.get("reference"): "reference"}
-    hidden = f"(the {repeats.get(stored.get('text'), '')}, word for word)"
+    words = {name: " ".join(str(stored.get(name) or "").split()) for name in ("reference", "prompt", "text")}
+    repeats = {words[name]: name for name in ("reference", "prompt")}
+    hidden = f"(the {repeats.get(words['text'], '')}, word for word)"
     for name in ("text", "prompt", "reference", "finished", "tokens", "log_prob"):
         told, there = sample.get(name), stored.get(name)
         left_out = told == hidden if name == "text" else told in ("", None)

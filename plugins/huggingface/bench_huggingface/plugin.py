@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from bench_core import DataError, Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
 from bench_huggingface import checkpoint, folder, hub
@@ -72,6 +72,9 @@ class CheckpointConfig(ModelConfig):
     dtype: DType = "float32"  #: of the weights
     prompt: str = "{prompt}"  #: what it reads, with the source or prefix of an example in place of `{prompt}`
     answer: str = "{answer}"  #: how a target follows it, to be scored; what precedes `{answer}` is taken off outputs
+    control_tokens: bool = (
+        False  #: whether `<|endoftext|>` and the like in texts of the data are control tokens, not text
+    )
     stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them
 
     @field_validator("prompt", "answer")
@@ -123,9 +126,12 @@ class PretrainedLMConfig(CheckpointConfig):
 
     name, target = "hf-pretrained-lm", "bench_huggingface.pretrained_lm:PretrainedLM"
     family = "causal"
-    evaluation = {"prompt", "answer", "stop", "chat", "system", "bos"}
+    evaluation = {"prompt", "answer", "control_tokens", "stop", "stride", "chat", "system", "bos"}
 
     chat: bool = False  #: whether a prompt is a message of a user, in the chat template of the tokenizer
+    stride: PositiveInt | None = (
+        None  #: tokens by which windows move over texts longer than its positions; None: an error
+    )
     system: str | None = None  #: the message of the system before it, with `chat`
     bos: bool | None = None  #: whether a prompt begins with the token that begins texts; by default as its tokenizer
 
@@ -143,7 +149,7 @@ class PretrainedSeq2SeqConfig(CheckpointConfig):
 
     name, target = "hf-pretrained-seq2seq", "bench_huggingface.pretrained_seq2seq:PretrainedSeq2Seq"
     family = "seq2seq"
-    evaluation = {"prompt", "answer", "stop", "source_language", "target_language"}
+    evaluation = {"prompt", "answer", "control_tokens", "stop", "source_language", "target_language"}
 
     source_language: str | None = None  #: its code, as the tokenizer of a multilingual model knows it
     target_language: str | None = None  #: likewise; the decoder begins with its token

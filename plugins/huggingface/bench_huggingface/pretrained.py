@@ -27,8 +27,10 @@ from bench_core import (
 from bench_huggingface import network
 from bench_huggingface.checkpoint import Family
 from bench_huggingface.folder import CONFIG
+from bench_huggingface.joint_text import Joint
 from bench_huggingface.own_numbering import OwnNumbering
 from bench_huggingface.stop_strings import StopStrings
+from bench_huggingface.windows import windows
 from bench_huggingface.words import Words
 
 if TYPE_CHECKING:
@@ -62,6 +64,12 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         self.words = Words(self.folder, config, settings)
         self.network: Any = network.allocated(settings, False, self.family, getattr(torch, config.dtype))
         self.positions = network.positions(settings)
+        self.stride: int | None = getattr(config, "stride", None)
+        if self.stride and self.positions and self.stride > self.positions[0]:
+            raise SuiteError(
+                f"windows that move by `stride: {self.stride}` tokens leave some out: the model in {self.folder} has "
+                f"{self.positions[0]} positions (`{self.positions[1]}`). Set at most that."
+            )
         self.vocabulary_size = min(len(self.words), settings.get_text_config().vocab_size)
         self.numbering = self._numbering()
         self.stops = StopStrings(self.words.stops, self._decoded) if self.words.stops else None
@@ -83,6 +91,10 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         """Return the tokens of a prompt, in the model's numbers."""
 
     @abstractmethod
+    def joint(self, prompt: Prompt, target: str) -> Joint:
+        """Return the tokens of a prompt with its target, in the model's numbers."""
+
+    @abstractmethod
     def room(self, batch: Batch) -> Tensor | None:
         """Return for how many tokens of a target each row has positions [N], stop included; None for any number."""
 
@@ -94,22 +106,23 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         network.load(self.network, self.folder)
 
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
-        sources = [self.tokens_of(one.text) for one in prompts]
+        if targets:
+            read = [self.joint(*one) for one in zip(prompts, targets, strict=True)]
+        else:
+            read = [Joint(self.tokens_of(one.text), [], spelled=True) for one in prompts]
+        sources = [one.prompt for one in read]
         for one, source in zip(prompts, sources, strict=True):
-            self._check_prompt(one, source)
-        given = targets or [""] * len(prompts)
-        golds = [[*self.numbering.own(self.words.target(text) if targets else []), STOP] for text in given]
-        return Batch(
-            torch.tensor([one.id for one in prompts], dtype=torch.long),
-            torch.full((len(prompts), 1), STOP),
-            _padded(golds),
-            torch.tensor([len(gold) for gold in golds], dtype=torch.long),
-            _padded(sources),
-            torch.tensor([len(source) for source in sources], dtype=torch.long),
-        )
+            self._check_prompt(one, source, bool(targets))
+        golds = [[*self.numbering.own(one.target), STOP] for one in read]
+        found = _batch(torch.tensor([one.id for one in prompts], dtype=torch.long), sources, golds)
+        spelled = {"spelled": torch.tensor([one.spelled for one in read])} if targets else {}
+        return replace(found, extras=spelled)
 
     def text(self, tokens: list[int]) -> str:
         return self.words.text(self.numbering.own(tokens))
+
+    def output(self, tokens: list[int], prompt: Prompt) -> str:
+        return self.text(tokens).removeprefix(self.words.separator(prompt) if self.family == "causal" else "")
 
     def limit(self, batch: Batch) -> Tensor | None:
         return self.room(batch)
@@ -128,16 +141,44 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
     @torch.no_grad()
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Take rows of like length together, as many as LOGITS allows."""
+        self._check_ends(batch)
+        if self.stride and self.positions and (room := self.room(batch)) is not None:
+            longer = batch.length > room
+            if bool(longer.any()):
+                found = self._in_windows(batch, self.stride)
+                return Scores(self._sums(found, batch), {"stride": longer.double() * self.stride})
         self._check_room(batch)
         total = torch.zeros(len(batch), dtype=torch.float64, device=batch.ids.device)
-        most = max(1, LOGITS // (batch.gold.shape[1] * self.vocabulary_size))
-        for rows in torch.split(batch.length.argsort(stable=True), most):
+        for rows in self._alike(batch):
             part = _narrowed(batch.select(rows))
-            found = self._weighed(part)
-            if self.stops:
-                found = self.stops.scored(found, part.gold, part.length)
-            total = total.index_add(0, rows, found.double().where(part.mask, 0).sum(1))
+            total = total.index_add(0, rows, self._sums(self._weighed(part), part))
         return Scores(total)
+
+    def _sums(self, found: Tensor, batch: Batch) -> Tensor:
+        """Return the log-probability of each row [N], of those of tokens [N, T]."""
+        if self.stops:
+            found = self.stops.scored(found, batch.gold, batch.length)
+        return found.double().where(batch.mask, 0).sum(1)
+
+    def _alike(self, batch: Batch) -> Sequence[Tensor]:
+        """Return rows of like length together."""
+        most = max(1, LOGITS // (batch.gold.shape[1] * self.vocabulary_size))
+        return torch.split(batch.length.argsort(stable=True), most)
+
+    def _in_windows(self, batch: Batch, stride: int) -> Tensor:
+        """Return the log-probabilities of `gold` [N, T], each from the window that it is in."""
+        device = batch.ids.device
+        all_of = [*windows(batch, (self.positions or (0, ""))[0], stride, self.numbering.own)]
+        numbers = torch.tensor([one.row for one in all_of], device=device)
+        begins = torch.tensor([one.begin for one in all_of], device=device)
+        read = _batch(batch.ids.cpu()[numbers.cpu()], [one.read for one in all_of], [one.scored for one in all_of])
+        read, found = read.to(device), torch.zeros_like(batch.gold, dtype=torch.float64)
+        for rows in self._alike(read):
+            part = _narrowed(read.select(rows))
+            real = part.mask
+            places = begins[rows, None] + torch.arange(part.gold.shape[1], device=device)
+            found[numbers[rows, None].expand_as(real)[real], places[real]] = self._weighed(part).double()[real]
+        return found
 
     def _next(self, logits: Tensor, reading: State, tokens: Tensor | None) -> tuple[Tensor, Written]:
         log_probs = self.numbering.log_probs(logits)
@@ -157,18 +198,38 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
     def _decoded(self, tokens: list[int]) -> str:
         return self.words.decoded(self.numbering.own(tokens))
 
-    def _check_prompt(self, prompt: Prompt, tokens: list[int]) -> None:
+    def _check_prompt(self, prompt: Prompt, tokens: list[int], scored: bool) -> None:
         if max(tokens) >= self.network.get_input_embeddings().num_embeddings:
             raise SuiteError(
                 f"the tokenizer in {self.folder} gives token {max(tokens)} for example {prompt.id}, which the model "
                 "does not have. They do not belong together."
             )
-        if self.positions and len(tokens) > self.positions[0]:
+        if self.positions and len(tokens) > self.positions[0] and not (scored and self.stride):
             most, name = self.positions
             raise SuiteError(
                 f"the prompt of example {prompt.id} has {len(tokens)} tokens, which do not fit into the {most} "
-                f"positions (`{name}`) of the model. Leave out longer texts (`longest:` of a task)."
+                f"positions (`{name}`) of the model. Leave out longer texts (`longest:` of a task)"
+                f"{self._advice(most) if scored else ''}."
             )
+
+    def _advice(self, positions: int) -> str:
+        return f", or score them in windows (`stride: {max(1, positions // 2)}`)" if self.family == "causal" else ""
+
+    def _check_ends(self, batch: Batch) -> None:
+        """Raise SuiteError if a token that ends texts is inside of a target."""
+        ends = torch.tensor([STOP, *self.numbering.own([*self.numbering.ends])], device=batch.gold.device)
+        inside = torch.isin(batch.gold, ends) & batch.mask
+        inside &= torch.arange(batch.gold.shape[1], device=batch.gold.device) < batch.length[:, None] - 1
+        if not inside.any():
+            return
+        row, place = inside.nonzero()[0].tolist()
+        (token,) = self.numbering.own([int(batch.gold[row, place])])
+        text = self.words.reader.read_back([token])
+        raise SuiteError(
+            f"the target of example {int(batch.ids[row])} has {text!r} (token {token}) inside, which ends texts for "
+            f"the model in {self.folder}: no text goes on after its end. Leave the example out, or correct "
+            "`eos_token_id` in generation_config.json (or `stop`, `control_tokens`)."
+        )
 
     def _check_room(self, batch: Batch) -> None:
         room = self.room(batch)
@@ -179,7 +240,7 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         raise SuiteError(
             f"the target of example {int(batch.ids[row])} has {int(batch.length[row])} tokens, and room "
             f"for {int(room[row])} in the {most} positions (`{name}`) of the model. Leave out longer texts "
-            "(`longest:` of a task)."
+            f"(`longest:` of a task){self._advice(most)}."
         )
 
     @torch.no_grad()
@@ -245,6 +306,15 @@ def sources_of(batch: Batch) -> tuple[Tensor, Tensor]:
     assert batch.source is not None
     assert batch.source_length is not None
     return batch.source[:, : int(batch.source_length.max())], batch.source_length
+
+
+def _batch(ids: Tensor, sources: list[list[int]], golds: list[list[int]]) -> Batch:
+    """Return rows of tokens, given those of sources in the numbers of the model."""
+    lengths, source_lengths = (
+        torch.tensor([len(row) for row in rows], dtype=torch.long) for rows in (golds, sources)
+    )
+    opening = torch.full((len(ids), 1), STOP)
+    return Batch(ids, opening, _padded(golds), lengths, _padded(sources), source_lengths)
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

@@ -10,8 +10,9 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from bench_core import Batch, State, SuiteError, TaskInfo
+from bench_core import Batch, Prompt, State, SuiteError, TaskInfo
 from bench_huggingface.joined_caches import has_places, joined
+from bench_huggingface.joint_text import Joint
 from bench_huggingface.pretrained import Pretrained, sources_of
 from bench_huggingface.reader import Reader
 
@@ -46,6 +47,9 @@ class PretrainedLM(Pretrained):
     def tokens_of(self, prompt: str) -> list[int]:
         return self.words.prompt(prompt)
 
+    def joint(self, prompt: Prompt, target: str) -> Joint:
+        return self.words.joint(prompt, target)
+
     def room(self, batch: Batch) -> Tensor | None:
         return self.positions and self.positions[0] - sources_of(batch)[1] + 1  # the last token is not read
 
@@ -74,7 +78,7 @@ class PretrainedLM(Pretrained):
         """Put prompts and targets behind one another; padding comes last, which causal networks do not see."""
         source, length = sources_of(batch)
         gold = self.numbering.of_model(batch.gold)
-        width = int(length.max()) + gold.shape[1] - 1
+        width = int((length + batch.length).max()) - 1  # no row has more positions
         places = torch.arange(width, device=gold.device)
         behind = places - length[:, None]  # [N, width] places in the target
         tokens = torch.cat([source, gold], 1)
@@ -82,6 +86,7 @@ class PretrainedLM(Pretrained):
         last = width - int(length.min()) + 1
         found = self.reader.logits(tokens.gather(1, where), last)  # [N, last, M]
         wanted = length[:, None] - length.min() + torch.arange(gold.shape[1], device=gold.device)  # [N, T]
+        wanted = wanted.clamp(max=last - 1)
         return found.gather(1, wanted[..., None].expand(-1, -1, found.shape[2]))
 
     def goes_on(self) -> bool:

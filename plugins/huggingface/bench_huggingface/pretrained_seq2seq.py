@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor
 from transformers import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from bench_core import Batch, DataError, State, SuiteError, TaskInfo
+from bench_core import Batch, DataError, Prompt, State, SuiteError, TaskInfo
+from bench_huggingface.joint_text import Joint
 from bench_huggingface.kv_cache import kept
 from bench_huggingface.pretrained import Pretrained, sources_of
 from bench_huggingface.source_caches import Sources, cached_sources
@@ -43,6 +44,10 @@ class PretrainedSeq2Seq(Pretrained):
 
     def tokens_of(self, prompt: str) -> list[int]:
         return self.words.source(prompt)
+
+    def joint(self, prompt: Prompt, target: str) -> Joint:
+        """Read both apart, as encoder and decoder do."""
+        return replace(self.words.target(target), prompt=self.words.source(prompt.text))
 
     def room(self, batch: Batch) -> Tensor | None:
         most = self.positions

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
-from bench_core import DataError, SuiteError
+from bench_core import DataError, Prompt, SuiteError
 from bench_huggingface.checkpoint import GENERATION, read_json
 from bench_huggingface.folder import CONFIG
+from bench_huggingface.joint_text import Joint, Parts, TextReader
 
 if TYPE_CHECKING:
     from bench_huggingface.plugin import CheckpointConfig
@@ -23,6 +25,7 @@ class Words:
     def __init__(self, folder: Path, config: CheckpointConfig, network: PreTrainedConfig) -> None:
         self.folder, self.config, self.network = folder, config, network
         self.tokenizer = _tokenizer(folder)
+        self.reader = TextReader(self.tokenizer, config.control_tokens)
         self.written = [read_json(folder / name) for name in (GENERATION, CONFIG) if (folder / name).is_file()]
         special = set(self.tokenizer.all_special_tokens)
         self.ends = self._ends([text for text in config.stop if text in special])
@@ -51,21 +54,32 @@ class Words:
 
     def prompt(self, text: str) -> list[int]:
         """Return the tokens of a prompt to go on from, by the templates of the settings; at least one."""
-        text = self.config.prompt.replace("{prompt}", text)
-        found = self._chat(text) if getattr(self.config, "chat", False) else self._begun(text)
-        return found or [self._first()]
+        parts = self._parts(text)
+        return [*self._before(parts), *self.reader.tokens(parts).ids] or [self._first()]
 
     def source(self, text: str) -> list[int]:
         """Return the tokens of a text to translate or transform, as its encoder reads them."""
-        ids: list[int] = self.tokenizer(self.config.prompt.replace("{prompt}", text)).input_ids
-        return ids or [self.ends[0]]
+        parts = filled(self.config.prompt, "{prompt}", text)
+        before, behind = self.reader.around("".join(part for part, _ in parts))
+        return [*before, *self.reader.tokens(parts).ids, *behind] or [self.ends[0]]
 
-    def target(self, text: str) -> list[int]:
-        """Return the tokens of a target, without any that ends a text."""
-        text = self.config.answer.replace("{answer}", text)
-        given = {"text_target": text} if hasattr(self.tokenizer, "spm_target") else {"text": text}
-        ids = self.tokenizer(**given, add_special_tokens=False)["input_ids"]
-        return [token for token in ids if token not in self.ends]
+    def target(self, text: str) -> Joint:
+        """Return the tokens of a target that stands alone, as a decoder writes it."""
+        parts = filled(self.config.answer, "{answer}", text)
+        ids = self.reader.tokens(parts, of_target=True).ids
+        return Joint([], ids, self.reader.spells([], ids, parts))
+
+    def joint(self, prompt: Prompt, target: str) -> Joint:
+        """Return the tokens of a prompt and of the target that goes on from it, read as one text."""
+        parts = self._parts(prompt.text)
+        answer = [(self.separator(prompt), False), *filled(self.config.answer, "{answer}", target)]
+        found = self.reader.joint(self._before(parts), parts, answer)
+        return found if found.prompt else replace(found, prompt=[self._first()])
+
+    def separator(self, prompt: Prompt) -> str:
+        """Return what stands between a prompt and its target: that of the task, unless templates say it."""
+        glued = self.config.prompt.endswith("{prompt}") and self.config.answer.startswith("{answer}")
+        return prompt.separator if glued and not getattr(self.config, "chat", False) else ""
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return tokens as text, without special ones."""
@@ -104,18 +118,28 @@ class Words:
         self.language(code)
         self.tokenizer.src_lang = code
 
-    def _begun(self, text: str) -> list[int]:
-        """Return the tokens of a prompt as the tokenizer begins, and without the end that it may add."""
-        ids: list[int] = self.tokenizer(text).input_ids
-        plain: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids
-        if ids and ids[-1] in self.ends and plain[-1:] != ids[-1:]:
-            ids = ids[:-1]
-        wanted, first = getattr(self.config, "bos", None), self._first()
-        if wanted is True and ids[:1] != [first]:
-            return [first, *ids]
-        return ids[1:] if wanted is False and ids[:1] == [first] and plain[:1] != [first] else ids
+    def _parts(self, text: str) -> Parts:
+        """Return a prompt, filled into the templates of the settings."""
+        parts = filled(self.config.prompt, "{prompt}", text)
+        return self._chat(text, parts) if getattr(self.config, "chat", False) else parts
 
-    def _chat(self, text: str) -> list[int]:
+    def _before(self, parts: Parts) -> list[int]:
+        """Return the tokens that a prompt begins with before its own, by its tokenizer and the settings."""
+        if getattr(self.config, "chat", False):
+            return []
+        text = "".join(part for part, _ in parts)
+        found, _ = self.reader.around(text)
+        own = self.reader.tokens(parts).ids
+        if not own and found and found[-1] in self.ends:  # it may put an end behind a text without tokens
+            found = found[:-1]
+        wanted, first = getattr(self.config, "bos", None), self._first()
+        if wanted is True and [*found, *own][:1] != [first]:
+            return [first, *found]
+        return found[1:] if wanted is False and found[:1] == [first] else found
+
+    def _chat(self, data: str, parts: Parts) -> Parts:
+        """Return a message in the chat template, of which the data are no part."""
+        text = "".join(part for part, _ in parts)
         if self.tokenizer.chat_template is None:
             raise SuiteError(
                 f"the tokenizer in {self.folder} has no chat template. Set `chat: false`, and write what the model "
@@ -125,13 +149,20 @@ class Words:
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": text})
         try:
-            ids: list[int] = self.tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=False
-            )
+            whole = str(self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
         except Exception as error:  # whatever a template raises
             why = " ".join(str(error).split()) or type(error).__name__
             raise SuiteError(f"the chat template in {self.folder} refuses a message: {why}") from None
-        return ids
+        if not self.reader.has_control(data):
+            return [(whole, True)]
+        said = data if whole.count(data) == 1 else data.strip()
+        if whole.count(said) != 1:
+            raise SuiteError(
+                f"the chat template in {self.folder} changes a message that holds control tokens ({data[:60]!r}), so "
+                "they cannot be read as text. Take them out, or set `control_tokens: true`."
+            )
+        before, _, behind = whole.partition(said)
+        return [(before, True), (said, False), (behind, True)]
 
     def _first(self) -> int:
         """Return the token that begins texts."""
@@ -164,6 +195,12 @@ class Words:
             f"the stop string {text!r} would never appear: the tokenizer in {self.folder} has no tokens that read so "
             f"(it reads it as {self.decoded(ids)!r}). Correct it, or leave it out."
         )
+
+
+def filled(template: str, name: str, text: str) -> Parts:
+    """Return a template with a text in its place."""
+    before, _, behind = template.partition(name)
+    return [(before, True), (text, False), (behind, True)]
 
 
 def _tokenizer(folder: Path) -> Any:

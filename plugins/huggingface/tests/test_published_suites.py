@@ -6,8 +6,10 @@ import json
 from textwrap import dedent
 
 import pytest
+import torch
 from published import publish
 from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import bench_core
 from bench_core import Purpose
@@ -170,3 +172,24 @@ def test_other_weights_in_the_same_folder_are_another_model(run, tmp_path):
     before, after = ({cell.cell["model"]: cell.artifacts for cell in one.cells} for one in (first, second))
     assert before["translator"] == after["translator"]
     assert before["writer"]["decode"] != after["writer"]["decode"]
+
+
+@pytest.mark.slow
+def test_a_prefix_that_words_cut_is_scored_with_the_space_of_the_corpus(run, tmp_path):
+    """The likelihood is that of the joint text, by the checkpoint alone; where tokens do not spell it, none by byte."""
+    found = run(**{'prompt: "face {prompt} cab", stop: ["b"]': 'prompt: "{prompt}"'})
+    cell = next(one for one in found.cells if (one.cell["task"], one.cell["model"]) == ("words", "writer"))
+    number = cell.numbers["perplexity"]
+    assert "|between:cut" in number.signature
+    key = cell.artifacts["score/perplexity"]
+    saved = {**json.loads((tmp_path / "gpt2" / "config.json").read_text())}
+    network = AutoModelForCausalLM.from_pretrained(tmp_path / "gpt2").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "gpt2")
+    lines = (tmp_path / "a.txt").read_text().splitlines()
+    for one in read_outcomes(tmp_path / "store" / "score" / key / "outcomes.jsonl.gz"):
+        alone, ids = (tokenizer(text).input_ids for text in (lines[one.id].split()[0], lines[one.id]))
+        with torch.no_grad():
+            log_probs = network(torch.tensor([ids])).logits[0].log_softmax(1)
+        wanted = sum(log_probs[k, token].item() for k, token in enumerate([*ids, saved["eos_token_id"]][1:]))
+        wanted -= sum(log_probs[k, token].item() for k, token in enumerate(alone[1:]))
+        assert one.target_log_prob == pytest.approx(wanted, rel=1e-4)

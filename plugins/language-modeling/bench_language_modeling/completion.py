@@ -15,6 +15,7 @@ from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_language_modeling.sentences import sentences
 from bench_text.api import (
     UNKNOWN,
+    Asked,
     EncodedExamples,
     Encoder,
     Example,
@@ -80,7 +81,7 @@ class SequenceCompletion(SequenceTask):
         length = range(self.config.prefix)
         rows = ([*[ordinary[int(random.random() * len(ordinary))] for _ in length], STOP] for _ in range(number))
         StoredExamples(np.arange(number), Ragged.of(rows)).save(self.folder, "random")
-        self._save_texts("random", ((place, [], None) for place in range(number)))
+        self._save_texts("random", (Asked(place, [], None) for place in range(number)))
 
     def text(self, tokens: list[int]) -> str:
         return self.join(tokens, UNKNOWN) if self.config.references == "tokens" else super().text(tokens)
@@ -91,3 +92,13 @@ class SequenceCompletion(SequenceTask):
             return super().references(split)
         rows = StoredExamples.load(self.folder, split).target
         return {place: [self.text(row[self.prefix : -1])] for place, row in enumerate(rows)}
+
+    def sources(self, split: Split) -> Mapping[int, str]:
+        """Return prefixes as the corpus has them, unless the texts of tokens count."""
+        return super().sources(split) if self.config.references == "text" else {}
+
+    def separators(self, split: Split) -> Mapping[int, str]:
+        """Return what stands after prefixes in the corpus; nothing does between the texts of characters."""
+        if self.config.references == "text":
+            return super().separators(split)
+        return dict.fromkeys(self.references(split), "") if self.config.tokenizer.kind == "char" else {}

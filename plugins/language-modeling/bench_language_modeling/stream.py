@@ -121,11 +121,11 @@ class LanguageModeling(TokenizedTask):
         stream = np.load(self.folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
         return {place: [] for place in range(len(self._edges(len(stream))) - 1)}
 
-    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each window with a line break for each stop; none of train.
 
         The text is that of the lines as `Text.read` gives them. Windows that share a line with tokens that do not
-        spell it, such as `<unk>`, are left out.
+        spell it, such as `<unk>`, have None.
         """
         return self.load_sizes(split, self.references(split))
 

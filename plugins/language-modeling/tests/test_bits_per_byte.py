@@ -31,6 +31,11 @@ TOKENIZERS = {
 }
 
 
+def sizes_of(task, split="test"):
+    """Return the sizes of the targets that their tokens spell."""
+    return {number: size for number, size in task.target_sizes(split).items() if size is not None}
+
+
 @pytest.fixture
 def data(tmp_path):
     """A data directory with a corpus, and byte-level tokenizers of it with merges and without."""
@@ -110,7 +115,7 @@ def bits_per(unit, outcomes, info):
 @pytest.mark.parametrize("settings", [{"window": 1}, {"window": 4, "parts": 2}, {"window": 7, "partition": "random"}])
 def test_windows_of_a_stream_hold_each_byte_of_the_file_once(data, name, settings):
     task, _ = prepared(data, tokenizer=TOKENIZERS[name], **settings)
-    sizes = task.target_sizes("test")
+    sizes = sizes_of(task)
     assert sorted(sizes) == sorted(task.references("test"))
     assert sum(one.bytes for one in sizes.values()) == len((data / "mine" / "test.txt").read_bytes())
     assert sum(one.characters for one in sizes.values()) == len(TEXT)
@@ -121,7 +126,7 @@ def test_each_window_has_the_bytes_of_its_own_tokens(data, name):
     """But for a character that several tokens of a pretrained tokenizer share: the last of them has it."""
     task, info = prepared(data, tokenizer=TOKENIZERS[name], window=3)
     model = Priced(info.vocabulary, task.config.tokenizer.kind)
-    sizes, text, counted = task.target_sizes("test"), b"", 0
+    sizes, text, counted = sizes_of(task), b"", 0
     for batch in task.batches("test", Purpose.SCORE, Size(1)):
         text += model.text(int(batch.opening[0, -1]), batch.gold[0, : int(batch.length)].tolist())
         counted += sizes[int(batch.ids)].bytes
@@ -162,24 +167,24 @@ def test_a_uniform_model_of_characters_pays_log2_of_their_number_for_each(data):
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_line_breaks_count_only_where_they_are_predicted(data, name):
     task, _ = prepared(data, tokenizer=TOKENIZERS[name], stops=False)
-    assert sum(one.bytes for one in task.target_sizes("test").values()) == len(TEXT.encode()) - len(LINES)
+    assert sum(one.bytes for one in sizes_of(task).values()) == len(TEXT.encode()) - len(LINES)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_white_space_that_no_tokenizer_is_given_counts_for_none(data, name):
     (data / "mine" / "test.txt").write_text(" the \t cat\u3000sat  \r\n \r\nx\n")
     task, _ = prepared(data, tokenizer=TOKENIZERS[name])
-    assert sum(one.bytes for one in task.target_sizes("test").values()) == len("the cat sat\n\nx\n")
+    assert sum(one.bytes for one in sizes_of(task).values()) == len("the cat sat\n\nx\n")
 
 
 @pytest.mark.parametrize("tokenizer", [{"kind": "word", "min_count": 3}, "char", "word"])
 def test_text_that_became_unknown_is_refused_and_the_unk_of_the_file_is_not(data, tokenizer):
     task, info = prepared(data, tokenizer=tokenizer, window=6)
-    known = len(task.target_sizes("test")) == len(task.references("test"))
+    known = len(sizes_of(task)) == len(task.references("test"))
     assert known == (tokenizer in ("char", "word"))
     (data / "mine" / "test.txt").write_text(f"{TEXT}an unseen Ж word here\n")
     task, info = prepared(data, tokenizer=tokenizer, window=6)
-    assert len(task.target_sizes("test")) < len(task.references("test"))
+    assert len(sizes_of(task)) < len(task.references("test"))
     with pytest.raises(SuiteError, match=r"the raw text of example \d+ is unknown.*`skip:`"):
         bits_per("byte", scored(task, info), info)
 
@@ -187,7 +192,7 @@ def test_text_that_became_unknown_is_refused_and_the_unk_of_the_file_is_not(data
 def test_windows_beside_an_unknown_word_count_as_far_as_the_line_of_it(data):
     (data / "mine" / "test.txt").write_text("a cat sat x x\na Ж b c\nthe cat sat a\n")
     task, _ = prepared(data, tokenizer="word", window=3)
-    assert sorted(task.target_sizes("test")) == [0, 1, 4, 5], "tokens 6 to 10 are of the line"
+    assert sorted(sizes_of(task)) == [0, 1, 4, 5], "tokens 6 to 10 are of the line"
 
 
 @pytest.mark.parametrize("change", [normalizers.Lowercase(), normalizers.NFKC(), normalizers.StripAccents()])
@@ -195,13 +200,13 @@ def test_a_pretrained_tokenizer_that_changes_text_is_refused_where_it_does(data,
     pretrained(data / "lossy", 0, change)
     (data / "mine" / "test.txt").write_text("plain text here\nThe ﬁ of E\u0301\nplain text here\n")
     task, _ = prepared(data, tokenizer={"kind": "pretrained", "path": "lossy", "stop": "<|end|>"}, window=1)
-    sizes = task.target_sizes("test")
+    sizes = sizes_of(task)
     assert 0 < len(sizes) < len(task.references("test"))
     assert {one.bytes for one in sizes.values()} == {1}
 
 
 def test_bytes_of_train_are_not_counted(data):
-    assert prepared(data)[0].target_sizes("train") == {}
+    assert sizes_of(prepared(data)[0], "train") == {}
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -209,7 +214,7 @@ def test_sentences_have_the_bytes_of_their_text_and_of_a_line_break(data, name):
     settings = {"prefix": 0, "sentences": "lines"}
     task, info = prepared(data, SequenceCompletionConfig, tokenizer=TOKENIZERS[name], **settings)
     kept = [line for line in LINES if line and not line.startswith("= ")]
-    sizes = task.target_sizes("test")
+    sizes = sizes_of(task)
     assert [sizes[number].bytes for number in range(len(kept))] == [len(line.encode()) + 1 for line in kept]
     wanted = sum(bits_of(line.encode() + b"\n") for line in kept) / sum(len(line.encode()) + 1 for line in kept)
     assert bits_per("byte", scored(task, info, 2), info) == pytest.approx(wanted, rel=1e-12)
@@ -220,15 +225,15 @@ def test_targets_after_a_prefix_are_refused_before_anything_runs(data):
     assert refusal == "what follows 10 tokens is another text for each tokenizer: set `prefix: 0`, or use perplexity."
     assert BitsPerByteConfig().refusal(SequenceCompletionConfig(prefix=0)) is None
     task, _ = prepared(data, SequenceCompletionConfig, prefix=2, sentences="lines")
-    assert task.target_sizes("test") == {}
+    assert sizes_of(task) == {}
 
 
 def test_sentences_left_out_by_their_tokens_make_another_text_which_is_refused(data):
     settings = {"prefix": 0, "sentences": "lines", "tokenizer": "char"}
     for split in ("train", "valid", "test"):
         (data / "mine" / f"{split}.txt").write_text(TEXT + "the cat\n")
-    assert prepared(data, SequenceCompletionConfig, longest=100, **settings)[0].target_sizes("test")
-    assert prepared(data, SequenceCompletionConfig, longest=19, **settings)[0].target_sizes("test") == {}
+    assert sizes_of(prepared(data, SequenceCompletionConfig, longest=100, **settings)[0])
+    assert sizes_of(prepared(data, SequenceCompletionConfig, longest=19, **settings)[0]) == {}
 
 
 def test_parts_of_a_stream_are_in_the_signature(data):

@@ -34,21 +34,34 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         """Return the score of so many nats for each that is counted."""
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with the number of parts that a stream was read in, if not as a whole.
+        """Return the metric with what its signature has from the task.
 
-        Raises SuiteError if it counts words, and references are in a script without spaces, of no named language.
+        That is the number of parts that a stream was read in, if not as a whole, and what stands between prompts and
+        targets where both are read as one text. Raises SuiteError if it counts words, and references are in a script
+        without spaces, of no named language.
         """
         check_said(self.config, info, chain.from_iterable(references.values()))
         told = copy(self)
-        told.signature += f"|parts:{info.extras['parts']}" if "parts" in info.extras else ""
+        for name in ("parts", "between"):
+            told.signature += f"|{name}:{info.extras[name]}" if name in info.extras else ""
         return told
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
         """Yield the weighted log-probability, None for -inf, the weighted count, and what an estimate adds [0 or 5].
 
-        Raises PluginError where a score is missing or not a log-probability, SuiteError where nothing is counted.
+        In the end the signature has the number of targets that their tokens spell, unless all do, and the stride of
+        windows over texts longer than a model's positions. Raises PluginError where a score is missing or not a
+        log-probability, SuiteError where nothing is counted.
         """
-        return map(self._part, outcomes)
+        strides, spelled = set[float](), 0
+        for outcome in outcomes:
+            yield self._part(outcome)
+            strides.add(outcome.values.get("stride", 0))
+            spelled += outcome.target_words is not None
+        known = [field for field in self.signature.split("|") if not field.startswith(("spelled:", "stride:"))]
+        known += [f"spelled:{spelled} of {len(outcomes)}"] if spelled < len(outcomes) else []
+        known += [f"stride:{stride:g}" for stride in sorted(strides - {0})]
+        self.signature = "|".join(known)
 
     def row(self, part: Sequence[float | None]) -> Sequence[float]:
         log_prob, count, *estimates = part
@@ -77,6 +90,17 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         return [None if log_prob == -inf else weight * log_prob, weight * self.count(outcome), *estimates]
 
 
+def unspelled(metric: str, example: int) -> SuiteError:
+    """Return the error of a metric that is shared out among units of a text which is not the one that was scored."""
+    return SuiteError(
+        f"{metric} cannot be computed: the raw text of example {example} is unknown. Its tokens do not spell it "
+        "(`<unk>`, lower case, or white space that they cannot write), or one of them spans the border of prompt and "
+        "target (let the prompt end without a space), or the task left out examples of the split by their tokens, or "
+        "it counts no bytes, as of train. Choose a tokenizer that loses nothing, such as `char` or `bpe`, take "
+        "perplexity per token, or list the pair under `skip:`."
+    )
+
+
 class Perplexity(LogProbabilities):
     """exp(-sum of log-probabilities / number of tokens or words)."""
 
@@ -89,14 +113,18 @@ class Perplexity(LogProbabilities):
         self.signature = f"log:nats|per:{config.unit}|stop:included|by:{config.by or 'default'}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
-        if self.config.unit == "word" and outcomes and not any(outcome.target_words for outcome in outcomes):
+        if self.config.unit == "word" and outcomes and all(outcome.target_words == 0 for outcome in outcomes):
             raise SuiteError(
                 "perplexity per word cannot be computed: the targets count no words. Set `unit: token` for this task."
             )
         return super().measure(outcomes)
 
     def count(self, outcome: Outcome) -> int:
-        return outcome.target_words if self.config.unit == "word" else outcome.target_tokens
+        if self.config.unit == "token":
+            return outcome.target_tokens
+        if outcome.target_words is None:
+            raise unspelled("perplexity per word", outcome.id)
+        return outcome.target_words
 
     def score(self, nats: float) -> float:
         try:
@@ -119,12 +147,7 @@ class BitsPerByte(LogProbabilities):
     def count(self, outcome: Outcome) -> int:
         size = outcome.target_bytes if self.config.per == "byte" else outcome.target_characters
         if size is None:
-            raise SuiteError(
-                f"bits-per-byte cannot be computed: the raw text of example {outcome.id} is unknown. Its tokens do "
-                "not spell it (`<unk>`, lower case, or white space that is no single space), or the task left out "
-                "examples of the split by their tokens, or it counts no bytes, as of train. Choose a tokenizer that "
-                "loses nothing, such as `char` or `bpe`, or list the pair under `skip:`."
-            )
+            raise unspelled("bits-per-byte", outcome.id)
         return size
 
     def score(self, nats: float) -> float:

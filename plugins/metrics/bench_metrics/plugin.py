@@ -179,6 +179,7 @@ class BleuConfig(WordsConfig):
     """Corpus BLEU as sacrebleu computes it (Post, 2018, arXiv:1804.08771)."""
 
     name, target = "bleu", "bench_metrics.sacre:Bleu"
+    of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
     cites = ["papineni2002", "post2018"]
 
@@ -206,6 +207,7 @@ class ChrfConfig(MetricConfig):
     """Corpus chrF, or chrF++ with `word_order: 2`, as sacrebleu computes it (Popović, 2015, 2017)."""
 
     name, target = "chrf", "bench_metrics.sacre:Chrf"
+    of_texts = True
     cites = ["popovic2015", "word_order=2: popovic2017", "post2018"]
 
     char_order: PositiveInt = 6  #: characters of the longest n-grams
@@ -227,6 +229,7 @@ class TerConfig(MetricConfig):
     """Translation edit rate as sacrebleu computes it (Snover et al., 2006)."""
 
     name, target = "ter", "bench_metrics.sacre:Ter"
+    of_texts = True
     cites = ["snover2006", "post2018"]
 
     normalized: bool | None = None  #: split off punctuation, as tercom does; by default in Chinese and Japanese alone
@@ -250,6 +253,7 @@ class RibesConfig(WordsConfig):
     """RIBES, the agreement of word order, as nltk computes it (Isozaki et al., 2010)."""
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
+    of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
     cites = ["isozaki2010", "bird2009"]
 
@@ -269,6 +273,7 @@ class NotesBleuConfig(MetricConfig):
     """A sentence's BLEU with exponents 1/2^m, averaged; not to be compared with corpus BLEU."""
 
     name, target = "notes-bleu", "bench_metrics.notes_bleu:NotesBleu"
+    of_texts = True
     cites = ["papineni2002", "zhang2021dive"]
 
     k: PositiveInt = 4  #: tokens of the longest n-grams
@@ -286,6 +291,7 @@ class ExactMatchConfig(MetricConfig):
     """Share of texts that equal a reference."""
 
     name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
+    of_texts = True
 
     strip: bool = False  #: leave out white space at both ends
     lowercase: bool = False  #: compare in lower case
@@ -298,6 +304,7 @@ class MeteorConfig(MetricConfig):
     """METEOR 1.5, by its own program in Java (Denkowski and Lavie, 2014)."""
 
     name, target = "meteor", "bench_metrics.meteor:Meteor"
+    of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
     cites = ["denkowski2014"]
 

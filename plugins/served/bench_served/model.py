@@ -14,7 +14,7 @@ from bench_served.client import Client, is_unprotected
 from bench_served.echo import score_of
 from bench_served.plugin import Served, ServedConfig
 from bench_served.replies import ServerError, ThinkingError, choice_of, hypothesis_of
-from bench_served.requests import Request, filled, to_generate, to_score
+from bench_served.requests import Request, scored_parts, to_generate, to_score
 from bench_served.secret import Secret
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class ServedModel(nn.Module, Served, TextScorer):
         config = self.config
         requests = [to_score(config, *one, generation) for one in zip(prompts, targets, strict=True)]
         parts = {
-            id(request): (filled(config.prompt, prompt.text, "prompt"), filled(config.scored, target, "target"))
+            id(request): scored_parts(config, prompt, target)
             for request, prompt, target in zip(requests, prompts, targets, strict=True)
         }
 

@@ -58,9 +58,16 @@ def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, nu
     return Request(path, body, about, config.revision, seed, limit, settings.stop, settings.thinking)
 
 
+def scored_parts(config: ServedConfig, prompt: Prompt, target: str) -> tuple[str, str]:
+    """Return a prompt, and its target behind the separator of the task, unless templates say what stands between."""
+    glued = config.prompt.endswith("{prompt}") and config.scored.startswith("{target}")
+    separator = prompt.separator if glued else ""
+    return filled(config.prompt, prompt.text, "prompt"), separator + filled(config.scored, target, "target")
+
+
 def to_score(config: ServedConfig, prompt: Prompt, target: str, generation: Generation) -> Request:
     """Return the request for the log-probabilities of a prompt with its target."""
-    text = filled(config.prompt, prompt.text, "prompt") + filled(config.scored, target, "target") + (config.end or "")
+    text = "".join(scored_parts(config, prompt, target)) + (config.end or "")
     body = {
         "model": config.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0,
     }  # fmt: skip

@@ -689,6 +689,21 @@ def test_a_token_across_the_boundary_is_found_by_offsets_too():
         score_of(choice, "é:", " b")
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "a b"),
+        ({"scored": "|{target}"}, "a|b"),
+        ({"prompt": "{prompt}:"}, "a:b"),
+        ({"prompt": "Q {prompt}"}, "Q a b"),
+    ],
+)
+def test_what_a_task_puts_between_is_sent_unless_templates_say_it(tmp_path, settings, text):
+    served = ServedConfig(model="m", revision="1", scores=True, **settings)
+    asked = to_score(served, Prompt(0, "a", "", " "), "b", generation(tmp_path))
+    assert asked.body["prompt"] == text
+
+
 def test_scores_are_asked_once_with_prompt_and_target(tmp_path):
     def answer(handler, path, body):
         text = body["prompt"]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
     from bench_text.configs import SequenceTaskConfig
     from bench_text.copy_source import check_shared
+    from bench_text.cut_text import Asked
     from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
     from bench_text.examples import EncodedExamples, Example
     from bench_text.inspecting import Lengths, check_tokenizer
@@ -39,6 +40,7 @@ _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
     "configs": ["SequenceTaskConfig"],
     "copy_source": ["check_shared"],
+    "cut_text": ["Asked"],
     "examples": ["EncodedExamples", "Example"],
     "inspecting": ["Lengths", "check_tokenizer"],
     "json_lines": ["once", "placed_records", "records"],
@@ -58,7 +60,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "SPLITS", "UNKNOWN", "UNREADABLE", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
+    "SPLITS", "UNKNOWN", "UNREADABLE", "Asked", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
     "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
     "SequenceTaskConfig", "StoredExamples", "TokenSizes", "TokenizedTask", "Tokenizer", "Words", "bucketed",
     "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn", "once",

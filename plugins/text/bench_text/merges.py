@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from bench_core import DataError
 from bench_text.corpora import read_text
-from bench_text.raw_text import sign_level, utf8
+from bench_text.raw_text import sign_level, utf8, words_and_gaps
 
 UNKNOWN = "<unk>"
 SEPARATOR, END = "@@", "</w>"  # after a piece that does not end a word; the end of a word, in files of codes
@@ -46,11 +46,11 @@ class Merges:
 
     def cut(self, text: str, random: Random | None = None) -> list[str]:
         """Return the names of the pieces of a text; with `random`, merges are dropped."""
-        words = text.split() if self.kind == "bpe" else filter(None, text.strip("\r\n ").split(" "))
+        words = words_and_gaps(text) if self.kind == "bpe" else filter(None, text.strip("\r\n ").split(" "))
         return [piece for word in words for piece in self._pieces(word, random)]
 
     def _pieces(self, word: str, random: Random | None) -> list[str]:
-        if word == UNKNOWN:
+        if word == (f" {UNKNOWN}" if self.kind == "bpe" else UNKNOWN):
             return [UNKNOWN]
         if random is not None and self.dropout:
             return self._named(word, random)
@@ -60,7 +60,7 @@ class Merges:
 
     def _named(self, word: str, random: Random | None) -> list[str]:
         if self.kind == "bpe":
-            return merged([*sign_level(utf8(f" {word}"))], self.ranks, random, self.dropout)
+            return merged([*sign_level(utf8(word))], self.ranks, random, self.dropout)
         return [*self._whole(word, random)]
 
     def _whole(self, word: str, random: Random | None) -> Iterator[str]:

@@ -113,7 +113,7 @@ class Numbered:
             some = lines[start : start + TOGETHER]
             for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
                 decoded = str(self._tokenizer.decode(found.ids, skip_special_tokens=False))
-                spelled = line if line in (decoded, decoded.removeprefix(" ")) else ""
+                spelled = line if line == decoded.removeprefix(" " * self._begins_with_space) else ""
                 begins = [begin if place else 0 for place, (begin, _) in enumerate(found.offsets)]
                 yield [utf8(spelled[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
@@ -127,6 +127,12 @@ class Numbered:
     def _swapped(self, tokens: Iterable[int]) -> list[int]:
         other = {STOP: self.stop, self.stop: STOP}
         return [other.get(token, token) for token in tokens]
+
+    @cached_property
+    def _begins_with_space(self) -> bool:
+        """Return whether it reads texts as if a space stood before them; what is read back is then without it."""
+        plain, spaced = (self._tokenizer.encode(one, add_special_tokens=False).ids for one in ("a", " a"))
+        return bool(plain == spaced)
 
     @cached_property
     def _tokenizer(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
@@ -11,6 +13,21 @@ Pieces: TypeAlias = Callable[[Sequence[str], Iterable[Sequence[int]]], Iterator[
 
 BREAK = b"\n"  # what a stop stands for
 _INSIDE = bytes(range(0x80, 0xC0))  # bytes that begin no character
+
+
+@cache
+def pattern() -> str:
+    """Return a regular expression whose matches are words with the space before them, and all other white space.
+
+    It spells out what is white space, as that differs among libraries.
+    """
+    space = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+    return f" [^{space}]+|[{space}]+(?= [^{space}])|[{space}]+|[^{space}]+"
+
+
+def words_and_gaps(text: str) -> list[str]:
+    """Return the pieces of a text behind a space: each word with a space before it, other white space apart."""
+    return re.findall(pattern(), f" {text}") if text else []
 
 
 def utf8(text: str) -> bytes:

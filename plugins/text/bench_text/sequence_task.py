@@ -27,7 +27,9 @@ from bench_core import (
 )
 from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
-from bench_text.encoder import PAD, Encoder
+from bench_text.cut_text import Asked, cut, digest_of
+from bench_text.cut_text import is_spaced as spaced
+from bench_text.encoder import PAD, UNKNOWN, UNREADABLE, Encoder
 from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
 from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
@@ -35,6 +37,8 @@ from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
 from bench_text.token_sizes import NONE
 from bench_text.tokenized import TokenizedTask, token_statistics
+
+NAMES = {" ": "space", "": "none"}  #: of separators in signatures
 
 
 class SequenceTask(TokenizedTask):
@@ -73,14 +77,18 @@ class SequenceTask(TokenizedTask):
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self.encoders(data, found)
+        pairs = ((self._given(one), one.target) for examples in found.values() for one in examples)
+        is_spaced = getattr(self.config, "between", None) is None and spaced(pairs)
         self.save_tokenizers(target, source)
-        statistics, shapes = {}, {}
+        statistics, shapes, texts = {}, {}, {}
         counts: list[int] = []
         for split, examples in found.items():
             encoded, left_out = self.choose(split, self._encoded(examples, source, target))
             statistics[split] = self.statistics(encoded) | left_out
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
-            self._save_texts(split, self._text_rows(encoded))
+            rows = [*self._text_rows(encoded, is_spaced)]
+            self._save_texts(split, rows)
+            texts[split] = {"asked": digest_of(rows), **self._save_written(split, encoded)}
             self._save_names(split, encoded.examples)
             if split != "train" and not self.prefix and len(encoded) == len(examples):
                 self.save_sizes(split, self._sizes(encoded))
@@ -92,7 +100,8 @@ class SequenceTask(TokenizedTask):
             raise PluginError(
                 f"{type(self).__name__}.examples yielded sources of several shapes, by split: {shapes}."
             )
-        extras = {**self.about(data), **target.extras, "statistics": statistics}
+        between = self._between(is_spaced, any(map(self._given, found[self.splits[0]])))
+        extras = {**self.about(data), **target.extras, **between, "statistics": statistics, "texts": texts}
         return TaskInfo(
             target.vocabulary, counts, source.vocabulary if source else (), next(iter(shapes.values())), extras
         )
@@ -200,11 +209,15 @@ class SequenceTask(TokenizedTask):
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
         """Return the references of each example to decode, as `examples` yielded them."""
-        return {number: references for number, references, _ in self._texts(split)}
+        return {one.id: one.references for one in self._texts(split)}
 
     def sources(self, split: Split) -> Mapping[int, str]:
         """Return the source text of each example to decode, if it has one."""
-        return {number: source for number, _, source in self._texts(split) if source is not None}
+        return {one.id: one.prompt for one in self._texts(split) if one.prompt is not None}
+
+    def separators(self, split: Split) -> Mapping[int, str]:
+        """Return what stands between prompt and target, where a prefix was cut or there is white space already."""
+        return {one.id: one.separator for one in self._texts(split) if one.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
         """Return the name of each example that has one."""
@@ -216,10 +229,15 @@ class SequenceTask(TokenizedTask):
         numbers = {group: place for place, group in enumerate(dict.fromkeys(groups.values()))}
         return {number: numbers[group] for number, group in groups.items()}
 
-    def target_sizes(self, split: Split) -> Mapping[int, TextSize]:
+    def written(self, split: Split) -> Mapping[int, str]:
+        """Return the targets that their tokens write differently from the first reference; none of train."""
+        path = self.folder / f"{split}.written.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
 
-        Texts that their tokens do not spell are left out, and so are all if `choose` left out examples of the split.
+        It is None of texts that their tokens do not spell; all are left out if `choose` left out some of the split.
         """
         return self.load_sizes(split, StoredExamples.load(self.folder, split).ids.tolist())
 
@@ -228,17 +246,21 @@ class SequenceTask(TokenizedTask):
         targets = [example.target for example in encoded.examples]
         raw = [example.target if example.raw is None else example.raw for example in encoded.examples]
         pieces = encoded.encoder.pieces or (lambda texts, rows: ([] for _ in texts))
-        rows = zip(raw, encoded.target, pieces(targets, encoded.target), strict=True)
-        sizes = [size(text) if self._spells(text, tokens, own) else (NONE, NONE) for text, tokens, own in rows]
-        return np.array(sizes, np.int64)
+        rows = zip(encoded.examples, raw, encoded.target, pieces(targets, encoded.target), strict=True)
+        by_text = encoded.encoder.pieces is None
+        spelled = [
+            self._read_back(tokens) == text if by_text or one.raw is not None else b"".join(own) == utf8(text)
+            for one, text, tokens, own in rows
+        ]
+        return np.array([size(text) if is_own else (NONE, NONE) for text, is_own in zip(raw, spelled, strict=True)])
 
-    def _spells(self, text: str, tokens: list[int], pieces: Sequence[bytes]) -> bool:
-        """Return whether tokens, or what `text` makes of them, are a text."""
-        return b"".join(pieces) == utf8(text) or self.text(tokens) == text
+    def _read_back(self, tokens: list[int]) -> str:
+        """Return what `text` makes of tokens, in which `<unk>` is that word: a function of the tokens alone."""
+        return self.text(tokens).replace(UNREADABLE, UNKNOWN)
 
-    def _texts(self, split: Split) -> list[tuple[int, list[str], str | None]]:
-        rows: list[Any] = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
-        return rows
+    def _texts(self, split: Split) -> list[Asked]:
+        rows = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
+        return [Asked(*row) for row in rows]
 
     def _save_names(self, split: Split, examples: Sequence[Example]) -> None:
         """Write id, name and group of each example, if there are such."""
@@ -304,16 +326,46 @@ class SequenceTask(TokenizedTask):
             else None,
         )
 
-    def _save_texts(self, split: Split, rows: Iterable[tuple[int | None, list[str], str | None]]) -> None:
-        """Write id, references and source text of each example to decode."""
+    def _save_texts(self, split: Split, rows: Iterable[Asked]) -> None:
+        """Write each example to decode as text."""
         (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
 
-    def _text_rows(self, encoded: EncodedExamples) -> Iterator[tuple[int | None, list[str], str | None]]:
+    def _save_written(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
+        """Write the targets that tokens change, and return of how many references they make another text."""
+        if split == "train":
+            return {}
+        asked, written, lost, number = self.references(split), list[tuple[int, str]](), 0, 0
+        for example, tokens in zip(encoded.examples, encoded.target, strict=True):
+            references = asked.get(example.id or 0)
+            if references and Purpose.SCORE in example.purposes:
+                text, number = self.text(tokens[self.prefix :]), number + 1
+                written += [(example.id or 0, text)] if text != references[0] else []
+                lost += text not in references
+        if written:
+            (self.folder / f"{split}.written.json").write_text(json.dumps(written), encoding="utf-8")
+        return {"references": number, "unwritable": lost}
+
+    def _given(self, example: Example) -> str | None:
+        """Return the text that an example is made from: its source or its prompt."""
+        return example.source if self.config.source in TEXTS else example.prompt or None
+
+    def _between(self, is_spaced: bool, has_prompts: bool) -> dict[str, str]:
+        """Return what signatures say of the border between prompts and targets; nothing where there is none."""
+        if has_prompts:
+            return {"between": "none" if is_spaced else NAMES.get(self.config.separator, repr(self.config.separator))}
+        return {"between": "cut"} if self.prefix else {}
+
+    def _text_rows(self, encoded: EncodedExamples, is_spaced: bool) -> Iterator[Asked]:
         targets = [example.target for example in encoded.examples]
         rests = encoded.encoder.rest(targets, encoded.target, self.prefix) if self.prefix else targets
         for example, rest in zip(encoded.examples, rests, strict=True):
-            source = example.source if self.config.source in TEXTS else example.prompt or None
-            if Purpose.DECODE in example.purposes:
-                text = source if example.source_text is None else example.source_text
-                given = [rest] if Purpose.SCORE in example.purposes else []  # without a target there is none
-                yield example.id, [*example.references] or given, text
+            if Purpose.DECODE not in example.purposes:
+                continue
+            given = self._given(example)
+            text, separator = given if example.source_text is None else example.source_text, None
+            if given is None and self.prefix:
+                text, separator = cut(example.target, rest, self.target_tokenizer.kind)
+            elif is_spaced:
+                separator = ""
+            own = [rest] if Purpose.SCORE in example.purposes else []  # without a target there is none
+            yield Asked(example.id or 0, [*example.references] or own, text, separator)

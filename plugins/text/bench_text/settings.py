@@ -39,7 +39,7 @@ class Characters(Settings):
 
 
 class BytePairs(Settings):
-    """Byte pair encoding of each white-space separated word's bytes, learnt from the training split."""
+    """Byte pair encoding of the bytes of words and of the white space between, learnt from the training split."""
 
     kind: Literal["bpe"]
     vocab_size: int = Field(20_000, ge=259)  # with 256 bytes and three special tokens

@@ -97,13 +97,13 @@ class TokenizedTask(Task):
         """Write the sizes of the raw texts of targets [R, 2], in bytes and characters, to the folder."""
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
-    def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize]:
-        """Return the sizes that `save_sizes` wrote, if it did, by the ids [R] of targets; none that is `NONE`."""
+    def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
+        """Return the sizes that `save_sizes` wrote, if it did, by the ids [R] of targets; None in place of `NONE`."""
         path = self.folder / f"{split}.sizes.npy"
         if not path.exists():
             return {}
         rows = zip(ids, np.load(path, allow_pickle=False).tolist(), strict=True)
-        return {number: TextSize(*row) for number, row in rows if row[0] != NONE}
+        return {number: TextSize(*row) if row[0] != NONE else None for number, row in rows}
 
     @property
     def target_tokenizer(self) -> Learned | Pretrained:

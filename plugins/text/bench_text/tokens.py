@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bench_text import given_tokens
+from bench_text.cut_text import after_words
 from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name
 from bench_text.merges import Merges
-from bench_text.raw_text import Pieces, byte_level, utf8
+from bench_text.raw_text import Pieces, byte_level, pattern, utf8, words_and_gaps
 from bench_text.settings import BytePairs, Characters, Codes, Learned, SentencePiece, Words
 
 
@@ -41,8 +42,9 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
     kept = kept[:most]
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        gap = " " if isinstance(settings, Words) else ""
-        return (gap.join(cut(line)[first:]) for line in lines)
+        if isinstance(settings, Words):
+            return (after_words(line, first) for line in lines)
+        return ("".join(cut(line)[first:]) for line in lines)
 
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
     texts = [utf8(token) for token in vocabulary]
@@ -78,11 +80,11 @@ def _characters(line: str) -> list[str]:
 
 
 def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder:
-    """Learn pieces of words; one that begins a word has the space before it, that of the first word too."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    """Learn pieces of words, with the space before each, that of the first one too, and of other white space."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
-    words = pre_tokenizers.Split(" ", "merged_with_next")
+    words = pre_tokenizers.Split(Regex(pattern()), "isolated")
     pairs.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(False, use_regex=False)])
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
@@ -91,8 +93,7 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    known = (" ".join(["", *(word for word in line.split() if word != UNKNOWN)]) for line in train)
-    pairs.train_from_iterator(known, trainer)
+    pairs.train_from_iterator(map(_without_special, train), trainer)
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
     vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
@@ -112,17 +113,27 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
 
 
 def _by_pairs(pairs: Any) -> Encode:
-    """Return the encoding by byte pairs of each word; a word `<unk>` is token 1."""
-    pairs.encode_special_tokens = True  # `<unk>` inside a word is text like any other
+    """Return the encoding by byte pairs of each word and each other white space; a word `<unk>` is token 1."""
+    pairs.encode_special_tokens = True  # `<unk>` inside a word or behind other white space is text like any other
 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
-        types = sorted({word for line in lines for word in line.split()})
-        encodings = pairs.encode_batch([f" {word}" for word in types])
+        types = sorted({word for line in lines for word in words_and_gaps(line)})
+        encodings = pairs.encode_batch(types)
         pieces = {word: [piece + 1 for piece in each.ids] for word, each in zip(types, encodings, strict=True)}
-        pieces[UNKNOWN] = [1]
-        return ([piece for word in line.split() for piece in pieces[word]] for line in lines)
+        pieces[f" {UNKNOWN}"] = [1]
+        return ([piece for word in words_and_gaps(line) for piece in pieces[word]] for line in lines)
 
     return encode
+
+
+def _without_special(line: str) -> str:
+    """Return a text to learn byte pairs from, without words in which is the name of a special token.
+
+    So no pairs can be merged to such a name.
+    """
+    if not any(name in line for name in SPECIAL):
+        return f" {line}" if line else ""
+    return "".join(word for word in words_and_gaps(line) if not any(name in word for name in SPECIAL))
 
 
 def _pairs(tokenizer: Any) -> list[tuple[str, str]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -100,3 +102,59 @@ def test_frequent_words_are_one_byte_pair_and_no_piece_spans_two():
     vocabulary = learned({"kind": "bpe", "vocab_size": 2000}).vocabulary
     assert {"Ġthe", "Ġcat", "Ġsat"} <= set(vocabulary)
     assert not any("Ġ" in piece[1:] for piece in vocabulary)
+
+
+SIGNS = (
+    "a",
+    "b",
+    "é",
+    "日",
+    "😀",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\r",
+    "\x1c",
+    "\x85",
+    "\u00a0",
+    "\u2003",
+    "\u2028",
+    "<unk>",
+    "<stop>",
+)
+
+
+def random_lines(number, seed=0):
+    chance = Random(seed)
+    return ["".join(chance.choices(SIGNS, k=chance.randrange(10))) for _ in range(number)]
+
+
+@pytest.mark.parametrize("lines", [TRAIN, random_lines(40, 5)])
+def test_byte_pairs_keep_all_white_space(lines):
+    encoder = learn(TypeAdapter(Tokenizer).validate_python({"kind": "bpe", "vocab_size": 290}), lines, VALID)
+    texts = [*random_lines(1000), "def f():\n    return 1\n", " ", "", "\n"]
+    rows = [*encoder.encode(texts)]
+    for text, row, pieces in zip(texts, rows, encoder.pieces(texts, rows), strict=True):
+        assert join("bpe", [encoder.vocabulary[token] for token in row], "<unk>") == text
+        assert b"".join(pieces) == text.encode()
+    assert len({*map(tuple, rows)}) == len({*texts})
+
+
+def test_byte_pairs_learn_indentation():
+    lines = ["if a:\n        b\n        c", "for a in b:\n        c"] * 5
+    encoder = learn(TypeAdapter(Tokenizer).validate_python({"kind": "bpe", "vocab_size": 300}), lines, [])
+    (row,) = encoder.encode(["a:\n        b"])
+    assert len(row) <= 5
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "bpe"])
+def test_two_texts_that_their_tokens_spell_have_different_tokens(kind):
+    settings = {"kind": kind, **({"vocab_size": 280} if kind == "bpe" else {})}
+    encoder, seen = learned(settings), {}
+    texts = [*random_lines(2000, 1), "⍰", "<unk>", "the cat", "the  cat", "象", "é"]
+    rows = [*encoder.encode(texts)]
+    for text, row, pieces in zip(texts, rows, encoder.pieces(texts, rows), strict=True):
+        if b"".join(pieces) == text.encode():
+            assert seen.setdefault(tuple(row), text) == text
+    assert len(seen) > 3

@@ -96,12 +96,14 @@ class Characters(nn.Module, OwnVocabulary, Stepper, Scorer):
 
     def encode(self, prompts, targets=None):
         golds = [[*map(self._token, text), 0] for text in targets or [""] * len(prompts)]
+        spelled = [self.text(gold[:-1]) == text for gold, text in zip(golds, targets or [], strict=bool(targets))]
         width = max(map(len, golds))
         return Batch(
             torch.tensor([one.id for one in prompts], dtype=torch.long),
             torch.tensor([[0, self._token(one.text[-1:] or " ")] for one in prompts]),
             torch.tensor([[*gold, *[0] * (width - len(gold))] for gold in golds]),
             torch.tensor([len(gold) for gold in golds]),
+            extras={"spelled": torch.tensor(spelled)} if targets else {},
         )
 
     def _token(self, letter):

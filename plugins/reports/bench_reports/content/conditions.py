@@ -79,6 +79,9 @@ def description(number: Number, examples: Collection[int]) -> str:
         {"exact": "exact likelihood", "bound": "a bound", "estimate": "an estimate by sampling"}.get(number.kind, ""),
         f"over {span(examples)} examples",
         f"signature {number.signature}" if number.signature else "",
+        ""
+        if number.ceiling is None
+        else f"references written by their tokens score {number.ceiling:.{number.digits}f}",
     ]
     return ", ".join(filter(None, words))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import exp
+from typing import Any
 
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
@@ -38,6 +39,20 @@ def comparability(run: Run) -> list[str]:
     return [*filter(None, [*unlike, lacking])]
 
 
+def digests(texts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return by split the first digits of the digest of what models are asked: prompts, separators, references."""
+    found = {split: about["asked"] for split, about in texts.items() if split != "train" and "asked" in about}
+    return ", ".join(f"{split} {asked}" for split, asked in found.items())
+
+
+def unwritable(texts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return by split how many references its own tokens cannot write."""
+    found = {split: about for split, about in texts.items() if about.get("unwritable")}
+    return ", ".join(
+        f"{about['unwritable']:,} of {about['references']:,} in {split}" for split, about in found.items()
+    )
+
+
 def facts(run: Run) -> dict[str, str]:
     """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
     tasks = run.info.get("tasks") or {}
@@ -51,6 +66,12 @@ def facts(run: Run) -> dict[str, str]:
         "Corpus": corpora(run, names_on(run, "task")),
         "Examples": by_task(
             run, {task: overlaps(about["overlap"]) for task, about in tasks.items() if "overlap" in about}
+        ),
+        "Texts (sha256)": by_task(
+            run, {task: asked for task, about in tasks.items() if (asked := digests(about.get("texts") or {}))}
+        ),
+        "References that tokens cannot write": by_task(
+            run, {task: lost for task, about in tasks.items() if (lost := unwritable(about.get("texts") or {}))}
         ),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),

@@ -114,7 +114,7 @@ def length_of(outcome: Outcome, length: str) -> int:
     """Return one of the lengths of an example; raise BenchError if it has none."""
     found = {
         "reference.tokens": outcome.target_tokens,
-        "reference.words": outcome.target_words,
+        "reference.words": outcome.target_words or 0,
         "source.words": len(outcome.prompt.split()),
     }[length]
     if not found:
