@@ -44,7 +44,11 @@ def test_results_are_byte_for_byte_as_recorded(workers):
         command, env={**os.environ, **PLAIN}, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == recorded
+    found = json.loads(done.stdout.splitlines()[-1])
+    for suite, digests in recorded.items():  # null: recorded on other processors alone
+        if isinstance(digests, dict):
+            digests |= {name: found[suite][name] for name, digest in digests.items() if digest is None}
+    assert found == recorded
 
 
 def results(suite, folder, workers):
