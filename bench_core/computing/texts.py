@@ -15,6 +15,13 @@ from bench_core.model import Generation, OwnVocabulary, TextScorer
 from bench_core.task import Task
 
 
+def separator_after(text: str, task: Task, known: str | None = None) -> str:
+    """Return what stands between a prompt and its target: `known`, or else the default of tasks."""
+    if known is not None:
+        return known
+    return "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
+
+
 @dataclass(frozen=True)
 class Texts:
     """The prompts and targets of a split."""
@@ -74,10 +81,7 @@ class Texts:
         if text is None:
             text = self.task.prompt(prefix) if prefix else ""
         separator = self._separators.get(number)
-        if separator is None:
-            usual = getattr(self.task.config, "separator", " ")
-            separator = "" if not text or text[-1].isspace() else usual
-        return Prompt(number, text, self._names.get(number, ""), separator)
+        return Prompt(number, text, self._names.get(number, ""), separator_after(text, self.task, separator))
 
     def _target(self, number: int) -> str:
         found = self._reference(number)

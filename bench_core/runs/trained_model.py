@@ -18,6 +18,7 @@ from bench_core.computing.evaluate import Examples
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.loading import load_model
 from bench_core.computing.process_state import defined_state
+from bench_core.computing.texts import separator_after
 from bench_core.computing.training.evaluation import evaluating
 from bench_core.data import STOP, Batch, Outcome, Prompt, Purpose, TaskInfo
 from bench_core.decoder import Decoder, TextDecoder
@@ -92,7 +93,8 @@ class TrainedModel:
 
         The ids of rows are the places of the texts. With `targets`, `gold` is the target of each, to be scored.
         """
-        prompts = [Prompt(number, text) for number, text in enumerate(texts)]
+        between = [separator_after(text, self.task) for text in texts]
+        prompts = [Prompt(number, text, separator=between[number]) for number, text in enumerate(texts)]
         if isinstance(self.module, OwnVocabulary):
             return [self.module.encode(prompts, targets)]
         self._check_tokens()

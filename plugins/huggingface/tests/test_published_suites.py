@@ -12,7 +12,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import bench_core
-from bench_core import Purpose
+from bench_core import Noise, Purpose, Scoring
 from bench_core.computing.task_look import TaskLook
 from bench_core.execution.progress import Progress
 from bench_core.storage.outcomes import read_outcomes
@@ -112,6 +112,24 @@ def test_new_prompts_are_decoded_by_a_model_of_a_run_from_its_files(run, tmp_pat
     (tmp_path / "gpt2" / "tokenizer.json").unlink()
     with pytest.raises(bench_core.BenchError, match="gpt2"):
         loaded.model("writer", task="words", data=tmp_path / "data")
+
+
+@pytest.mark.slow
+def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_and_target(
+    run, tmp_path, monkeypatch
+):
+    found = run(**{"face {prompt} cab": "{prompt}", "beam: {name: beam, width: 2}": ""})
+    monkeypatch.chdir(tmp_path)
+    loaded = bench_core.load(found.folder, store=tmp_path / "store")
+    trained = loaded.model("writer", task="words", data=tmp_path / "data")
+    scored = [*loaded.outputs(model="writer", task="words", kind="score")]
+    decoded = {one.id: one for one in loaded.outputs(model="writer", task="words", decoder="greedy")}
+    scored = [one for one in scored if one.id in decoded]
+    examples = [decoded[one.id] for one in scored]
+    assert len(examples) > 3
+    (batch,) = trained.encode([one.prompt for one in examples], [one.references[0] for one in examples])
+    scores = trained.module.score(batch, Scoring("exact", Noise(0))).log_probs
+    assert scores.tolist() == pytest.approx([one.target_log_prob for one in scored], rel=1e-5)
 
 
 def test_a_training_is_refused_as_their_tokens_are_not_those_of_a_task(run):
