@@ -118,7 +118,7 @@ def test_new_prompts_are_decoded_by_a_model_of_a_run_from_its_files(run, tmp_pat
 def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_and_target(
     run, tmp_path, monkeypatch
 ):
-    found = run(**{"face {prompt} cab": "{prompt}", "beam: {name: beam, width: 2}": ""})
+    found = run(**{'"face {prompt} cab", stop: ["b"]': '"{prompt}"', "beam: {name: beam, width: 2}": ""})
     monkeypatch.chdir(tmp_path)
     loaded = bench_core.load(found.folder, store=tmp_path / "store")
     trained = loaded.model("writer", task="words", data=tmp_path / "data")
@@ -129,6 +129,7 @@ def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_
     assert len(examples) > 3
     (batch,) = trained.encode([one.prompt for one in examples], [one.references[0] for one in examples])
     scores = trained.module.score(batch, Scoring("exact", Noise(0))).log_probs
+    assert scores.isfinite().all()
     assert scores.tolist() == pytest.approx([one.target_log_prob for one in scored], rel=1e-5)
 
 
