@@ -23,7 +23,7 @@ Encode: TypeAlias = Callable[[Sequence[str]], Iterator[list[int]]]  #: the token
 class Encoder:
     """A vocabulary of V tokens, and how texts are encoded as these."""
 
-    vocabulary: list[str]  # [V] names; the first is stop
+    vocabulary: Sequence[str]  # [V] names; the first is stop
     encode: Encode
     ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
     #: The text after the first k tokens of each text, given texts, their tokens and k.
@@ -43,6 +43,11 @@ def by_name(vocabulary: Sequence[str], cut: Callable[[str], Iterable[str]]) -> E
         return ([ids.get(piece, 1) for piece in cut(line)] for line in lines)
 
     return encode
+
+
+def usual(vocabulary: Sequence[str]) -> Sequence[int]:
+    """Return the tokens behind stop and `<unk>` and before `<cpad>`, of which texts consist."""
+    return range(2, len(vocabulary) - (vocabulary[-1] == PAD))
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:

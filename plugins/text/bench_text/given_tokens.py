@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bench_core import DataError, SuiteError
-from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name, join
+from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name, join, usual
 from bench_text.merges import SEPARATOR, Merges, read_codes, read_known
 from bench_text.raw_text import utf8
 from bench_text.settings import Codes, SentencePiece
@@ -29,18 +30,21 @@ def of_codes(settings: Codes, train: Sequence[str], valid: Sequence[str], pad: b
     if settings.dropout:
         kept += sorted({*merges.names, *_letters([*train, *valid])} - {*kept, *SPECIAL})
     vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
+    found = restored_codes(vocabulary, json.dumps(merges.plain).encode())
+    return replace(found, merges=merges if settings.dropout else None)
+
+
+def restored_codes(vocabulary: Sequence[str], saved: bytes) -> Encoder:
+    """Return the encoder of codes, from its vocabulary and the merges that it saved, without dropout."""
+    cut = Merges.of(json.loads(saved)).cut
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        return (join("codes", merges.cut(line)[first:], UNKNOWN) for line in lines)
+        return (join("codes", cut(line)[first:], UNKNOWN) for line in lines)
 
     def pieces(lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
         return (_spelled([vocabulary[token] for token in row]) for row in rows)
 
-    sampled = merges if settings.dropout else None
-    usual, saved = range(2, 2 + len(kept)), json.dumps(merges.plain).encode()
-    return Encoder(
-        vocabulary, by_name(vocabulary, merges.cut), usual, rest, pieces=pieces, merges=sampled, saved=saved
-    )
+    return Encoder(vocabulary, by_name(vocabulary, cut), usual(vocabulary), rest, pieces=pieces, saved=saved)
 
 
 def _letters(lines: Iterable[str]) -> set[str]:
@@ -64,16 +68,21 @@ def of_sentencepiece(settings: SentencePiece, pad: bool) -> Encoder:
     content = _content(settings)
     model = processor(content)
     numbers = range(model.get_piece_size())
-    usual = [number for number in numbers if not _is_special(model, number)]
-    names = [str(model.id_to_piece(number)) for number in usual]
+    names = [str(model.id_to_piece(number)) for number in numbers if not _is_special(model, number)]
     if len({*SPECIAL, *names}) < len(SPECIAL) + len(names):
         raise DataError(f"{settings.model} has a piece twice, or one of {', '.join(SPECIAL)}. Train it without.")
+
+    return restored_pieces([STOP, UNKNOWN, *names, *[PAD] * pad], content)
+
+
+def restored_pieces(vocabulary: Sequence[str], saved: bytes) -> Encoder:
+    """Return the encoder of a SentencePiece model, from its vocabulary and the bytes of the model."""
+    model = processor(saved)
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         return (join("sentencepiece", row[first:], UNKNOWN) for row in model.encode([*lines], out_type=str))
 
-    vocabulary = [STOP, UNKNOWN, *names, *[PAD] * pad]
-    return Encoder(vocabulary, by_pieces(model), range(2, 2 + len(names)), rest, saved=content)
+    return Encoder(vocabulary, by_pieces(model), usual(vocabulary), rest, saved=saved)
 
 
 def by_pieces(model: Any) -> Encode:

@@ -52,11 +52,7 @@ class TokenizedTask(Task):
             return learn(settings, train, valid, pad)
         given = Numbered.of(settings, data)
         shutil.copyfile(given.file, self.folder / FILE)
-        extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
-        vocabulary = [*given.vocabulary, *[PAD] * pad]
-        return Encoder(
-            vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces, saved=b""
-        )
+        return _of_pretrained(given, [*given.vocabulary, *[PAD] * pad])
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""
@@ -88,10 +84,10 @@ class TokenizedTask(Task):
                 "the task comes from an older version, run the suite again; else build its encoders by `encoder`."
             )
         if isinstance(settings, Pretrained):
-            given = Numbered.of(Pretrained(kind="pretrained", path=".", stop=vocabulary[STOP]), self.folder)
-            return Encoder(vocabulary, given.encode, given.ordinary, given.rest, given.unknown)
-        encode = restored(settings, vocabulary, file.read_bytes())
-        return Encoder(vocabulary, encode, (), lambda texts, rows, first: iter(()))
+            return _of_pretrained(
+                Numbered.of(Pretrained(kind="pretrained", path=".", stop=vocabulary[STOP]), self.folder), vocabulary
+            )
+        return restored(settings, vocabulary, file.read_bytes())
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:
         """Write the sizes of the raw texts of targets [R, 2], in bytes and characters, to the folder."""
@@ -130,6 +126,13 @@ class TokenizedTask(Task):
             else:
                 runs[-1].append(token)
         return f" {unknown} ".join([self._pretrained.text(run, unknown) for run in runs])
+
+
+def _of_pretrained(given: Numbered, vocabulary: Sequence[str]) -> Encoder:
+    extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
+    return Encoder(
+        vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces, saved=b""
+    )
 
 
 def token_statistics(rows: Ragged, unknown: int | None = 1, side: str = "") -> dict[str, Any]:

@@ -11,11 +11,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bench_text import given_tokens
 from bench_text.cut_text import after_words
-from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name
+from bench_text.encoder import PAD, SPECIAL, STOP, UNKNOWN, Encode, Encoder, by_name, usual
 from bench_text.merges import Merges
 from bench_text.raw_text import Pieces, byte_level, pattern, utf8, words_and_gaps
 from bench_text.settings import BytePairs, Characters, Codes, Learned, SentencePiece, Words
@@ -39,31 +40,26 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
         del counts[special]
     least, most = (settings.min_count, settings.most_words) if isinstance(settings, Words) else (1, None)
     kept = sorted((token for token in counts if counts[token] >= least), key=lambda token: (-counts[token], token))
-    kept = kept[:most]
+    return restored(settings, [STOP, UNKNOWN, *kept[:most], *[PAD] * pad], b"")
+
+
+def restored(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Encoder:
+    """Return the encoder of a learned tokenizer, from its vocabulary and `Encoder.saved`; without `dropout`."""
+    if isinstance(settings, BytePairs):
+        return _restored_pairs(vocabulary, saved)
+    if isinstance(settings, Codes):
+        return given_tokens.restored_codes(vocabulary, saved)
+    if isinstance(settings, SentencePiece):
+        return given_tokens.restored_pieces(vocabulary, saved)
+    has_words = isinstance(settings, Words)
+    cut = str.split if has_words else _characters
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        if isinstance(settings, Words):
-            return (after_words(line, first) for line in lines)
-        return ("".join(cut(line)[first:]) for line in lines)
+        return (after_words(line, first) if has_words else "".join(cut(line)[first:]) for line in lines)
 
-    vocabulary = [STOP, UNKNOWN, *kept, *[PAD] * pad]
     texts = [utf8(token) for token in vocabulary]
-    pieces = _pieces(texts, [b" " + text for text in texts] if isinstance(settings, Words) else texts)
-    usual = range(2, 2 + len(kept))
-    return Encoder(vocabulary, by_name(vocabulary, cut), usual, rest, pieces=pieces, saved=b"")
-
-
-def restored(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Encode:
-    """Return the encoding of a tokenizer that was learned before, from its vocabulary and `Encoder.saved`."""
-    if isinstance(settings, BytePairs):
-        from tokenizers import Tokenizer
-
-        return _by_pairs(Tokenizer.from_str(saved.decode()))
-    if isinstance(settings, SentencePiece):
-        return given_tokens.by_pieces(given_tokens.processor(saved))
-    if isinstance(settings, Codes):
-        return by_name(vocabulary, Merges.of(json.loads(saved)).cut)
-    return by_name(vocabulary, _characters if isinstance(settings, Characters) else str.split)
+    pieces = _pieces(texts, [b" " + text for text in texts] if has_words else texts)
+    return Encoder(vocabulary, by_name(vocabulary, cut), usual(vocabulary), rest, pieces=pieces, saved=saved)
 
 
 def _pieces(first: Sequence[bytes], others: Sequence[bytes]) -> Pieces:
@@ -96,7 +92,14 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
     pairs.train_from_iterator(map(_without_special, train), trainer)
 
     learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
-    vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__)]
+    vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__), *[PAD] * pad]
+    merges = Merges("bpe", _pairs(pairs), settings.dropout) if settings.dropout else None
+    return replace(_restored_pairs(vocabulary, str(pairs.to_str()).encode()), merges=merges)
+
+
+def _restored_pairs(vocabulary: Sequence[str], saved: bytes) -> Encoder:
+    from tokenizers import Tokenizer
+
     others = [f" {piece}".encode() if piece in SPECIAL else byte_level(piece) for piece in vocabulary]
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
@@ -105,11 +108,8 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
             yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
 
     pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
-    merges = Merges("bpe", _pairs(pairs), settings.dropout) if settings.dropout else None
-    usual = range(2, len(vocabulary))
-    saved = str(pairs.to_str()).encode()
-    vocabulary += [PAD] * pad
-    return Encoder(vocabulary, _by_pairs(pairs), usual, rest, pieces=pieces, merges=merges, saved=saved)
+    encode = _by_pairs(Tokenizer.from_str(saved.decode()))
+    return Encoder(vocabulary, encode, usual(vocabulary), rest, pieces=pieces, saved=saved)
 
 
 def _by_pairs(pairs: Any) -> Encode:
